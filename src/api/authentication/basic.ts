@@ -1,0 +1,45 @@
+import type { Request } from 'express';
+import { BasicStrategy } from 'passport-http';
+import { REALM } from '../../models/client.ts';
+import { credentialsOf } from './authorization.ts';
+import { type Attempt, end, type Refusal } from './caller.ts';
+import type { Credentials, PasswordChecked } from './credentials.ts';
+
+const NO_PAIR: Refusal = {
+  message: 'no user and password',
+  advice: 'after Basic comes user:password in Base64',
+};
+
+type CheckPassword = (user: string, password: string, done: PasswordChecked) => void;
+
+/**
+ * Basic as in RFC 7617. passport-http's own refuses empty passwords, which token-only clients send, cuts passwords at
+ * their first colon, and decodes with the deprecated `new Buffer`.
+ */
+export class Basic extends BasicStrategy implements Attempt {
+  // Passport runs an object derived from this one for each attempt, to which it adds these; hence nothing here has a #.
+  declare readonly success: Attempt['success'];
+  declare readonly fail: Attempt['fail'];
+  declare readonly error: Attempt['error'];
+  /** What the constructor of passport-http's class is given, by its name for it. */
+  declare readonly _verify: CheckPassword;
+
+  constructor(credentials: Credentials) {
+    const check: CheckPassword = (user, password, done) => credentials.checkPassword(user, password, done);
+    super({ realm: REALM }, check);
+  }
+
+  override authenticate(req: Request): void {
+    const decoded = Buffer.from(credentialsOf(req), 'base64').toString();
+    const colon = decoded.indexOf(':');
+    if (colon < 0) this.fail(NO_PAIR);
+    else {
+      const [user, password] = [decoded.slice(0, colon), decoded.slice(colon + 1)];
+      this._verify(user, password, (error, verdict) => end(this, error, verdict));
+    }
+  }
+
+  challenge(): string {
+    return `Basic realm="${REALM}", charset="UTF-8"`;
+  }
+}

@@ -1,0 +1,49 @@
+import type { Request } from 'express';
+
+export type Role = 'client' | 'root';
+
+/** Who makes the request, proved. */
+export type Caller = { role: 'root' } | { role: 'client'; token: string; name: string };
+
+/** Why credentials are refused. */
+export type Refusal = {
+  /** For the log: it holds no credential, nor anything else that the caller chose. */
+  message: string;
+  /** For the caller: what to change, where that tells no stranger who exists. */
+  advice?: string;
+  /** The client that was named, if it has a secret: the token of one without is a credential, and so is a guess. */
+  client?: string;
+  /** All was right but the age of the nonce: RFC 7616 lets a client try again without asking a person. */
+  stale?: boolean;
+};
+
+export type Verdict = Caller | Refusal;
+
+/** What passport gives a strategy to end an attempt with. */
+export interface Attempt {
+  success(caller: Caller): void;
+  fail(refusal: Refusal): void;
+  error(error: unknown): void;
+}
+
+/** Ends an attempt with a verdict, or with the error that kept us from one. */
+export function end(attempt: Attempt, error: unknown, verdict?: Verdict): void {
+  if (error || verdict === undefined) attempt.error(error);
+  else if ('role' in verdict) attempt.success(verdict);
+  else attempt.fail(verdict);
+}
+
+const CALLER = Symbol('caller');
+
+type Authenticated = Request & { [CALLER]?: Caller };
+
+export function setCaller(req: Request, caller: Caller): void {
+  (req as Authenticated)[CALLER] = caller;
+}
+
+/** Who makes the request. For handlers that come after `require`; throws in any other, as that is a mistake of ours. */
+export function callerOf(req: Request): Caller {
+  const caller = (req as Authenticated)[CALLER];
+  if (!caller) throw new Error('callerOf was asked in a route that requires no authentication');
+  return caller;
+}

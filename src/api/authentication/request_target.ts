@@ -1,0 +1,21 @@
+import type { Request } from 'express';
+
+/**
+ * Whether the `uri` of a Digest names the target of the request: the same text, or the same path and query where one
+ * of the two is in absolute form, as a proxy may have changed the request line (RFC 7616, section 3.4.6).
+ */
+export function namesTarget(uri: string, req: Request): boolean {
+  if (uri === req.originalUrl) return true;
+  const named = originForm(uri, req.headers.host);
+  return named !== undefined && named === originForm(req.originalUrl, req.headers.host);
+}
+
+/** The path and query of a target, or undefined if it is one of another host. */
+function originForm(target: string, host: string | undefined): string | undefined {
+  const [, scheme, authority, rest = ''] = /^(https?):\/\/([^/?]+)(.*)$/i.exec(target) ?? [];
+  if (scheme === undefined || authority === undefined) return target;
+  const ownPort = scheme.toLowerCase() === 'https' ? /:443$/ : /:80$/;
+  if (authority.toLowerCase().replace(ownPort, '') !== host?.toLowerCase().replace(ownPort, ''))
+    return undefined;
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}

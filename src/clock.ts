@@ -1,0 +1,24 @@
+/**
+ * The host's clocks, told apart: wall time is for what people read, monotonic time for how long something took.
+ * Neither decides what is due or who is dead; that is Redis's clock, inside the scripts.
+ */
+export const clock = {
+  /** Milliseconds since the Unix epoch, by this host. */
+  wallMs: (): number => Date.now(),
+  /** Milliseconds from an arbitrary start; never goes back. */
+  monotonicMs: (): number => performance.now(),
+};
+
+/** Resolves after `ms`, or at once when `signal` is aborted; never rejects. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const done = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener('abort', done);
+  });
+}

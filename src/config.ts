@@ -1,0 +1,170 @@
+import { z } from 'zod';
+import { BootError } from './errors.ts';
+import type { LogLevel } from './log.ts';
+
+/** The longest time that Node's timers take. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+const whole = (min: number, max: number, unset: number) =>
+  z
+    .string()
+    .regex(/^-?\d+$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`))
+    .default(unset);
+
+/** Seconds in the environment, as in Routemaster; milliseconds inside. */
+const seconds = (min: number, max: number, unset: number) =>
+  z
+    .string()
+    .regex(/^\d+(\.\d+)?$/, 'must be a number of seconds')
+    .transform(Number)
+    .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`))
+    .default(unset)
+    .transform((value) => Math.round(value * 1000));
+
+const yesNo = z
+  .string()
+  .regex(/^(true|on|yes|1|false|off|no|0)$/i, 'must be yes or no')
+  .transform((value) => /^(true|on|yes|1)$/i.test(value));
+
+const list = z
+  .string()
+  .default('')
+  .transform((value) => value.split(/[\s,]+/).filter((item) => item !== ''));
+
+const bytes = (unset: number) => whole(0, Number.MAX_SAFE_INTEGER, unset);
+
+const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const satisfies LogLevel[];
+
+/** Every variable that the bus reads. `.env.example` explains each, and a test holds the two together. */
+const ENVIRONMENT = z.object({
+  PORT: whole(0, 65_535, 3000),
+  WEB_CONCURRENCY: whole(1, 256, 1),
+  NODE_ENV: z.string().default('development'),
+  FORCE_SSL: yesNo.optional(),
+  ROUTEMASTER_REDIS_URL: z.string().default('redis://localhost:6379'),
+  ROUTEMASTER_ROOT_KEY: z.string({
+    error: 'must be set: the key that creates clients (32 random characters)',
+  }),
+  ROUTEMASTER_CLIENTS: list,
+  ROUTEMASTER_APP_NAME: z.string().default('routemaster'),
+  ROUTEMASTER_WORKER_THREADS: whole(1, 64, 2),
+  ROUTEMASTER_WORKERS_PER_THREAD: whole(1, 1000, 32),
+  ROUTEMASTER_WORKER_LEASE: seconds(1, 3600, 30),
+  ROUTEMASTER_ACQUIRE_TIMEOUT: seconds(0.1, 3600, 10),
+  ROUTEMASTER_TIMEOUT: seconds(0.1, 3600, 20),
+  ROUTEMASTER_CONNECT_TIMEOUT: seconds(0.1, 600, 2),
+  ROUTEMASTER_SSL_VERIFY: yesNo.default(true),
+  ROUTEMASTER_CALLBACK_ALLOW: list,
+  ROUTEMASTER_HP_HEAL_RATE: whole(0, 100, 1),
+  ROUTEMASTER_HP_DAMAGE_RATE: whole(-100, 0, -2),
+  MAX_BACKOFF_MS: whole(0, MAX_TIMER_MS, 60_000),
+  ROUTEMASTER_REDIS_MAX_MEM: bytes(0),
+  ROUTEMASTER_REDIS_MIN_FREE: bytes(10_000_000),
+  ROUTEMASTER_MONITOR_INTERVAL: seconds(1, 86_400, 10),
+  ROUTEMASTER_COUNTER_FLUSH_INTERVAL: seconds(0.1, 3600, 5),
+  ROUTEMASTER_SCALING_THRESHOLD: whole(0, Number.MAX_SAFE_INTEGER, 100),
+  ROUTEMASTER_SCALING_DEADLINE: whole(0, MAX_TIMER_MS, 1000),
+  ROUTEMASTER_MAX_EVENT_DATA: bytes(65_536),
+  ROUTEMASTER_LOG_LEVEL: z
+    .string()
+    .transform((value) => value.toLowerCase())
+    .pipe(z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }))
+    .default('info'),
+  METRIC_COLLECTION_SERVICE: z
+    .enum(['print', 'prometheus', 'datadog'], { error: 'must be print, prometheus or datadog' })
+    .default('prometheus'),
+  DD_AGENT_HOST: z.string().default('127.0.0.1'),
+  DD_DOGSTATSD_PORT: whole(1, 65_535, 8125),
+});
+
+export const ENVIRONMENT_VARIABLES: readonly string[] = Object.keys(ENVIRONMENT.shape);
+
+/** What the processes run with; times in milliseconds, sizes in bytes. Plain data: it is handed to threads. */
+export interface Config {
+  port: number;
+  webProcesses: number;
+  environment: string;
+  appName: string;
+  forceSsl: boolean;
+  redisUrl: string;
+  rootKey: string;
+  clients: string[];
+  workerThreads: number;
+  workersPerThread: number;
+  leaseMs: number;
+  acquireTimeoutMs: number;
+  deliveryTimeoutMs: number;
+  connectTimeoutMs: number;
+  sslVerify: boolean;
+  callbackAllow: string[];
+  healRate: number;
+  damageRate: number;
+  maxBackoffMs: number;
+  redisMaxBytes: number;
+  redisMinFreeBytes: number;
+  monitorIntervalMs: number;
+  counterFlushIntervalMs: number;
+  scalingThreshold: number;
+  scalingDeadlineMs: number;
+  maxEventDataBytes: number;
+  logLevel: LogLevel;
+  metricService: 'print' | 'prometheus' | 'datadog';
+  dogstatsd: { host: string; port: number };
+}
+
+/**
+ * Reads and checks the environment; an empty variable counts as unset.
+ * Throws a BootError that names every variable that is wrong, and what it must be; never a value, which may be secret.
+ */
+export function readConfig(env: NodeJS.ProcessEnv = process.env): Readonly<Config> {
+  const given = Object.fromEntries(
+    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
+  );
+  const read = ENVIRONMENT.safeParse(given);
+  if (!read.success) {
+    const lines = read.error.issues.map((issue) => `  ${issue.path.join('.')} ${issue.message}`);
+    throw new BootError(`The environment is not right:\n${lines.join('\n')}`);
+  }
+  const e = read.data;
+  return Object.freeze({
+    port: e.PORT,
+    webProcesses: e.WEB_CONCURRENCY,
+    environment: e.NODE_ENV,
+    appName: e.ROUTEMASTER_APP_NAME,
+    forceSsl: e.FORCE_SSL ?? e.NODE_ENV === 'production',
+    redisUrl: namedVariable(e.ROUTEMASTER_REDIS_URL, given),
+    rootKey: e.ROUTEMASTER_ROOT_KEY,
+    clients: e.ROUTEMASTER_CLIENTS,
+    workerThreads: e.ROUTEMASTER_WORKER_THREADS,
+    workersPerThread: e.ROUTEMASTER_WORKERS_PER_THREAD,
+    leaseMs: e.ROUTEMASTER_WORKER_LEASE,
+    acquireTimeoutMs: e.ROUTEMASTER_ACQUIRE_TIMEOUT,
+    deliveryTimeoutMs: e.ROUTEMASTER_TIMEOUT,
+    connectTimeoutMs: e.ROUTEMASTER_CONNECT_TIMEOUT,
+    sslVerify: e.ROUTEMASTER_SSL_VERIFY,
+    callbackAllow: e.ROUTEMASTER_CALLBACK_ALLOW,
+    healRate: e.ROUTEMASTER_HP_HEAL_RATE,
+    damageRate: -e.ROUTEMASTER_HP_DAMAGE_RATE,
+    maxBackoffMs: e.MAX_BACKOFF_MS,
+    redisMaxBytes: e.ROUTEMASTER_REDIS_MAX_MEM,
+    redisMinFreeBytes: e.ROUTEMASTER_REDIS_MIN_FREE,
+    monitorIntervalMs: e.ROUTEMASTER_MONITOR_INTERVAL,
+    counterFlushIntervalMs: e.ROUTEMASTER_COUNTER_FLUSH_INTERVAL,
+    scalingThreshold: e.ROUTEMASTER_SCALING_THRESHOLD,
+    scalingDeadlineMs: e.ROUTEMASTER_SCALING_DEADLINE,
+    maxEventDataBytes: e.ROUTEMASTER_MAX_EVENT_DATA,
+    logLevel: e.ROUTEMASTER_LOG_LEVEL,
+    metricService: e.METRIC_COLLECTION_SERVICE,
+    dogstatsd: { host: e.DD_AGENT_HOST, port: e.DD_DOGSTATSD_PORT },
+  });
+}
+
+/** As in Routemaster, the Redis URL may be the name of the variable that holds it (Heroku's add-ons name their own). */
+function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
+  if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;
+  const named = env[value];
+  if (named === undefined) throw new BootError(`ROUTEMASTER_REDIS_URL names ${value}, which is not set.`);
+  return named;
+}

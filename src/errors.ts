@@ -1,0 +1,87 @@
+/**
+ * Every error that a caller may meet: its stable code, its HTTP status, its title.
+ * Codes are part of the API: README lists them, and a test holds the two together.
+ */
+export const ERRORS = {
+  bad_body: { status: 400, title: 'The body cannot be read' },
+  bad_callback: { status: 400, title: 'The callback is not acceptable' },
+  bad_client: { status: 400, title: 'The client is not acceptable' },
+  bad_event: { status: 400, title: 'The event is not acceptable' },
+  bad_header: { status: 400, title: 'A header is not acceptable' },
+  bad_subscription: { status: 400, title: 'The subscription is not acceptable' },
+  bad_topic: { status: 400, title: 'The topic name is not acceptable' },
+  unauthenticated: { status: 401, title: 'Authentication is required' },
+  forbidden: { status: 403, title: 'Not allowed for these credentials' },
+  topic_claimed: { status: 403, title: 'Another client publishes to this topic' },
+  not_found: { status: 404, title: 'There is nothing here' },
+  subscriber_not_found: { status: 404, title: 'There is no such subscriber' },
+  topic_not_found: { status: 404, title: 'There is no such topic' },
+  not_subscribed: { status: 404, title: 'The subscriber is not subscribed to this topic' },
+  method_not_allowed: { status: 405, title: 'The method is not allowed here' },
+  request_timeout: { status: 408, title: 'The request took too long to arrive' },
+  body_too_large: { status: 413, title: 'The body is too large' },
+  unsupported_encoding: { status: 415, title: 'The body is encoded in a way that is not supported' },
+  headers_too_large: { status: 431, title: 'The headers are too large' },
+  internal: { status: 500, title: 'The bus failed to do this' },
+  storage_full: { status: 503, title: 'The storage is full' },
+  storage_unavailable: { status: 503, title: 'The storage cannot be reached' },
+} as const;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+export interface ErrorOptions {
+  cause?: unknown;
+  /** More members of the problem document, such as the `index` and `field` of a bad event. */
+  members?: Record<string, string | number>;
+  headers?: Record<string, string | string[]>;
+}
+
+/** An outcome that the caller is told about, as `application/problem+json` (RFC 9457). */
+export class BusError extends Error {
+  readonly code: ErrorCode;
+  readonly members: Record<string, string | number>;
+  readonly headers: Record<string, string | string[]>;
+
+  /** `detail` says what to change, and holds nothing secret: the caller reads it. */
+  constructor(code: ErrorCode, detail: string, options: ErrorOptions = {}) {
+    super(detail, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'BusError';
+    this.code = code;
+    this.members = options.members ?? {};
+    this.headers = options.headers ?? {};
+  }
+
+  get status(): number {
+    return ERRORS[this.code].status;
+  }
+}
+
+/** Redis cannot be reached, or refuses to work for now. Whether a write was applied is not known. */
+export class StorageUnavailable extends BusError {
+  constructor(cause: unknown) {
+    const detail = 'Redis does not answer; nothing is known to be stored. Try again in a moment.';
+    super('storage_unavailable', detail, { cause, headers: { 'Retry-After': '1' } });
+    this.name = 'StorageUnavailable';
+  }
+}
+
+/** Redis has reached `maxmemory`; the write was not applied. */
+export class StorageFull extends BusError {
+  constructor(cause: unknown) {
+    const detail =
+      'Redis is out of memory and nothing was stored; the oldest batches are being dropped. Try again.';
+    super('storage_full', detail, { cause, headers: { 'Retry-After': '2' } });
+    this.name = 'StorageFull';
+  }
+}
+
+/** The process must not start like this; `message` says what to change. */
+export class BootError extends Error {
+  /** What the process exits with: the configuration is wrong (`EX_CONFIG` of sysexits). */
+  static readonly EXIT_CODE = 78;
+
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'BootError';
+  }
+}

@@ -1,0 +1,22 @@
+export interface DemoEvent {
+  topic: 'orders' | 'customers';
+  type: 'create' | 'update' | 'delete' | 'noop';
+  url: string;
+  data?: unknown;
+}
+
+const types = ['create', 'update', 'update', 'noop', 'delete'] as const;
+
+/** The nth event of the sample publisher: a mix of topics and types, some with data. */
+export function demoEvent(n: number): DemoEvent {
+  const topic = n % 3 === 2 ? 'customers' : 'orders';
+  const type = types[n % types.length] ?? 'noop';
+  const url = `https://shop.example.com/${topic}/${1 + (n % 40)}`;
+  if (type === 'delete' || n % 2 === 1) return { topic, type, url };
+  return {
+    topic,
+    type,
+    url,
+    data: topic === 'orders' ? { total: 10 + (n % 90), currency: 'EUR' } : { vip: n % 4 === 0 },
+  };
+}

@@ -1,0 +1,135 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Demo } from './demo.ts';
+import { renderLogLine } from './log_lines.ts';
+import { Output } from './output.ts';
+import { type OwnRedis, startOwnRedis } from './own_redis.ts';
+import { parseProcfile } from './procfile.ts';
+import { ProcfileProcess } from './procfile_process.ts';
+import { childEnvironment, type Settings } from './settings.ts';
+import { welcome } from './welcome.ts';
+
+const stopLimitMs = 30_000;
+const startLimitMs = 60_000;
+// `npm start` passes a Ctrl-C on that the terminal has sent us already.
+const sameCtrlCMs = 300;
+
+/** Why everything stops; a failure has a message. */
+interface Stop {
+  failure?: string;
+}
+
+/** Runs Redis, the Procfile's processes and the demo, and stops them in the opposite order. */
+export class Launcher {
+  readonly #root: string;
+  readonly #settings: Settings;
+  readonly #output: Output;
+  readonly #stop = Promise.withResolvers<Stop>();
+  readonly #lines: ReturnType<typeof parseProcfile>;
+  #stoppingSinceMs: number | undefined;
+  #processes: ProcfileProcess[] = [];
+  #redis: OwnRedis | undefined;
+  #demo: Demo | undefined;
+
+  constructor(root: string, settings: Settings) {
+    this.#root = root;
+    this.#settings = settings;
+    this.#lines = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
+    this.#output = new Output([...this.#lines.map((line) => line.name), 'demo']);
+  }
+
+  /** Runs until a signal, or until a part fails. Gives the exit code: 0 after a signal. */
+  async run(): Promise<number> {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.on(signal, () => this.#signalled());
+    process.stdout.on('error', () => this.#signalled()); // nobody reads us any more
+    const starting = this.#start().catch((error: Error) => this.#stop.resolve({ failure: error.message }));
+    const { failure } = await this.#stop.promise;
+    this.#stoppingSinceMs ??= performance.now();
+    if (failure) console.error(`start: ${failure}`);
+    await starting; // or what it is about to start would stay behind
+    await this.#stopAll();
+    return failure ? 1 : 0;
+  }
+
+  async #start(): Promise<void> {
+    const { dataDir, redisUrl, rootKey, port } = this.#settings;
+    if (!redisUrl) {
+      this.#redis = await startOwnRedis(dataDir);
+      void this.#redis.gone.then(() =>
+        this.#stop.resolve({ failure: `the private Redis ended; see ${dataDir}/redis.log` }),
+      );
+    }
+    if (this.#settings.demo) {
+      this.#demo = new Demo(dataDir, (line) => this.#output.line('demo', line));
+      await this.#demo.receive();
+    }
+    if (this.#stoppingSinceMs !== undefined) return;
+    this.#startProcesses(childEnvironment(this.#settings, this.#root, redisUrl ?? this.#redis?.url ?? ''));
+    const busUrl = `http://127.0.0.1:${port}`;
+    await this.#untilReady(busUrl);
+    if (this.#stoppingSinceMs !== undefined) return;
+    this.#output.plain(welcome(this.#settings, this.#describeRedis()));
+    await this.#demo?.begin(busUrl, rootKey);
+  }
+
+  #startProcesses(env: NodeJS.ProcessEnv): void {
+    this.#processes = this.#lines.map((line) => {
+      const started = new ProcfileProcess(line, env, (text) =>
+        this.#output.line(line.name, renderLogLine(text)),
+      );
+      void started.ended.then((how) => this.#stop.resolve({ failure: `${line.name} ${how}` }));
+      return started;
+    });
+  }
+
+  // GET /pulse rather than /health, which answers before web has reached Redis.
+  async #untilReady(busUrl: string): Promise<void> {
+    const endAt = performance.now() + startLimitMs;
+    const authorization = `Basic ${Buffer.from(`${this.#settings.rootKey}:x`).toString('base64')}`;
+    while (this.#stoppingSinceMs === undefined) {
+      const status = await fetch(`${busUrl}/pulse`, {
+        headers: { authorization },
+        redirect: 'manual',
+        signal: AbortSignal.timeout(2_000),
+      }).then(
+        (response) => response.status,
+        () => 'nothing',
+      );
+      if (typeof status === 'number' && status < 400) return;
+      if (performance.now() > endAt) throw new Error(`GET ${busUrl}/pulse still answers ${status}`);
+      await pause(25);
+    }
+  }
+
+  #describeRedis(): string {
+    if (!this.#redis) return 'the one that ROUTEMASTER_REDIS_URL names';
+    const left = this.#redis.adopted ? ', left running by an earlier start' : '';
+    return `private, data in ${this.#settings.dataDir}${left}`;
+  }
+
+  #signalled(): void {
+    const nowMs = performance.now();
+    if (this.#stoppingSinceMs === undefined) {
+      this.#stoppingSinceMs = nowMs;
+      this.#stop.resolve({});
+    } else if (nowMs - this.#stoppingSinceMs > sameCtrlCMs) {
+      for (const running of this.#processes) running.kill();
+    }
+  }
+
+  async #stopAll(): Promise<void> {
+    const stopping = this.#demo?.stopPublishing();
+    for (const running of this.#processes) running.stop();
+    const last = setTimeout(() => {
+      for (const running of this.#processes) running.kill();
+    }, stopLimitMs);
+    await Promise.all(this.#processes.map((running) => running.ended));
+    clearTimeout(last);
+    for (const running of this.#processes) running.kill(); // what a process left in its group
+    await stopping;
+    await this.#demo?.stop();
+    await this.#redis?.stop();
+  }
+}

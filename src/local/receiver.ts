@@ -1,0 +1,68 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface DeliveredEvent {
+  topic: string;
+  type: string;
+  url: string;
+  t: number;
+  data?: unknown;
+}
+
+export interface Delivery {
+  /** The batch's id, the same on every attempt. */
+  id: string;
+  attempt: number;
+  events: DeliveredEvent[];
+}
+
+/** A sample subscriber: an HTTP server on 127.0.0.1 that takes every batch, and shows it. */
+export class Receiver {
+  readonly port: number;
+  readonly callback: string;
+  readonly #server: Server;
+
+  /** Listens on `port`, or on any free one if that is 0. Throws the server's error, such as EADDRINUSE. */
+  static async start(port: number, show: (delivery: Delivery) => void): Promise<Receiver> {
+    const server = createServer((request, response) => {
+      take(request, response, show).catch((error: Error) => refuse(response, 400, error.message));
+    });
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    return new Receiver(server);
+  }
+
+  private constructor(server: Server) {
+    this.#server = server;
+    this.port = (server.address() as AddressInfo).port;
+    this.callback = `http://127.0.0.1:${this.port}/events`;
+  }
+
+  async stop(): Promise<void> {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await once(this.#server, 'close');
+  }
+}
+
+async function take(
+  request: IncomingMessage,
+  response: ServerResponse,
+  show: (delivery: Delivery) => void,
+): Promise<void> {
+  if (request.method !== 'POST') return refuse(response, 405, 'batches are POSTed here');
+  let body = '';
+  request.setEncoding('utf8');
+  for await (const chunk of request) body += chunk;
+  const events = JSON.parse(body);
+  if (!Array.isArray(events)) return refuse(response, 400, 'a batch is a JSON array of events');
+  const id = String(request.headers['webhook-id'] ?? 'without id');
+  show({ id, attempt: Number(request.headers['routemaster-attempt'] ?? 1), events });
+  response.writeHead(204).end();
+}
+
+function refuse(response: ServerResponse, status: number, reason: string): void {
+  if (!response.headersSent) response.writeHead(status, { 'content-type': 'text/plain' });
+  response.end(`${reason}\n`);
+}

@@ -1,0 +1,21 @@
+import { spawnSync } from 'node:child_process';
+
+export class MissingRedisError extends Error {
+  readonly code = 'REDIS_MISSING';
+}
+
+let found: string | undefined;
+
+/** The first of redis-server and valkey-server on PATH that is version 7 or later. Throws MissingRedisError. */
+export function redisBinary(): string {
+  found ??= ['redis-server', 'valkey-server'].find((name) => majorVersion(name) >= 7);
+  if (found !== undefined) return found;
+  throw new MissingRedisError(
+    'neither redis-server nor valkey-server of version 7 or later is on PATH: run bin/setup, which installs one',
+  );
+}
+
+function majorVersion(name: string): number {
+  const { stdout } = spawnSync(name, ['--version'], { encoding: 'utf8' });
+  return Number(/v=(\d+)\./.exec(stdout ?? '')?.[1] ?? 0);
+}

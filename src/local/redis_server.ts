@@ -1,0 +1,148 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { keep } from './keeper.ts';
+import { freePort } from './ports.ts';
+import { redisBinary } from './redis_binary.ts';
+import { callRedis, RedisReplyError } from './redis_call.ts';
+
+export interface PrivateRedisOptions {
+  /** Where it keeps its files. Default: a fresh temporary directory, removed at stop. */
+  dir?: string;
+  /** Listen on this loopback port (0: any free one) rather than on a unix socket in `dir`. */
+  port?: number;
+  /** The password clients need; it becomes part of `url`. For a port, which other users of the machine can reach. */
+  password?: string;
+  /** Further lines of redis.conf, such as `{ maxmemory: '20mb', appendonly: 'yes' }`. */
+  config?: Record<string, string>;
+}
+
+// The limit is 104 bytes on macOS and 108 on Linux, and Redis cuts a longer path short without a word.
+const socketPathLimit = 100;
+const stopLimitMs = 30_000;
+
+/** A real Redis (or Valkey) of our own, in its own process group: a Ctrl-C in the terminal does not reach it. */
+export class PrivateRedis {
+  readonly dir: string;
+  readonly url: string;
+  readonly socketPath: string | undefined;
+  readonly #temporary: boolean;
+  readonly #conf: string;
+  #process: ChildProcess | undefined;
+  #exited: Promise<unknown> = Promise.resolve();
+
+  /** Answers when the server takes commands, with its data loaded. Throws MissingRedisError; an Error with its log. */
+  static async start(options: PrivateRedisOptions = {}): Promise<PrivateRedis> {
+    const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'routemaster-redis-'));
+    const useSocket = options.port === undefined && fitsSocket(dir);
+    const port = useSocket ? 0 : options.port || (await freePort());
+    const redis = new PrivateRedis({ ...options, dir, port }, options.dir === undefined);
+    try {
+      await redis.#launch();
+    } catch (error) {
+      await redis.stop();
+      throw error;
+    }
+    return redis;
+  }
+
+  private constructor(options: PrivateRedisOptions & { dir: string; port: number }, temporary: boolean) {
+    const { port, password = '', config = {} } = options;
+    this.dir = resolve(options.dir);
+    this.#temporary = temporary;
+    this.socketPath = port === 0 ? join(this.dir, 'redis.sock') : undefined;
+    this.url = this.socketPath
+      ? `unix://${this.socketPath}`
+      : `redis://${password && `:${password}@`}127.0.0.1:${port}`;
+    const lines: Record<string, string> = {
+      dir: JSON.stringify(this.dir),
+      port: String(port),
+      bind: '127.0.0.1',
+      ...(this.socketPath && { unixsocket: JSON.stringify(this.socketPath), unixsocketperm: '700' }),
+      ...(this.socketPath === undefined && password && { requirepass: password }),
+      save: '',
+      'maxmemory-policy': 'noeviction',
+      ...config,
+    };
+    this.#conf = Object.entries(lines)
+      .map(([name, value]) => `${name} ${value || '""'}\n`)
+      .join('');
+  }
+
+  /** The process id. Throws when it does not run. */
+  get pid(): number {
+    if (!this.#process?.pid) throw new Error('this Redis does not run');
+    return this.#process.pid;
+  }
+
+  /** Sends a signal and, if that ends the server, waits for the end: its data stay for `restart()`. */
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    this.#process?.kill(signal);
+    if (signal === 'SIGKILL' || signal === 'SIGTERM') await this.#end();
+  }
+
+  /** Stops it if it runs, and starts it on the same files and the same address. */
+  async restart(): Promise<void> {
+    await this.kill('SIGTERM');
+    await this.#launch();
+  }
+
+  /** Stops it (with its AOF written out) and removes its temporary directory. Calling it again does nothing. */
+  async stop(): Promise<void> {
+    // SIGCONT, as a test may have stopped it to play a Redis that hangs.
+    this.#process?.kill('SIGCONT');
+    await this.kill(this.#temporary ? 'SIGKILL' : 'SIGTERM');
+    if (this.#temporary) rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  async #end(): Promise<void> {
+    const child = this.#process;
+    if (!child) return;
+    child.ref();
+    const last = setTimeout(() => child.kill('SIGKILL'), stopLimitMs);
+    await this.#exited;
+    clearTimeout(last);
+  }
+
+  async #launch(): Promise<void> {
+    const binary = redisBinary();
+    const log = openSync(join(this.dir, 'redis.log'), 'a', 0o600);
+    const child = spawn(binary, ['-'], { stdio: ['pipe', log, log], detached: true });
+    closeSync(log);
+    child.stdin?.on('error', () => {}); // it ended before it read its configuration: #ready says why
+    child.stdin?.end(this.#conf);
+    this.#process = child;
+    const release = child.pid
+      ? keep(child.pid, this.#temporary ? 'KILL' : 'TERM', this.#temporary ? this.dir : '')
+      : () => {};
+    this.#exited = once(child, 'exit')
+      .catch(() => {})
+      .then(() => {
+        release();
+        if (this.#process === child) this.#process = undefined;
+      });
+    await this.#ready();
+    child.unref();
+  }
+
+  async #ready(): Promise<void> {
+    while (this.#process) {
+      try {
+        await callRedis(this.url, 'PING');
+        return;
+      } catch (error) {
+        if (error instanceof RedisReplyError && !error.message.startsWith('LOADING')) throw error;
+      }
+      await pause(3);
+    }
+    const log = readFileSync(join(this.dir, 'redis.log'), 'utf8').trimEnd().split('\n').slice(-10).join('\n');
+    throw new Error(`the private Redis in ${this.dir} ended as it started; the end of its log:\n${log}`);
+  }
+}
+
+function fitsSocket(dir: string): boolean {
+  return Buffer.byteLength(join(resolve(dir), 'redis.sock')) < socketPathLimit;
+}

@@ -1,0 +1,27 @@
+import type { Settings } from './settings.ts';
+
+/** What to paste into other terminals: a client, a subscription, an event. */
+export function welcome({ port, rootKey, rootKeyFrom }: Settings, redis: string): string {
+  return `
+Routemaster listens on http://127.0.0.1:${port}   (Ctrl-C stops it)
+  root key   ${rootKey}   (from ${rootKeyFrom})
+  Redis      ${redis}
+
+To try it, run a subscriber in a second terminal:
+
+  bin/receive 9292
+
+and in a third, create a client, subscribe it, and publish an event:
+
+  BUS=http://127.0.0.1:${port}
+  ROOT_KEY=${quote(rootKey)}
+  CLIENT=$(curl -s -u "$ROOT_KEY:" -d '{"name":"tour"}' $BUS/api_tokens |
+    sed -E 's/.*"token":"([^"]+)".*"secret":"([^"]+)".*/\\1:\\2/')
+  curl -u "$CLIENT" -d '{"topics":["widgets"],"callback":"http://127.0.0.1:9292/events","uuid":"tour"}' $BUS/subscription
+  curl -u "$CLIENT" -d '{"type":"create","url":"https://example.com/widgets/1"}' $BUS/topics/widgets
+`;
+}
+
+function quote(text: string): string {
+  return /^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,93 @@
+import type { Store } from '../redis/store.ts';
+import { QUEUES, type QueueName } from './job.ts';
+import { infoNumber, type Memory, type MemoryLimits, memoryIn } from './memory.ts';
+
+const PERFECT_HEALTH = 100;
+
+export interface SubscriberGauges {
+  token: string;
+  /** What is queued, batches under way included. */
+  events: number;
+  batches: number;
+  /** The age of the oldest queued batch, by Redis's clock; 0 if none is queued. */
+  oldestMs: number;
+  /** Undefined if it has unsubscribed, and only its batches are left. */
+  healthPoints: number | undefined;
+}
+
+export interface QueueGauges {
+  queue: QueueName;
+  instant: number;
+  scheduled: number;
+  /** How many of the scheduled jobs are due. */
+  due: number;
+  pending: number;
+}
+
+/** What the whole bus holds at a moment. */
+export interface GaugeReading {
+  subscribers: SubscriberGauges[];
+  queues: QueueGauges[];
+  workers: number;
+  memory: Memory;
+  /** CPU time of the Redis server since it started. */
+  cpuSeconds: { system: number; user: number };
+}
+
+/** Few round trips, but not one step: a job that moves meanwhile may be seen twice, or not at all. Throws as Store does. */
+export async function readGauges(store: Store, limits: MemoryLimits): Promise<GaugeReading> {
+  const [time, workers, memory, cpu] = await store.command((redis, keys) =>
+    Promise.all([redis.time(), redis.hlen(keys.workers()), redis.info('memory'), redis.info('cpu')]),
+  );
+  const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
+  const [subscribers, ...queues] = await Promise.all([
+    readSubscribers(store, nowMs),
+    ...QUEUES.map((queue) => readQueue(store, queue, nowMs)),
+  ]);
+  const cpuSeconds = { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') };
+  return { subscribers, queues, workers, memory: memoryIn(memory, limits), cpuSeconds };
+}
+
+/** All subscribers, and those that have unsubscribed while batches of theirs are left. */
+async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberGauges[]> {
+  const [members, events, batches] = await store.command((redis, keys) =>
+    Promise.all([
+      redis.smembers(keys.subscribers()),
+      redis.hgetall(keys.gauge_events()),
+      redis.hgetall(keys.gauge_batches()),
+    ]),
+  );
+  const subscribed = new Set(members);
+  const tokens = [...new Set([...members, ...Object.keys(events), ...Object.keys(batches)])].sort();
+  const read = async (token: string): Promise<SubscriberGauges> => {
+    const [health, oldest] = await store.command((redis, keys) =>
+      Promise.all([
+        redis.hget(keys.subscriber(token), 'health_points'),
+        redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
+      ]),
+    );
+    return {
+      token,
+      events: Number(events[token] ?? 0),
+      batches: Number(batches[token] ?? 0),
+      oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Number(oldest[1])),
+      healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
+    };
+  };
+  return Promise.all(tokens.map(read));
+}
+
+async function readQueue(store: Store, queue: QueueName, nowMs: number): Promise<QueueGauges> {
+  return store.command(async (redis, keys) => {
+    const [instant, scheduled, due, workers] = await Promise.all([
+      redis.llen(keys.jobs_instant(queue)),
+      redis.zcard(keys.jobs_scheduled(queue)),
+      redis.zcount(keys.jobs_scheduled(queue), '-inf', nowMs),
+      redis.smembers(keys.jobs_pending_index(queue)),
+    ]);
+    // An empty list does not exist.
+    const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
+    const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
+    return { queue, instant, scheduled, due, pending };
+  });
+}

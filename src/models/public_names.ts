@@ -1,0 +1,34 @@
+import { hash } from 'node:crypto';
+import type { Client } from './client.ts';
+
+/** Enough that two clients of one service are told apart. */
+const HASH_DIGITS = 8;
+
+/**
+ * What a client is called where others can read it: in figures, and in logs.
+ * The token of a client that has no secret is its credential (DESIGN 7), so it is never shown; `name.1a2b3c4d` is shown
+ * instead. A token has no dot in it, so the two cannot be mixed up.
+ */
+export class PublicNames {
+  readonly #clients: { find(token: string): Promise<Client | undefined> };
+
+  constructor(clients: { find(token: string): Promise<Client | undefined> }) {
+    this.#clients = clients;
+  }
+
+  /**
+   * A function from these tokens to their public names; a client that is no more is `unknown.1a2b3c4d`, as whether it
+   * had a secret is not known. Throws what `find` throws.
+   */
+  async of(tokens: Iterable<string>): Promise<(token: string) => string> {
+    const distinct = [...new Set(tokens)];
+    const clients = await Promise.all(distinct.map((token) => this.#clients.find(token)));
+    const names = new Map(distinct.map((token, index) => [token, publicName(token, clients[index])]));
+    return (token) => names.get(token) ?? publicName(token, undefined);
+  }
+}
+
+function publicName(token: string, client: Client | undefined): string {
+  if (client?.ha1) return token;
+  return `${client?.name ?? 'unknown'}.${hash('sha256', token).slice(0, HASH_DIGITS)}`;
+}

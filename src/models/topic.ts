@@ -1,0 +1,42 @@
+import type { Store } from '../redis/store.ts';
+
+/** What a topic may be called. */
+export const TOPIC_NAME = /^[a-z0-9_]{1,64}$/;
+export const TOPIC_NAME_RULE = '1 to 64 characters of a-z, 0-9 and _';
+
+export interface Topic {
+  name: string;
+  /** The token of the client that publishes to it; null while nobody has. */
+  publisher: string | null;
+  /** Events ever accepted. */
+  events: number;
+}
+
+export class Topics {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** All topics, by name. */
+  async list(): Promise<Topic[]> {
+    return this.#store.command(async (redis, keys) => {
+      const names = (await redis.smembers(keys.topics())).sort();
+      const hashes = await Promise.all(
+        names.map((name) => redis.hmget(keys.topic(name), 'publisher', 'counter')),
+      );
+      return names.map((name, index) => ({
+        name,
+        publisher: hashes[index]?.[0] || null,
+        events: Number(hashes[index]?.[1] ?? 0),
+      }));
+    });
+  }
+
+  /** Forgets a topic and ends its subscriptions; what is queued is still delivered. Without `client`, root asks. */
+  async remove(name: string, client?: string): Promise<'ok' | 'topic_not_found' | 'forbidden'> {
+    const answer = await this.#store.run('remove_topic', name, client ?? '');
+    return String(answer) as 'ok' | 'topic_not_found' | 'forbidden';
+  }
+}

@@ -1,0 +1,61 @@
+import { Redis, type RedisOptions } from 'ioredis';
+import { BootError } from '../errors.ts';
+import type { Log } from '../log.ts';
+
+/** A connection that owes an answer for longer is cut: nothing may wait for a black hole. */
+const SILENCE_MS = 5000;
+const LONGEST_PAUSE_MS = 2000;
+
+// ioredis types its reply mapping so that a plain RedisOptions does not pass; we leave it alone.
+type Options = Omit<RedisOptions, 'replyMapping'>;
+
+/** `redis://`, `rediss://` (TLS), or `unix:///path/of/the.sock`. */
+function address(url: string): Options & { url?: string } {
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch (cause) {
+    throw new BootError(
+      'ROUTEMASTER_REDIS_URL is not a URL: write redis://host:6379, rediss:// or unix:///path',
+      { cause },
+    );
+  }
+  if (parsed.protocol === 'unix:') return { path: decodeURIComponent(parsed.pathname) };
+  if (parsed.protocol === 'redis:' || parsed.protocol === 'rediss:') return { url };
+  throw new BootError(
+    `ROUTEMASTER_REDIS_URL begins with ${parsed.protocol} where redis:, rediss: or unix: is meant`,
+  );
+}
+
+function open(url: string, log: Log, options: Options): Redis {
+  const { url: text, ...where } = address(url);
+  const all: Options = {
+    ...where,
+    ...options,
+    // A write whose reply was lost must not be sent again blindly: it may have been applied.
+    autoResendUnfulfilledCommands: false,
+    retryStrategy: (times) =>
+      Math.min(50 * 2 ** Math.min(times, 10), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2),
+  };
+  const redis = text === undefined ? new Redis(all) : new Redis(text, all);
+  let away = false;
+  redis.on('error', (error: Error) => {
+    if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
+    away = true;
+  });
+  redis.on('ready', () => {
+    if (away) log.info('Redis is back');
+    away = false;
+  });
+  return redis;
+}
+
+/** A connection for commands. While Redis is away they fail at once; it reconnects by itself, for ever. */
+export function connect(url: string, log: Log): Redis {
+  return open(url, log, { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: null });
+}
+
+/** A connection that only listens to channels. It subscribes again by itself after it was cut. */
+export function connectListener(url: string, log: Log): Redis {
+  return open(url, log, { maxRetriesPerRequest: null });
+}

@@ -1,0 +1,67 @@
+/** The Redis types of the layout, by the names that `TYPE` answers. */
+export type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string';
+
+/**
+ * Every key of the data layout, with its Redis type. Scripts get their key functions from here too
+ * (`key.batch(bid)` in Lua), so a key is spelled in this one place. INTERNALS.md explains each.
+ */
+export const LAYOUT = {
+  topics: { pattern: 'topics', type: 'set' },
+  subscribers: { pattern: 'subscribers', type: 'set' },
+  subscriber_topics: { pattern: 'topics:{token}', type: 'set' },
+  topic_subscribers: { pattern: 'subscribers:{topic}', type: 'set' },
+  topic: { pattern: 'topic:{topic}', type: 'hash' },
+  subscriber: { pattern: 'subscriber:{token}', type: 'hash' },
+  batch: { pattern: 'batch:{bid}', type: 'list' },
+  ruby_batch: { pattern: 'batches:{bid}', type: 'list' },
+  batches_current: { pattern: 'batches:current:{token}', type: 'set' },
+  batches_index: { pattern: 'batches:index', type: 'zset' },
+  batches_queued: { pattern: 'batches:index:{token}', type: 'zset' },
+  gauge_events: { pattern: 'batches:gauges:event', type: 'hash' },
+  gauge_batches: { pattern: 'batches:gauges:batch', type: 'hash' },
+  jobs_index: { pattern: 'jobs:index:{q}', type: 'set' },
+  jobs_scheduled: { pattern: 'jobs:scheduled:{q}', type: 'zset' },
+  jobs_instant: { pattern: 'jobs:instant:{q}', type: 'list' },
+  jobs_pending: { pattern: 'jobs:pending:{q}:{worker}', type: 'list' },
+  jobs_pending_index: { pattern: 'jobs:pending:index:{q}', type: 'set' },
+  workers: { pattern: 'workers', type: 'hash' },
+  counters: { pattern: 'counters', type: 'hash' },
+  counters_reported: { pattern: 'counters:reported', type: 'hash' },
+  counters_flushed: { pattern: 'counters:flushed:{process}', type: 'string' },
+  api_tokens: { pattern: 'api_tokens:by_token', type: 'hash' },
+  api_token: { pattern: 'api_token:{token}', type: 'hash' },
+  schema: { pattern: 'schema', type: 'string' },
+} as const satisfies Record<string, { pattern: string; type: RedisType }>;
+
+/** The channel on which scripts say that a queue has an instant job (`main`, `aux`) or an earlier deadline (`due`). */
+export const WAKE_CHANNEL = 'wake';
+
+export type KeyName = keyof typeof LAYOUT;
+
+type Parts<P extends string> = P extends `${string}{${string}}${infer Rest}`
+  ? [part: string, ...Parts<Rest>]
+  : [];
+
+/** One function a key: `keys.batch(bid)`. */
+export type Keyspace = {
+  readonly [K in KeyName]: (...parts: Parts<(typeof LAYOUT)[K]['pattern']>) => string;
+} & {
+  readonly wakeChannel: string;
+};
+
+/** The keys of one partition. The default prefix is empty; on a Redis Cluster it is a hash tag such as `{0}:`. */
+export function keyspace(prefix = ''): Keyspace {
+  const functions = Object.entries(LAYOUT).map(([name, { pattern }]) => {
+    const text = fixedText(pattern);
+    return [
+      name,
+      (...parts: string[]) => prefix + text.map((piece, index) => piece + (parts[index] ?? '')).join(''),
+    ];
+  });
+  return { ...Object.fromEntries(functions), wakeChannel: prefix + WAKE_CHANNEL };
+}
+
+/** What stands before, between and after the parts of a pattern: `topics:{token}` gives `topics:` and an empty end. */
+export function fixedText(pattern: string): string[] {
+  return pattern.split(/\{[^}]*\}/);
+}

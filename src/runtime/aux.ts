@@ -1,0 +1,80 @@
+import type { Config } from '../config.ts';
+import { autodropJob } from '../jobs/autodrop.ts';
+import { DONE, type JobHandler } from '../jobs/job_handler.ts';
+import { monitorJob } from '../jobs/monitor.ts';
+import { scheduleJob } from '../jobs/schedule.ts';
+import { scrubJob } from '../jobs/scrub.ts';
+import type { Log } from '../log.ts';
+import { Queue } from '../models/queue.ts';
+import type { Store } from '../redis/store.ts';
+import type { Wakeups } from '../redis/wakeups.ts';
+import type { Recorder } from '../services/metrics/recorder.ts';
+import { Scheduler } from './scheduler.ts';
+import { Ticker } from './ticker.ts';
+import { tickMs, Workers } from './workers.ts';
+
+const AUTODROP_EVERY_MS = 30_000;
+/** The scheduler promotes what is due when it is due; this job is for the case that it cannot. */
+const SCHEDULE_EVERY_MS = 60_000;
+const LONGEST_SLEEP_MS = 10_000;
+
+export interface AuxParts {
+  store: Store;
+  wakeups: Wakeups;
+  recorder: Recorder;
+  log: Log;
+}
+
+/** What a worker process does beside delivering: the scheduler, the tickers, and one worker for the `aux` queue. */
+export class Aux {
+  readonly #workers: Workers;
+  readonly #scheduler: Scheduler;
+  readonly #startTickers: () => Ticker[];
+  #tickers: Ticker[] = [];
+
+  constructor(config: Config, { store, wakeups, recorder, log }: AuxParts) {
+    const queue = new Queue(store, 'aux');
+    const handlers: Record<string, JobHandler> = {
+      autodrop: autodropJob(store, config, recorder, log),
+      monitor: monitorJob(store, config, log),
+      schedule: scheduleJob(store),
+      scrub: scrubJob(store, config.leaseMs, recorder, log),
+    };
+    this.#workers = new Workers(
+      { store, queue, wakeups, handler: byName(handlers, log), removed: () => {}, log },
+      { count: 1, tickMs: tickMs(config), probeMs: config.deliveryTimeoutMs },
+    );
+    this.#scheduler = new Scheduler(store, wakeups, LONGEST_SLEEP_MS, log);
+    const every = (job: string, ms: number) => new Ticker(queue, job, ms, config.leaseMs, log);
+    this.#startTickers = () => [
+      every('scrub', config.leaseMs / 2),
+      every('autodrop', AUTODROP_EVERY_MS),
+      every('schedule', SCHEDULE_EVERY_MS),
+      // Prometheus comes and asks; the others are told.
+      ...(config.metricService === 'prometheus' ? [] : [every('monitor', config.monitorIntervalMs)]),
+    ];
+  }
+
+  start(): void {
+    this.#workers.start();
+    this.#scheduler.start();
+    this.#tickers = this.#startTickers();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    for (const ticker of this.#tickers) ticker.stop();
+    await Promise.all([this.#scheduler.stop(), this.#workers.stop(graceMs)]);
+  }
+}
+
+function byName(handlers: Record<string, JobHandler>, log: Log): JobHandler {
+  return async (grant, signal) => {
+    const handler = grant.job && handlers[grant.job.name];
+    if (handler) return handler(grant, signal);
+    log.error(
+      { job: grant.job ?? grant.packed.toString('hex') },
+      'forgot a job that nobody knows how to run',
+    );
+    return DONE;
+  };
+}

@@ -1,0 +1,61 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import type { Config } from '../config.ts';
+import { batchJob } from '../jobs/batch.ts';
+import { createLog } from '../log.ts';
+import { Counters } from '../models/counters.ts';
+import { Queue } from '../models/queue.ts';
+import { connect, connectListener } from '../redis/connection.ts';
+import { Store } from '../redis/store.ts';
+import { Wakeups } from '../redis/wakeups.ts';
+import { CallbackPolicy } from '../services/callback_policy.ts';
+import { Delivery } from '../services/delivery.ts';
+import { Recorder } from '../services/metrics/recorder.ts';
+import { Throttle } from '../services/throttle.ts';
+import { tickMs, Workers } from './workers.ts';
+
+/** What the supervisor hands to a thread. */
+export interface ThreadData {
+  config: Config;
+  index: number;
+}
+
+/** What the supervisor says to a thread. */
+export interface StopMessage {
+  stop: true;
+  graceMs: number;
+}
+
+/** One thread of the worker process: delivers batches from `main` until it is told to stop. */
+function runThread({ config, index }: ThreadData): void {
+  const log = createLog(config.logLevel, { process: 'worker', thread: index });
+  const store = new Store(connect(config.redisUrl, log));
+  const wakeups = new Wakeups(connectListener(config.redisUrl, log), store.keys);
+  const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const recorder = new Recorder(counters);
+  const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow));
+  const throttle = new Throttle(config);
+  const workers = new Workers(
+    {
+      store,
+      queue: new Queue(store, 'main'),
+      wakeups,
+      handler: batchJob({ delivery, throttle, recorder, healRate: config.healRate, log }),
+      removed: (token, events) => recorder.removed(token, events),
+      log,
+    },
+    { count: config.workersPerThread, tickMs: tickMs(config), probeMs: config.deliveryTimeoutMs },
+  );
+  counters.start();
+  store.redis.once('ready', () => workers.start());
+
+  parentPort?.once('message', async ({ graceMs }: StopMessage) => {
+    await workers.stop(graceMs);
+    wakeups.close();
+    await delivery.close();
+    await counters.stop();
+    store.redis.disconnect();
+    parentPort?.close();
+  });
+}
+
+runThread(workerData as ThreadData);

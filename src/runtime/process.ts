@@ -1,0 +1,59 @@
+import { BootError, StorageUnavailable } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { prepareStorage } from '../models/schema.ts';
+import type { Store } from '../redis/store.ts';
+import { Patience } from './patience.ts';
+
+/** A process that is told to stop is gone within this time, whatever happens. */
+const STOP_LIMIT_MS = 25_000;
+
+/** Runs an entry. A BootError ends the process with its message and EXIT_CODE: it says what to change. */
+export async function start(entry: () => Promise<void>): Promise<void> {
+  try {
+    await entry();
+  } catch (error) {
+    if (!(error instanceof BootError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exit(BootError.EXIT_CODE);
+  }
+}
+
+/** Prepares Redis; while it cannot be reached, tries again with growing pauses. */
+export async function boot(store: Store, log: Log): Promise<void> {
+  const patience = new Patience();
+  const never = new AbortController().signal;
+  for (;;) {
+    try {
+      return await prepareStorage(store, log);
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error;
+      await patience.wait(never);
+    }
+  }
+}
+
+/** At SIGTERM or SIGINT runs `stop` once and exits with 0; with 1 if it fails or takes too long. */
+export function onStop(log: Log, stop: () => Promise<void>): void {
+  let stopping = false;
+  const begin = (signal: NodeJS.Signals) => {
+    if (stopping) return;
+    stopping = true;
+    log.info({ signal }, 'stopping');
+    setTimeout(() => {
+      log.error('could not stop in time');
+      process.exit(1);
+    }, STOP_LIMIT_MS);
+    stop().then(
+      () => {
+        log.info('stopped');
+        process.exit(0);
+      },
+      (error: unknown) => {
+        log.fatal({ err: error }, 'could not stop cleanly');
+        process.exit(1);
+      },
+    );
+  };
+  process.on('SIGTERM', begin);
+  process.on('SIGINT', begin);
+}

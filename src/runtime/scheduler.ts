@@ -1,0 +1,64 @@
+import type { Log } from '../log.ts';
+import { promoteDue } from '../models/queue.ts';
+import type { Store } from '../redis/store.ts';
+import type { Wakeups } from '../redis/wakeups.ts';
+import { Bell } from './bell.ts';
+import { Patience } from './patience.ts';
+
+/** How many jobs one script call promotes: a few milliseconds of Redis. */
+const SLICE = 500;
+
+/** Makes scheduled jobs instant when they are due: sleeps until the next deadline, or until an earlier one is announced. */
+export class Scheduler {
+  readonly #store: Store;
+  readonly #wakeups: Wakeups;
+  readonly #log: Log;
+  readonly #longestSleepMs: number;
+  readonly #bell = new Bell();
+  readonly #patience = new Patience();
+  readonly #stopping = new AbortController();
+  #loop: Promise<void> | undefined;
+
+  /** `longestSleepMs`: an announcement may be lost, so it looks at least this often. */
+  constructor(store: Store, wakeups: Wakeups, longestSleepMs: number, log: Log) {
+    this.#store = store;
+    this.#wakeups = wakeups;
+    this.#longestSleepMs = longestSleepMs;
+    this.#log = log;
+  }
+
+  start(): void {
+    this.#loop = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#bell.ring();
+    await this.#loop;
+  }
+
+  async #run(): Promise<void> {
+    const forget = this.#wakeups.on('due', () => this.#bell.ring());
+    while (!this.#stopping.signal.aborted) {
+      const sleepMs = await this.#promote();
+      if (sleepMs > 0) await this.#bell.wait(sleepMs);
+    }
+    forget();
+  }
+
+  /** Answers how long to sleep. */
+  async #promote(): Promise<number> {
+    try {
+      const { nextDueMs = this.#longestSleepMs } = await promoteDue(this.#store, SLICE);
+      this.#patience.reset();
+      return Math.min(nextDueMs, this.#longestSleepMs);
+    } catch (error) {
+      this.#log.warn(
+        { reason: error instanceof Error ? error.message : error },
+        'cannot promote jobs; trying again',
+      );
+      await this.#patience.wait(this.#stopping.signal);
+      return 0;
+    }
+  }
+}

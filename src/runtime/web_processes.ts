@@ -1,0 +1,57 @@
+import cluster, { type Worker } from 'node:cluster';
+import { once } from 'node:events';
+import { BootError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { Patience } from './patience.ts';
+
+/** Runs the web processes of `WEB_CONCURRENCY` on one port; one that dies is replaced after a growing pause. */
+export class WebProcesses {
+  readonly #count: number;
+  readonly #log: Log;
+  readonly #patience = new Patience();
+  readonly #stopping = new AbortController();
+
+  constructor(count: number, log: Log) {
+    this.#count = count;
+    this.#log = log;
+  }
+
+  start(): void {
+    for (let i = 0; i < this.#count; i++) this.#fork();
+    this.#log.info({ processes: this.#count }, 'web processes started');
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+    await Promise.all(
+      workers.map((worker) => {
+        const gone = worker.isDead() ? undefined : once(worker, 'exit');
+        worker.process.kill('SIGTERM');
+        return gone;
+      }),
+    );
+  }
+
+  #fork(): void {
+    const worker = cluster.fork();
+    let listened = false;
+    worker.once('listening', () => {
+      listened = true;
+      this.#patience.reset();
+    });
+    worker.once('exit', (code, signal) => void this.#exited(worker, listened, code, signal));
+  }
+
+  async #exited(worker: Worker, listened: boolean, code: number, signal: string): Promise<void> {
+    if (this.#stopping.signal.aborted) return;
+    this.#log.error({ pid: worker.process.pid, code, signal }, 'a web process died');
+    // It has said why: the next one would fail alike.
+    if (!listened && code === BootError.EXIT_CODE) {
+      await this.stop();
+      process.exit(BootError.EXIT_CODE);
+    }
+    await this.#patience.wait(this.#stopping.signal);
+    if (!this.#stopping.signal.aborted) this.#fork();
+  }
+}

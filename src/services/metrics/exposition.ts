@@ -1,0 +1,118 @@
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
+import { FAMILIES, type Family } from './families.ts';
+import { collectFigures, type Figure, type FigureParts } from './figures.ts';
+import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
+
+interface Series {
+  labels: Record<string, string>;
+  value: number;
+  /** Where it is not the family's: `_bucket`, `_sum`, `_count`. */
+  metricName?: string;
+}
+
+/** A family with its series, in the form that a prom-client registry takes. */
+interface Shown {
+  name: string;
+  help: string;
+  type: 'counter' | 'gauge' | 'histogram';
+  values: Series[];
+}
+
+interface Histogram {
+  name: string;
+  help: string;
+  /** The figures that make it up are called this with `.bucket` and `.sum`. */
+  figure: string;
+  bounds: readonly number[];
+  labels: readonly string[];
+}
+
+const HISTOGRAMS: readonly Histogram[] = [
+  {
+    name: 'routemaster_delivery_duration_seconds',
+    help: 'Time taken by a delivery.',
+    figure: 'delivery.duration',
+    bounds: DELIVERY_SECONDS,
+    labels: ['status'],
+  },
+  {
+    name: 'routemaster_latency_seconds',
+    help: 'Time from the creation of a batch until its subscriber took it.',
+    figure: 'latency.end_to_end',
+    bounds: LATENCY_SECONDS,
+    labels: [],
+  },
+];
+
+/** The figures in Prometheus's text format: the whole bus's, and the process's own. */
+export class Exposition {
+  readonly #parts: FigureParts;
+  readonly #own = new Registry();
+
+  constructor(parts: FigureParts) {
+    this.#parts = parts;
+    collectDefaultMetrics({ register: this.#own });
+  }
+
+  get contentType(): string {
+    return this.#own.contentType;
+  }
+
+  /** Throws as Store does. */
+  async text(): Promise<string> {
+    const figures = await collectFigures(this.#parts);
+    const bus = new Registry();
+    const shown = [
+      ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, named(figures, figure))),
+      ...HISTOGRAMS.map((histogram) => showHistogram(histogram, figures)),
+    ];
+    // A registry asks of a metric only its name and what `get` gives, which its types do not say.
+    for (const each of shown)
+      bus.registerMetric({ name: each.name, get: async () => each } as unknown as Metric);
+    return (await bus.metrics()) + (await this.#own.metrics());
+  }
+}
+
+function named(figures: readonly Figure[], name: string): Figure[] {
+  return figures.filter((figure) => figure.name === name);
+}
+
+function showFamily({ name, help, type, labels, unit }: Family, figures: readonly Figure[]): Shown {
+  const values = figures.map(({ tags, value }) => {
+    const shown = Object.entries(labels).map(([tag, label]) => [label, tags[tag] ?? '']);
+    return { labels: Object.fromEntries(shown), value: value * unit };
+  });
+  return { name, help, type, values: merge(values) };
+}
+
+/** Two clients might have the same public name; Prometheus refuses a scrape with the same series twice. */
+function merge(all: readonly Series[]): Series[] {
+  const merged = new Map<string, Series>();
+  for (const series of all) {
+    const id = JSON.stringify(Object.values(series.labels));
+    const known = merged.get(id);
+    if (known) known.value += series.value;
+    else merged.set(id, { ...series });
+  }
+  return [...merged].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, series]) => series);
+}
+
+function showHistogram({ name, help, figure, bounds, labels }: Histogram, figures: readonly Figure[]): Shown {
+  const values: Series[] = [];
+  const groups = Map.groupBy(named(figures, `${figure}.bucket`), (each) => group(each, labels));
+  for (const [id, counted] of groups) {
+    const own = Object.fromEntries(labels.map((label) => [label, counted[0]?.tags[label] ?? '']));
+    const buckets = cumulate(new Map(counted.map(({ tags, value }) => [tags.le ?? '', value])), bounds);
+    const sums = named(figures, `${figure}.sum`).filter((each) => group(each, labels) === id);
+    const sumMs = sums.reduce((sum, { value }) => sum + value, 0);
+    for (const [le, value] of buckets)
+      values.push({ metricName: `${name}_bucket`, labels: { le, ...own }, value });
+    values.push({ metricName: `${name}_sum`, labels: own, value: sumMs / 1000 });
+    values.push({ metricName: `${name}_count`, labels: own, value: buckets.at(-1)?.[1] ?? 0 });
+  }
+  return { name, help, type: 'histogram', values };
+}
+
+function group({ tags }: Figure, labels: readonly string[]): string {
+  return JSON.stringify(labels.map((label) => tags[label] ?? ''));
+}

@@ -1,0 +1,95 @@
+import { uidSeed } from '../ids.ts';
+import type { ScriptArgument, Store } from '../redis/store.ts';
+
+/** What rides in one script call: bounds how long it blocks Redis (a few ms) and how long others wait. */
+const MOST_EVENTS = 2000;
+const MOST_BYTES = 2_000_000;
+
+/** One client's events for one topic; all are stored, or none. */
+export interface Publication {
+  topic: string;
+  /** The client's token. */
+  client: string;
+  /** Packed events, in their order. */
+  events: Buffer[];
+}
+
+/** Where the figures of publishing go. */
+export interface PublishFigures {
+  published(topic: string, events: number, bytes: number): void;
+  added(subscriber: string, events: number): void;
+}
+
+interface Waiting {
+  publication: Publication;
+  bytes: number;
+  accept: (accepted: boolean) => void;
+  fail: (error: unknown) => void;
+}
+
+/**
+ * Stores publications by group commit: at once when idle; those that arrive while a script call is under way ride
+ * together in the next one. Redis is then called once for many events under load, and nobody waits for a timer.
+ */
+export class Publisher {
+  readonly #store: Store;
+  readonly #figures: PublishFigures;
+  #waiting: Waiting[] = [];
+  #underWay = false;
+
+  constructor(store: Store, figures: PublishFigures) {
+    this.#store = store;
+    this.#figures = figures;
+  }
+
+  /**
+   * Resolves when the events are in the batch of every subscriber of the topic; false if the topic is another client's.
+   * Throws StorageFull (nothing was stored) or StorageUnavailable (whether anything was stored is not known).
+   */
+  publish(publication: Publication): Promise<boolean> {
+    return new Promise((accept, fail) => {
+      const bytes = publication.events.reduce((sum, event) => sum + event.length, 0);
+      this.#waiting.push({ publication, bytes, accept, fail });
+      if (!this.#underWay) void this.#commit();
+    });
+  }
+
+  async #commit(): Promise<void> {
+    this.#underWay = true;
+    while (this.#waiting.length > 0) {
+      const group = this.#nextGroup();
+      try {
+        await this.#storeGroup(group);
+      } catch (error) {
+        for (const { fail } of group) fail(error);
+      }
+    }
+    this.#underWay = false;
+  }
+
+  /** In the order of arrival, as many as fit; one that is over the bounds by itself goes alone. */
+  #nextGroup(): Waiting[] {
+    let [count, events, bytes] = [0, 0, 0];
+    for (const next of this.#waiting) {
+      events += next.publication.events.length;
+      bytes += next.bytes;
+      if (count > 0 && (events > MOST_EVENTS || bytes > MOST_BYTES)) break;
+      count++;
+    }
+    return this.#waiting.splice(0, count);
+  }
+
+  async #storeGroup(group: Waiting[]): Promise<void> {
+    const args: ScriptArgument[] = [uidSeed()];
+    for (const { publication } of group) {
+      args.push(publication.topic, publication.client, publication.events.length);
+      for (const event of publication.events) args.push(event);
+    }
+    const [accepted, added] = (await this.#store.run('publish', ...args)) as [number[], (Buffer | number)[]];
+    group.forEach(({ publication, bytes, accept }, index) => {
+      if (accepted[index] === 1) this.#figures.published(publication.topic, publication.events.length, bytes);
+      accept(accepted[index] === 1);
+    });
+    for (let i = 0; i < added.length; i += 2) this.#figures.added(String(added[i]), Number(added[i + 1]));
+  }
+}

@@ -1,0 +1,16 @@
+import cluster from 'node:cluster';
+import { readConfig } from './config.ts';
+import { createLog } from './log.ts';
+import { onStop, start } from './runtime/process.ts';
+import { WebProcesses } from './runtime/web_processes.ts';
+import { serve } from './serve.ts';
+
+await start(async () => {
+  const config = readConfig();
+  const log = createLog(config.logLevel, { process: 'web', pid: process.pid });
+  if (!cluster.isPrimary || config.webProcesses === 1) return serve(config, log);
+
+  const processes = new WebProcesses(config.webProcesses, log);
+  processes.start();
+  onStop(log, () => processes.stop());
+});

@@ -1,0 +1,44 @@
+import { createHash } from 'node:crypto';
+
+/** The parameters of a challenge, or of an answer to one. */
+export type Parameters = Record<string, string>;
+
+export function parametersOf(challenge: string): Parameters {
+  const pairs = challenge.slice('Digest '.length).matchAll(/([\w*]+)=(?:"([^"]*)"|([^,]*))/g);
+  return Object.fromEntries([...pairs].map(([, name, quoted, plain]) => [name, quoted ?? plain]));
+}
+
+/** The challenge for an algorithm, among several. */
+export function challengeFor(algorithm: string, challenges: string[]): Parameters {
+  const found = challenges.map(parametersOf).find((challenge) => challenge['algorithm'] === algorithm);
+  if (!found) throw new Error(`no challenge for ${algorithm} in ${challenges.join('; ')}`);
+  return found;
+}
+
+export interface Wanted {
+  user: string;
+  secret: string;
+  uri: string;
+  method?: string;
+}
+
+/** What a client that knows the secret answers to a challenge, written down from RFC 7616 and not from our code. */
+export function answerParameters(
+  challenge: Parameters,
+  { user, secret, uri, method = 'GET' }: Wanted,
+): Parameters {
+  const { realm = '', nonce = '', algorithm = 'MD5' } = challenge;
+  const digest = (text: string) =>
+    createHash(algorithm.replace('-', '').toLowerCase()).update(text).digest('hex');
+  const [nc, cnonce, qop] = ['00000001', 'f2/wE4q74E6zIJEt', 'auth'];
+  const ha1 = digest(`${user}:${realm}:${secret}`);
+  const response = digest(`${ha1}:${nonce}:${nc}:${cnonce}:${qop}:${digest(`${method}:${uri}`)}`);
+  return { username: user, realm, uri, algorithm, nonce, nc, cnonce, qop, response };
+}
+
+/** The header for these parameters; those that are undefined are left out. */
+export function header(parameters: Record<string, string | undefined>): string {
+  const plain = new Set(['algorithm', 'nc', 'qop', 'userhash', 'username*']);
+  const pairs = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  return `Digest ${pairs.map(([name, value]) => (plain.has(name) ? `${name}=${value}` : `${name}="${value}"`)).join(', ')}`;
+}

@@ -1,0 +1,79 @@
+import { once } from 'node:events';
+import { createServer, request, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before } from 'node:test';
+import express, { type RequestHandler } from 'express';
+import { pino } from 'pino';
+import { Authentication } from '../../../src/api/authentication/authentication.ts';
+import { callerOf } from '../../../src/api/authentication/caller.ts';
+import { wellFormed } from '../../../src/api/gate.ts';
+import { answerProblems } from '../../../src/api/problems.ts';
+import { Clients } from '../../../src/models/client.ts';
+import { ClientDirectory } from '../../../src/models/client_directory.ts';
+import { TestStore } from '../../support/store.ts';
+
+export const ROOT_KEY = 'the-root-key-of-this-test';
+/** A token of ROUTEMASTER_CLIENTS. */
+export const FIXED_TOKEN = 'fixed--0123456789abcdef';
+
+export interface Answer {
+  status: number;
+  challenges: string[];
+  body: { [member: string]: unknown };
+}
+
+/** A real server whose `/client`, `/root` and `/either` want these callers, and answer who called. */
+export class GuardedServer {
+  readonly redis = new TestStore();
+  /** The lines of the log. */
+  readonly log: Record<string, unknown>[] = [];
+  #server: Server | undefined;
+
+  constructor() {
+    before(async () => {
+      this.#server = createServer(this.#app()).listen(0, '127.0.0.1');
+      await once(this.#server, 'listening');
+    });
+    after(() => this.#server?.close());
+  }
+
+  get clients(): Clients {
+    return new Clients(this.redis.store, [FIXED_TOKEN]);
+  }
+
+  get port(): number {
+    return (this.#server?.address() as AddressInfo).port;
+  }
+
+  /** The request, as it is: a target in any form, and headers as often as they are given. */
+  async get(target: string, ...authorization: string[]): Promise<Answer> {
+    const headers = ['Host', `127.0.0.1:${this.port}`];
+    for (const value of authorization) headers.push('Authorization', value);
+    const call = request({ host: '127.0.0.1', port: this.port, path: target, headers, agent: false }).end();
+    const [answer] = await once(call, 'response');
+    let text = '';
+    for await (const chunk of answer) text += chunk;
+    const challenges = answer.headersDistinct['www-authenticate'] ?? [];
+    return { status: answer.statusCode, challenges, body: JSON.parse(text) };
+  }
+
+  #app(): express.Express {
+    const log = pino(
+      { base: null, timestamp: false },
+      { write: (line) => void this.log.push(JSON.parse(line)) },
+    );
+    const clients = new ClientDirectory(this.clients);
+    const authentication = new Authentication({ rootKey: ROOT_KEY, clients, log });
+    const answer: RequestHandler = (req, res) => void res.json(callerOf(req));
+    const app = express().use(wellFormed);
+    app.all('/client{/*rest}', authentication.require('client'), answer);
+    app.all('/root', authentication.require('root'), answer);
+    app.all('/either', authentication.require('client', 'root'), answer);
+    app.all('/open', answer);
+    return app.use(answerProblems(log));
+  }
+}
+
+export function basic(user: string, password: string): string {
+  return `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
+}
