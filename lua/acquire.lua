@@ -41,7 +41,8 @@ local passed_over = 0
 
 local function bid_of(job)
   local ok, call = pcall(cmsgpack.unpack, job)
-  if ok and type(call) == 'table' and call[1] == 'batch' and type(call[2]) == 'table' then return call[2][1] end
+  local args = ok and type(call) == 'table' and call[1] == 'batch' and call[2]
+  if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
 -- Puts the job off if its subscriber is throttled. If it was, and may be tried again now, this is the probe.

@@ -21,6 +21,7 @@ local flushed = key.counters_flushed(ARGV[1])
 if tonumber(redis.call('GET', flushed) or 0) >= tonumber(ARGV[2]) then return 0 end
 redis.call('SET', flushed, ARGV[2], 'EX', DAY_SECONDS)
 for i = 3, #ARGV, 2 do
-  redis.call('HINCRBY', key.counters(), ARGV[i], ARGV[i + 1])
+  -- A field that somebody made no number of fails alone: an error here would lose the rest of the flush.
+  redis.pcall('HINCRBY', key.counters(), ARGV[i], ARGV[i + 1])
 end
 return 1

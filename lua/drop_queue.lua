@@ -40,6 +40,8 @@ for _, bid in ipairs(redis.call('ZRANGE', key.batches_queued(token), 0, n + held
   if batches < n and not held[job] then
     drop_job(job)
     local _, held_events = delete_batch(bid)
+    -- Where its list is gone, delete_batch does not know the subscriber.
+    redis.call('ZREM', key.batches_queued(token), bid)
     batches = batches + 1
     events = events + (held_events or 0)
   end

@@ -9,7 +9,6 @@ KEYS
   schema                     string  names the partition
 TOUCHES
   jobs:index:{q}             set
-  jobs:scheduled:{q}         zset
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set

@@ -42,9 +42,9 @@ if bid ~= '' then
     return 1
   end
   local subscriber = key.subscriber(token)
-  if damage > 0 and redis.call('EXISTS', subscriber) == 1 then
+  if redis.call('EXISTS', subscriber) == 1 then
     local health = tonumber(redis.call('HGET', subscriber, 'health_points')) or PERFECT_HEALTH
-    redis.call('HSET', subscriber, 'health_points', math.max(0, health - damage))
+    if damage > 0 then redis.call('HSET', subscriber, 'health_points', math.max(0, health - damage)) end
     if throttle_ms > 0 then redis.call('HSET', subscriber, 'throttled_until', now + throttle_ms) end
   end
 end

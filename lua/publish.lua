@@ -97,7 +97,8 @@ end
 local function append(token, events)
   local settings = redis.call('HMGET', key.subscriber(token), 'timeout', 'max_events')
   local timeout = tonumber(settings[1]) or DEFAULT_TIMEOUT_MS
-  local max = tonumber(settings[2]) or DEFAULT_MAX_EVENTS
+  -- At least one: a batch that takes none would be opened again for ever.
+  local max = math.max(1, tonumber(settings[2]) or DEFAULT_MAX_EVENTS)
   local bid, length = current_batch(token)
   local at = 1
   while at <= #events do

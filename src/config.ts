@@ -33,6 +33,8 @@ const list = z
   .default('')
   .transform((value) => value.split(/[\s,]+/).filter((item) => item !== ''));
 
+const NO_COLON = /^[^:\s\p{Cc}]+$/u;
+
 const bytes = (unset: number) => whole(0, Number.MAX_SAFE_INTEGER, unset);
 
 const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const satisfies LogLevel[];
@@ -44,10 +46,12 @@ const ENVIRONMENT = z.object({
   NODE_ENV: z.string().default('development'),
   FORCE_SSL: yesNo.optional(),
   ROUTEMASTER_REDIS_URL: z.string().default('redis://localhost:6379'),
-  ROUTEMASTER_ROOT_KEY: z.string({
-    error: 'must be set: the key that creates clients (32 random characters)',
-  }),
-  ROUTEMASTER_CLIENTS: list,
+  ROUTEMASTER_ROOT_KEY: z
+    .string({ error: 'must be set: the key that creates clients (32 random characters)' })
+    .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it'),
+  ROUTEMASTER_CLIENTS: list.pipe(
+    z.array(z.string().regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')),
+  ),
   ROUTEMASTER_APP_NAME: z.string().default('routemaster'),
   ROUTEMASTER_WORKER_THREADS: whole(1, 64, 2),
   ROUTEMASTER_WORKERS_PER_THREAD: whole(1, 1000, 32),

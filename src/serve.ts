@@ -1,4 +1,5 @@
 import { createServer, type Server } from 'node:http';
+import type { Socket } from 'node:net';
 import { apiTokens } from './api/api_tokens.ts';
 import { createApp } from './api/app.ts';
 import { Authentication } from './api/authentication/authentication.ts';
@@ -36,10 +37,11 @@ export async function serve(config: Config, log: Log): Promise<void> {
     buildApp(config, store, recorder, state, log),
   );
   server.on('clientError', refuseMalformed);
+  const unused = unusedConnections(server);
   await listen(server, config.port, log);
   onStop(log, async () => {
-    await close(server);
-    recorder.processStopped('web');
+    await close(server, unused);
+    if (state.ready) recorder.processStopped('web');
     await counters.stop();
     store.redis.disconnect();
   });
@@ -58,6 +60,7 @@ function buildApp(config: Config, store: Store, recorder: Recorder, state: { rea
   const policy = new CallbackPolicy(config.callbackAllow);
   const aux = new Queue(store, 'aux');
   const removed = (token: string, events: number) => recorder.removed(token, events);
+  const removeSubscriber = async (token: string) => removed(token, (await subscriptions.remove(token)) ?? 0);
   const storageFull = () => void aux.enqueue('autodrop', config.leaseMs).catch(() => {});
   return createApp({
     forceSsl: config.forceSsl,
@@ -73,7 +76,7 @@ function buildApp(config: Config, store: Store, recorder: Recorder, state: { rea
         storageFull,
       }),
       subscriptionsApi({ authentication, subscriptions, policy, removed }),
-      apiTokens({ clients, authentication, removeSubscriber: (token) => subscriptions.remove(token) }),
+      apiTokens({ clients, authentication, removeSubscriber }),
       pulseApi({ authentication, store, main: new Queue(store, 'main'), ...config }),
       metricsApi({ authentication, store, config, publicNames, log }),
     ],
@@ -94,9 +97,24 @@ async function listen(server: Server, port: number, log: Log): Promise<void> {
   log.info({ port: typeof address === 'object' ? address?.port : port }, 'listening');
 }
 
-/** Takes no more connections, and ends each after the answer that is under way. */
-async function close(server: Server): Promise<void> {
+/** The connections on which no request has come yet, now and later. */
+function unusedConnections(server: Server): ReadonlySet<Socket> {
+  const unused = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    unused.add(socket);
+    socket.once('close', () => unused.delete(socket));
+  });
+  server.on('request', ({ socket }) => unused.delete(socket));
+  return unused;
+}
+
+/**
+ * Takes no more connections, and ends each after the answer that is under way. Node does not count those that were never
+ * used as idle, and a router that opened some in advance would keep us until the limit.
+ */
+async function close(server: Server, unused: ReadonlySet<Socket>): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  for (const socket of unused) socket.destroy();
   const sweep = setInterval(() => server.closeIdleConnections(), 50);
   await closed;
   clearInterval(sweep);

@@ -16,24 +16,26 @@ await start(async () => {
   const config = readConfig();
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   const store = new Store(connect(config.redisUrl, log));
-  await boot(store, log);
-
   const wakeups = new Wakeups(connectListener(config.redisUrl, log), store.keys);
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const supervisor = new Supervisor(config, log);
   const aux = new Aux(config, { store, wakeups, recorder, log });
+  // Before the boot, which may wait for Redis.
+  let delivering = false;
+  const stopping = onStop(log, async () => {
+    await Promise.all([aux.stop(GRACE_MS), supervisor.stop(GRACE_MS)]);
+    wakeups.close();
+    if (delivering) recorder.processStopped('worker');
+    await counters.stop();
+    store.redis.disconnect();
+  });
+  await boot(store, log);
+  if (stopping.aborted) return;
+  delivering = true;
   counters.start();
   recorder.processStarted('worker');
   supervisor.start();
   aux.start();
   log.info({ threads: config.workerThreads, workersPerThread: config.workersPerThread }, 'delivering');
-
-  onStop(log, async () => {
-    await Promise.all([aux.stop(GRACE_MS), supervisor.stop(GRACE_MS)]);
-    wakeups.close();
-    recorder.processStopped('worker');
-    await counters.stop();
-    store.redis.disconnect();
-  });
 });

@@ -1,6 +1,6 @@
 import { BusError } from '../errors.ts';
 import { DEEPEST_DATA, EVENT_TYPES, type EventType, packData, packEvent } from '../models/event.ts';
-import { parseJson } from './body.ts';
+import { parseJson } from './json.ts';
 
 const MOST_EVENTS = 10_000;
 const LONGEST_URL = 1024;
@@ -37,15 +37,20 @@ export function readEvents(
   const body = ndjson ? parseLines(text) : parseJson(text);
   if (!Array.isArray(body)) return [readOne(body, undefined, topic, nowMs, limits)];
   if (body.length === 0) throw new BusError('bad_event', 'there are no events in the body');
-  if (body.length > MOST_EVENTS) {
-    throw new BusError('body_too_large', `${body.length} events in one request; send ${MOST_EVENTS} at most`);
-  }
+  checkCount(body.length);
   return body.map((value, index) => readOne(value, index, topic, nowMs, limits));
 }
 
+/** One event a line; empty lines are none. */
 function parseLines(text: string): unknown[] {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
-  return lines.map((line, index) => parseJson(line, `line ${index + 1}`));
+  checkCount(lines.length);
+  return lines.map((line, index) => parseJson(line, `event ${index}`, { index }));
+}
+
+function checkCount(events: number): void {
+  if (events <= MOST_EVENTS) return;
+  throw new BusError('body_too_large', `${events} events in one request; send ${MOST_EVENTS} at most`);
 }
 
 function readOne(

@@ -21,11 +21,16 @@ export const wellFormed: RequestHandler = (request, _response, next) => {
   next();
 };
 
-/** Sends plain http to https, method and body kept. TLS ends at a router, which says so in `X-Forwarded-Proto`. */
+/**
+ * Sends plain http to https, method and body kept. TLS ends at a router, which says so in `X-Forwarded-Proto`. The port is
+ * left out: it is one that speaks http.
+ */
 export const forceSsl: RequestHandler = (request, response, next) => {
   const [proto] = String(request.headers['x-forwarded-proto'] ?? '').split(',');
   if (proto?.trim() === 'https') return next();
-  response.redirect(308, `https://${request.headers.host}${request.originalUrl}`);
+  const host = request.headers.host?.replace(/:\d*$/, '');
+  if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
+  response.redirect(308, `https://${host}${request.originalUrl}`);
 };
 
 /** Refuses work while the storage is being prepared. */

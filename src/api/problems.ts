@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ErrorRequestHandler, RequestHandler, Response } from 'express';
-import { BusError, ERRORS } from '../errors.ts';
+import { BusError, ERRORS, type ErrorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /** The problem document of an error (RFC 9457). */
@@ -62,15 +62,19 @@ export function onlyMethods(...methods: string[]): RequestHandler {
   };
 }
 
+/** What Node's HTTP parser says, and what we make of it. */
+const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request did not arrive in time'],
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],
+  HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
+};
+
 /** Answers what Node's HTTP parser refuses, such as two `Content-Length` headers, before it is a request. */
 export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
-  const refusal =
-    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? new BusError('request_timeout', 'the request did not arrive in time')
-      : error.code === 'HPE_HEADER_OVERFLOW'
-        ? new BusError('headers_too_large', 'the headers are larger than 16 KiB')
-        : new BusError('bad_header', 'this is not a well-formed HTTP request');
+  const refusal = new BusError(
+    ...(MALFORMED[error.code ?? ''] ?? ['bad_header', 'this is not a well-formed HTTP request']),
+  );
   const body = problem(refusal);
   const head = [
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,

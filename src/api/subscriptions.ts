@@ -13,7 +13,8 @@ const MOST_TOPICS = 1000;
 const LONGEST_TIMEOUT_MS = 3_600_000;
 const MOST_MAX_EVENTS = 10_000;
 
-const topicName = z.string().regex(TOPIC_NAME, `a topic name has ${TOPIC_NAME_RULE}`);
+const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;
+const topicName = z.string(topicRule).regex(TOPIC_NAME, topicRule);
 const wholeNumber = (min: number, max: number) =>
   z
     .int(`must be a whole number from ${min} to ${max}`)
@@ -123,7 +124,7 @@ async function remove({ subscriptions, removed }: SubscriptionsParts, token: str
 }
 
 async function unsubscribe(subscriptions: Subscriptions, token: string, topic: string): Promise<void> {
-  if (!TOPIC_NAME.test(topic)) throw new BusError('bad_topic', `a topic name has ${TOPIC_NAME_RULE}`);
+  if (!TOPIC_NAME.test(topic)) throw new BusError('bad_topic', topicRule);
   const outcome = await subscriptions.unsubscribe(token, topic);
   if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'you are not a subscriber');
   if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${topic}`);

@@ -52,14 +52,14 @@ export class Demo {
     const publisher = new BusClient(busUrl, kept.publisher);
     const first = demoEvent(0);
     await new BusClient(busUrl, kept.subscriber).call('POST', '/subscription', {
-      topics: ['orders', 'customers'],
+      topics: ['demo_orders', 'demo_customers'],
       callback: this.#receiver.callback,
       uuid: 'demo',
       timeout: 1_500,
       max: 10,
     });
     await publish(publisher, first);
-    this.#print(`${kept.publisher.token} publishes to orders and customers, 3 events a second`);
+    this.#print(`${kept.publisher.token} publishes to demo_orders and demo_customers, 3 events a second`);
     this.#print(
       `${kept.subscriber.token} receives them on ${this.#receiver.callback}, after 1.5 s or 10 events`,
     );

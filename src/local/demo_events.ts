@@ -1,5 +1,5 @@
 export interface DemoEvent {
-  topic: 'orders' | 'customers';
+  topic: 'demo_orders' | 'demo_customers';
   type: 'create' | 'update' | 'delete' | 'noop';
   url: string;
   data?: unknown;
@@ -9,7 +9,7 @@ const types = ['create', 'update', 'update', 'noop', 'delete'] as const;
 
 /** The nth event of the sample publisher: a mix of topics and types, some with data. */
 export function demoEvent(n: number): DemoEvent {
-  const topic = n % 3 === 2 ? 'customers' : 'orders';
+  const topic = n % 3 === 2 ? 'demo_customers' : 'demo_orders';
   const type = types[n % types.length] ?? 'noop';
   const url = `https://shop.example.com/${topic}/${1 + (n % 40)}`;
   if (type === 'delete' || n % 2 === 1) return { topic, type, url };
@@ -17,6 +17,6 @@ export function demoEvent(n: number): DemoEvent {
     topic,
     type,
     url,
-    data: topic === 'orders' ? { total: 10 + (n % 90), currency: 'EUR' } : { vip: n % 4 === 0 },
+    data: topic === 'demo_orders' ? { total: 10 + (n % 90), currency: 'EUR' } : { vip: n % 4 === 0 },
   };
 }

@@ -38,6 +38,8 @@ export function childEnvironment(settings: Settings, root: string, redisUrl: str
   return {
     // For trying out: the bus refuses callbacks to this machine unless told otherwise.
     ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8,::1/128',
+    // There is no router that ends TLS in front; NODE_ENV=production alone would ask for one.
+    FORCE_SSL: 'no',
     ...process.env,
     PATH: [join(root, 'node_modules', '.bin'), process.env.PATH].join(delimiter),
     PORT: String(settings.port),

@@ -15,10 +15,9 @@ and in a third, create a client, subscribe it, and publish an event:
 
   BUS=http://127.0.0.1:${port}
   ROOT_KEY=${quote(rootKey)}
-  CLIENT=$(curl -s -u "$ROOT_KEY:" -d '{"name":"tour"}' $BUS/api_tokens |
-    sed -E 's/.*"token":"([^"]+)".*"secret":"([^"]+)".*/\\1:\\2/')
-  curl -u "$CLIENT" -d '{"topics":["widgets"],"callback":"http://127.0.0.1:9292/events","uuid":"tour"}' $BUS/subscription
-  curl -u "$CLIENT" -d '{"type":"create","url":"https://example.com/widgets/1"}' $BUS/topics/widgets
+  curl -u "$ROOT_KEY:" -d '{"name":"tour","token":"tour--local"}' $BUS/api_tokens
+  curl -u tour--local: -d '{"topics":["widgets"],"callback":"http://127.0.0.1:9292/events","uuid":"tour"}' $BUS/subscription
+  curl -u tour--local: -d '{"type":"create","url":"https://example.com/widgets/1"}' $BUS/topics/widgets
 `;
 }
 

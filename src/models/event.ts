@@ -20,14 +20,21 @@ const NIL = Buffer.from([0xc0]);
 /** How deep data may be nested. */
 export const DEEPEST_DATA = 64;
 const encoder = new Encoder({ maxDepth: DEEPEST_DATA });
+/** For data with bigints, which the other throws at; it writes numbers above 32 bits as floats, so not for all data. */
+const bigintEncoder = new Encoder({ maxDepth: DEEPEST_DATA, useBigInt64: true });
 
 /**
- * The MessagePack form of an event's data; what `ROUTEMASTER_MAX_EVENT_DATA` limits.
+ * The MessagePack form of an event's data; what `ROUTEMASTER_MAX_EVENT_DATA` limits. Bigints have 64 bits at most.
  * Throws if the data is nested deeper than DEEPEST_DATA.
  */
 export function packData(data: unknown): Buffer {
   if (data === null || data === undefined) return NIL;
-  const bytes = encoder.encode(data);
+  let bytes: Uint8Array;
+  try {
+    bytes = encoder.encode(data);
+  } catch {
+    bytes = bigintEncoder.encode(data);
+  }
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 

@@ -40,6 +40,8 @@ function open(url: string, log: Log, options: Options): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error) => {
+    // Closing a connection that is being made: its ready check fails, and Redis is none the worse.
+    if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
     away = true;
   });
@@ -52,7 +54,8 @@ function open(url: string, log: Log, options: Options): Redis {
 
 /** A connection for commands. While Redis is away they fail at once; it reconnects by itself, for ever. */
 export function connect(url: string, log: Log): Redis {
-  return open(url, log, { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: null });
+  // Retries: none. With null, ioredis 6 drops the commands under way when a connection is cut, and they never settle.
+  return open(url, log, { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: 0 });
 }
 
 /** A connection that only listens to channels. It subscribes again by itself after it was cut. */

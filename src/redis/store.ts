@@ -82,8 +82,10 @@ function define(
   script: { name: string; lua: string; keys: unknown[] },
   schema: string,
 ): Command {
-  redis.defineCommand(script.name, { lua: script.lua, numberOfKeys: script.keys.length });
-  const command = (redis as unknown as Record<string, Command>)[`${script.name}Buffer`];
+  // Not by its bare name: publish and subscribe are Redis's own commands too, which it would replace.
+  const name = `script_${script.name}`;
+  redis.defineCommand(name, { lua: script.lua, numberOfKeys: script.keys.length });
+  const command = (redis as unknown as Record<string, Command>)[`${name}Buffer`];
   return (...args) => (command as Command).call(redis, schema, ...args);
 }
 

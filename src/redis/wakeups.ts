@@ -18,11 +18,14 @@ export class Wakeups {
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
     redis.on('message', (_channel: string, wake: string) => this.#tell(wake as Wake));
-    redis.on('ready', () => {
+    const tellAll = () => {
       for (const wake of ALL) this.#tell(wake);
-    });
-    // Fails only if the connection is closed for good before it was ever made.
-    redis.subscribe(keys.wakeChannel).catch(() => {});
+    };
+    // Told once Redis has us on its list, and not before: what it announces in between is lost.
+    // Fails only if the connection is cut again.
+    const listen = () => redis.subscribe(keys.wakeChannel).then(tellAll, () => {});
+    redis.on('ready', listen);
+    if (redis.status === 'ready') listen();
   }
 
   /** Calls `listener` at every announcement of `wake`, until the returned function is called. */

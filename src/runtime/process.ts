@@ -32,12 +32,15 @@ export async function boot(store: Store, log: Log): Promise<void> {
   }
 }
 
-/** At SIGTERM or SIGINT runs `stop` once and exits with 0; with 1 if it fails or takes too long. */
-export function onStop(log: Log, stop: () => Promise<void>): void {
-  let stopping = false;
+/**
+ * At SIGTERM or SIGINT runs `stop` once and exits with 0; with 1 if it fails or takes too long.
+ * The signal that it returns is aborted when that begins.
+ */
+export function onStop(log: Log, stop: () => Promise<void>): AbortSignal {
+  const stopping = new AbortController();
   const begin = (signal: NodeJS.Signals) => {
-    if (stopping) return;
-    stopping = true;
+    if (stopping.signal.aborted) return;
+    stopping.abort();
     log.info({ signal }, 'stopping');
     setTimeout(() => {
       log.error('could not stop in time');
@@ -56,4 +59,5 @@ export function onStop(log: Log, stop: () => Promise<void>): void {
   };
   process.on('SIGTERM', begin);
   process.on('SIGINT', begin);
+  return stopping.signal;
 }

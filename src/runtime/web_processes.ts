@@ -35,19 +35,15 @@ export class WebProcesses {
 
   #fork(): void {
     const worker = cluster.fork();
-    let listened = false;
-    worker.once('listening', () => {
-      listened = true;
-      this.#patience.reset();
-    });
-    worker.once('exit', (code, signal) => void this.#exited(worker, listened, code, signal));
+    worker.once('listening', () => this.#patience.reset());
+    worker.once('exit', (code, signal) => void this.#exited(worker, code, signal));
   }
 
-  async #exited(worker: Worker, listened: boolean, code: number, signal: string): Promise<void> {
+  async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ pid: worker.process.pid, code, signal }, 'a web process died');
-    // It has said why: the next one would fail alike.
-    if (!listened && code === BootError.EXIT_CODE) {
+    // It has said why, perhaps after it listened, as it does that before it looks at Redis: the next one would fail alike.
+    if (code === BootError.EXIT_CODE) {
       await this.stop();
       process.exit(BootError.EXIT_CODE);
     }

@@ -1,3 +1,4 @@
+import { StorageUnavailable } from '../errors.ts';
 import { uid } from '../ids.ts';
 import { GIVEN_BACK, type JobHandler, type Settlement } from '../jobs/job_handler.ts';
 import type { Log } from '../log.ts';
@@ -9,6 +10,8 @@ import { Patience } from './patience.ts';
 
 /** A job whose handler threw is run again after this long. */
 const FAILED_JOB_RETRY: Settlement = { done: false, retry: { delayMs: 30_000, damage: 0, throttleMs: 0 } };
+/** One that only lost Redis has not failed, and a scrub or an autodrop must not wait: no other can be put meanwhile. */
+const LOST_REDIS_RETRY: Settlement = { done: false, retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
 
 export interface WorkersParts {
   store: Store;
@@ -145,6 +148,10 @@ export class Workers {
     try {
       return await this.#parts.handler(grant, this.#givingUp.signal);
     } catch (error) {
+      if (error instanceof StorageUnavailable) {
+        this.#parts.log.warn({ job: grant.job }, 'Redis went away under a job; it will run again');
+        return LOST_REDIS_RETRY;
+      }
       this.#parts.log.error({ err: error, job: grant.job }, 'a job failed; it will run again');
       return FAILED_JOB_RETRY;
     }

@@ -49,11 +49,11 @@ export class CallbackPolicy {
   }
 
   #allow(entry: string): void {
-    const [address = '', bits] = entry.split('/');
+    const [address = '', bits, more] = entry.split('/');
     const version = isIP(address);
     const length =
       bits === undefined ? (version === 6 ? 128 : 32) : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-    if (version === 0 || length < 0 || length > (version === 6 ? 128 : 32)) {
+    if (version === 0 || more !== undefined || length < 0 || length > (version === 6 ? 128 : 32)) {
       throw new BootError(
         `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,
       );

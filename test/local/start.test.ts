@@ -9,7 +9,7 @@ import { BusClient, type Credentials } from '../../src/local/bus_client.ts';
 import { freePort } from '../../src/local/ports.ts';
 import { type Delivery, Receiver } from '../../src/local/receiver.ts';
 import { Command } from '../support/command.ts';
-import { processesWith } from '../support/processes.ts';
+import { killIfRunning, processesWith } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 
 let dir: string;
@@ -17,7 +17,7 @@ beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'routemaster-start-'));
 });
 afterEach(async () => {
-  for (const { pid } of started()) process.kill(pid, 'SIGKILL'); // what a failed test left
+  for (const { pid } of started()) killIfRunning(pid); // what a failed test left
   await rm(dir, { recursive: true, force: true, maxRetries: 5 });
 });
 
@@ -39,7 +39,7 @@ function start(args: string[] = [], env: Record<string, string> = {}): Command {
 }
 
 /** All that bin/start runs on `dir`, down to Redis and the processes that guard it. */
-const started = () => processesWith(`ROUTEMASTER_DATA_DIR=${dir}`);
+const started = () => processesWith(dir);
 const startedAs = (name: string) => until(() => started().find(({ command }) => command.includes(name)));
 
 async function interrupted(bus: Command): Promise<void> {
@@ -52,8 +52,8 @@ test('bin/start --demo prints delivered batches, twice in a row on the same data
   for (const _ of ['first', 'second']) {
     const bus = start(['--demo']);
     await bus.prints(/Routemaster listens on http:\/\/127\.0\.0\.1:\d+/);
-    await bus.prints(/demo {3}\| batch \S+: \d+ events?\ndemo {3}\| {3}(orders|customers) /);
-    await startedAs('redis-server');
+    await bus.prints(/demo {3}\| batch \S+: \d+ events?\ndemo {3}\| {3}demo_(orders|customers) /);
+    await startedAs('redis.sock');
     await interrupted(bus);
   }
 });
@@ -115,7 +115,7 @@ test('when bin/start itself is killed, what it started ends too', async () => {
 
 test('a signal while it starts leaves nothing behind', async () => {
   const bus = start();
-  await startedAs('redis-server');
+  await startedAs('redis.sock');
   await interrupted(bus);
 });
 

@@ -20,30 +20,42 @@ export interface RunningProcess {
   command: string;
 }
 
-/** The processes whose environment holds `variable` (`NAME=value`): one process and all that descended from it. */
-export function processesWith(variable: string): RunningProcess[] {
-  const all = process.platform === 'linux' ? readProc(variable) : readPs(variable);
+/**
+ * The processes that have `text` in their environment or command: one process and all that descended from it, if the
+ * text is its own. (Redis writes its title over its environment, but the title names its socket.)
+ */
+export function processesWith(text: string): RunningProcess[] {
+  const all = process.platform === 'linux' ? readProc(text) : readPs(text);
   return all.filter(({ pid }) => runs(pid));
 }
 
 // Not `ps`: slim images have none.
-function readProc(variable: string): RunningProcess[] {
+function readProc(text: string): RunningProcess[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
       try {
-        if (!readFileSync(`/proc/${name}/environ`, 'utf8').split('\0').includes(variable)) return [];
         const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
-        return [{ pid: Number(name), command }];
+        const environment = readFileSync(`/proc/${name}/environ`, 'utf8');
+        return command.includes(text) || environment.includes(text) ? [{ pid: Number(name), command }] : [];
       } catch {
         return []; // it ended, or it is not ours to look at
       }
     });
 }
 
-function readPs(variable: string): RunningProcess[] {
+function readPs(text: string): RunningProcess[] {
   return execFileSync('ps', ['-AEww', '-o', 'pid=,command='], { encoding: 'utf8' })
     .split('\n')
-    .filter((line) => line.includes(variable))
+    .filter((line) => line.includes(text))
     .map((line) => ({ pid: Number.parseInt(line, 10), command: line.trim().replace(/^\d+\s+/, '') }));
+}
+
+/** Ends a process with SIGKILL. It is not an error if it has ended. */
+export function killIfRunning(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }

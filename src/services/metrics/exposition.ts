@@ -77,10 +77,10 @@ function named(figures: readonly Figure[], name: string): Figure[] {
   return figures.filter((figure) => figure.name === name);
 }
 
-function showFamily({ name, help, type, labels, unit }: Family, figures: readonly Figure[]): Shown {
+function showFamily({ name, help, type, labels, perUnit }: Family, figures: readonly Figure[]): Shown {
   const values = figures.map(({ tags, value }) => {
     const shown = Object.entries(labels).map(([tag, label]) => [label, tags[tag] ?? '']);
-    return { labels: Object.fromEntries(shown), value: value * unit };
+    return { labels: Object.fromEntries(shown), value: value / perUnit };
   });
   return { name, help, type, values: merge(values) };
 }

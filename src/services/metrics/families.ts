@@ -7,32 +7,32 @@ export interface Family {
   type: 'counter' | 'gauge';
   /** The figures' tags that are shown, each with the name of its label. */
   labels: Readonly<Record<string, string>>;
-  /** What a figure's unit is in base units (seconds, bytes): ms are 0.001. */
-  unit: number;
+  /** How many of the figure's unit make one base unit (a second, a byte). */
+  perUnit: number;
 }
 
-const MS = 0.001;
+const MS = 1000;
 
 const SUBSCRIBER_QUEUE = { queue: 'subscriber' };
 const RESULT = { queue: 'subscriber', status: 'status' };
 const SUBSCRIBER = { subscriber: 'subscriber' };
 
-type Row = [name: string, help: string, labels?: Record<string, string>, unit?: number];
+type Row = [name: string, help: string, labels?: Record<string, string>, perUnit?: number];
 
-const counter = ([name, help, labels = {}, unit = 1]: Row): Family => ({
+const counter = ([name, help, labels = {}, perUnit = 1]: Row): Family => ({
   name: `routemaster_${name}_total`,
   help,
   type: 'counter',
   labels,
-  unit,
+  perUnit,
 });
 
-const gauge = ([name, help, labels = {}, unit = 1]: Row): Family => ({
+const gauge = ([name, help, labels = {}, perUnit = 1]: Row): Family => ({
   name: `routemaster_${name}`,
   help,
   type: 'gauge',
   labels,
-  unit,
+  perUnit,
 });
 
 type InHistogram = `${'delivery.duration' | 'latency.end_to_end'}.${'bucket' | 'sum'}`;

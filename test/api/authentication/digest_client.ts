@@ -10,7 +10,7 @@ export function parametersOf(challenge: string): Parameters {
 
 /** The challenge for an algorithm, among several. */
 export function challengeFor(algorithm: string, challenges: string[]): Parameters {
-  const found = challenges.map(parametersOf).find((challenge) => challenge['algorithm'] === algorithm);
+  const found = challenges.map(parametersOf).find((challenge) => challenge.algorithm === algorithm);
   if (!found) throw new Error(`no challenge for ${algorithm} in ${challenges.join('; ')}`);
   return found;
 }

@@ -42,7 +42,9 @@ export class GuardedServer {
   }
 
   get port(): number {
-    return (this.#server?.address() as AddressInfo).port;
+    const address = this.#server?.address() as AddressInfo | undefined;
+    if (!address) throw new Error('the tests have not begun');
+    return address.port;
   }
 
   /** The request, as it is: a target in any form, and headers as often as they are given. */
@@ -62,7 +64,7 @@ export class GuardedServer {
       { base: null, timestamp: false },
       { write: (line) => void this.log.push(JSON.parse(line)) },
     );
-    const clients = new ClientDirectory(this.clients);
+    const clients = new ClientDirectory({ find: (token) => this.clients.find(token) });
     const authentication = new Authentication({ rootKey: ROOT_KEY, clients, log });
     const answer: RequestHandler = (req, res) => void res.json(callerOf(req));
     const app = express().use(wellFormed);

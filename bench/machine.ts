@@ -1,0 +1,16 @@
+import { execFileSync } from 'node:child_process';
+import { cpus, totalmem, type } from 'node:os';
+import { redisBinary } from '../src/local/redis_binary.ts';
+
+/** What the figures were measured on. */
+export function machine() {
+  const redis = execFileSync(redisBinary(), ['--version'], { encoding: 'utf8' });
+  return {
+    system: type(),
+    cores: cpus().length,
+    model: cpus()[0]?.model ?? 'unknown',
+    memoryBytes: totalmem(),
+    node: process.version,
+    redis: /v=(\S+)/.exec(redis)?.[1] ?? redis.trim(),
+  };
+}

@@ -1,0 +1,48 @@
+import { hash } from 'node:crypto';
+
+export interface LoadCredentials {
+  scheme: 'basic' | 'digest';
+  token: string;
+  secret: string;
+}
+
+/** Gives the value of the next request's Authorization header. */
+export type Authorizer = () => string;
+
+/** For the requests of one connection. Digest asks for a challenge first, as clients do. */
+export async function authorizer(
+  credentials: LoadCredentials,
+  port: number,
+  path: string,
+): Promise<Authorizer> {
+  const { scheme, token, secret } = credentials;
+  if (scheme === 'digest') return digest(await challenge(port, path), credentials, path);
+  const basic = `Basic ${Buffer.from(`${token}:${secret}`).toString('base64')}`;
+  return () => basic;
+}
+
+/** RFC 7616 with SHA-256 and qop=auth: a digest a request, and a count that grows with each. */
+function digest(
+  { realm, nonce }: { realm: string; nonce: string },
+  { token, secret }: LoadCredentials,
+  path: string,
+): Authorizer {
+  const ha1 = hash('sha256', `${token}:${realm}:${secret}`);
+  const ha2 = hash('sha256', `POST:${path}`);
+  const cnonce = hash('sha256', nonce).slice(0, 16);
+  const fixed = `Digest username="${token}", realm="${realm}", nonce="${nonce}", uri="${path}", algorithm=SHA-256, qop=auth, cnonce="${cnonce}"`;
+  let count = 0;
+  return () => {
+    const nc = (++count).toString(16).padStart(8, '0');
+    return `${fixed}, nc=${nc}, response="${hash('sha256', `${ha1}:${nonce}:${nc}:${cnonce}:auth:${ha2}`)}"`;
+  };
+}
+
+async function challenge(port: number, path: string): Promise<{ realm: string; nonce: string }> {
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST' });
+  await answer.arrayBuffer();
+  const text = answer.headers.get('www-authenticate') ?? '';
+  const [, realm, nonce] = /Digest realm="([^"]*)".*?nonce="([^"]*)".*?algorithm=SHA-256/.exec(text) ?? [];
+  if (realm === undefined || nonce === undefined) throw new Error(`no Digest challenge in: ${text}`);
+  return { realm, nonce };
+}

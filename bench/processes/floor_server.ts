@@ -1,0 +1,36 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import express from 'express';
+import { serveCalls } from '../helper.ts';
+
+export type FloorCalls = { listen: typeof listen };
+
+/** The least that a server on this platform can do with a publish: read it, parse it, and answer 204. */
+function take(request: IncomingMessage, response: ServerResponse): void {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    JSON.parse((chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString());
+    response.writeHead(204).end();
+  });
+}
+
+/** The same as the one route of an Express application. */
+function onExpress(): RequestListener {
+  const app = express();
+  app.disable('x-powered-by');
+  app.disable('etag');
+  app.post('/topics/:name', take);
+  return app;
+}
+
+/** Listens on any free port, and answers it. */
+async function listen(platform: 'node:http' | 'Express'): Promise<number> {
+  const server = createServer(platform === 'Express' ? onExpress() : take);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+serveCalls({ listen } satisfies FloorCalls);

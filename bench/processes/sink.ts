@@ -1,0 +1,108 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { serveCalls } from '../helper.ts';
+import { ageMs, nowMicros } from '../stamp.ts';
+import { percentile } from '../statistics.ts';
+
+/** No delivery for so long: nothing will come any more. */
+const SILENCE_MS = 30_000;
+const HEAD_END = Buffer.from('\r\n\r\n');
+const EVENT = Buffer.from('{"topic"');
+const TAKEN = 'HTTP/1.1 204 No Content\r\n\r\n';
+
+export interface Reached {
+  events: number;
+  atUs: number;
+}
+
+export interface Sample {
+  headers: Record<string, string>;
+  body: string;
+}
+
+export type SinkCalls = {
+  listen: typeof listen;
+  reset: typeof reset;
+  reach: typeof reach;
+  ages: typeof ages;
+  sample: typeof sample;
+};
+
+let events = 0;
+let last = { head: '', body: '' };
+/** Ages of the stamped events, in ms; undefined: nobody wants to know. */
+let agesMs: number[] | undefined;
+let waiting: { events: number; resolve: (reached: Reached) => void } | undefined;
+
+/** A subscriber that takes every batch, as cheaply as it goes: raw, since a server of Node's costs three times that. */
+async function listen(): Promise<number> {
+  const server = createServer({ noDelay: true }, receive);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+/** Forgets what was counted. `withAges`: events are stamped, and their ages wanted. */
+function reset(withAges = false): void {
+  events = 0;
+  agesMs = withAges ? [] : undefined;
+}
+
+/** Resolves when so many events have come; rejects when they stop coming. */
+async function reach(wanted: number): Promise<Reached> {
+  let seen = -1;
+  const { promise, resolve, reject } = Promise.withResolvers<Reached>();
+  const watch = setInterval(() => {
+    if (seen === events) reject(new Error(`only ${events} of ${wanted} events were delivered`));
+    seen = events;
+  }, SILENCE_MS);
+  waiting = { events: wanted, resolve };
+  tell();
+  return promise.finally(() => clearInterval(watch));
+}
+
+function ages(): { p50Ms: number; p99Ms: number } {
+  const all = Float64Array.from(agesMs ?? []);
+  return { p50Ms: percentile(all, 0.5), p99Ms: percentile(all, 0.99) };
+}
+
+/** The last delivery as it came, without the headers that belong to the connection. */
+function sample(): Sample {
+  const lines = last.head.split('\r\n').slice(1);
+  const headers = Object.fromEntries(lines.map((line) => line.split(/: (.*)/s) as [string, string]));
+  for (const name of ['host', 'connection', 'content-length']) delete headers[name];
+  return { headers, body: last.body };
+}
+
+function receive(socket: Socket): void {
+  let pending: Buffer = Buffer.alloc(0);
+  socket.on('data', (chunk) => {
+    pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
+    const headEnd = pending.indexOf(HEAD_END);
+    if (headEnd < 0) return;
+    const head = pending.toString('latin1', 0, headEnd);
+    const length = Number(/\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0);
+    const body = pending.subarray(headEnd + 4);
+    // One request at a time: clients of HTTP/1.1 wait for the answer.
+    if (body.length < length) return;
+    pending = Buffer.alloc(0);
+    take(head, body);
+    socket.write(TAKEN, 'latin1');
+    tell();
+  });
+  socket.on('error', () => {}); // the client has gone
+}
+
+function take(head: string, body: Buffer): void {
+  for (let at = body.indexOf(EVENT); at >= 0; at = body.indexOf(EVENT, at + EVENT.length)) events++;
+  if (agesMs) agesMs.push(ageMs(body.toString('latin1')) ?? Number.NaN);
+  else if (last.body.length !== body.length) last = { head, body: body.toString() };
+}
+
+function tell(): void {
+  if (!waiting || events < waiting.events) return;
+  waiting.resolve({ events, atUs: nowMicros() });
+  waiting = undefined;
+}
+
+serveCalls({ listen, reset, reach, ages, sample } satisfies SinkCalls);

@@ -1,0 +1,47 @@
+import { type Spread, spread } from './statistics.ts';
+
+/** What is measured, with the heading that people read. */
+export const METRICS = {
+  eventsPerSecond: 'events/s',
+  webMicros: 'web µs/event',
+  workerMicros: 'worker µs/event',
+  redisMicros: 'Redis µs/event',
+  p50Ms: 'p50 ms',
+  p99Ms: 'p99 ms',
+} as const;
+
+export type Metric = keyof typeof METRICS;
+
+/** One measurement; a metric that it has nothing to say about is missing. */
+export type Figures = Partial<Record<Metric, number>>;
+
+/** The same thing measured several times. */
+export interface Row {
+  name: string;
+  /** The name of what the row's ratios are to; missing for a floor itself. */
+  floors?: string[];
+  repetitions: Figures[];
+}
+
+/** A table: rows that were measured in turn, so that repetition n of each saw the same machine. */
+export interface Table {
+  title: string;
+  /** What the figures mean, where that does not go without saying. */
+  notes: string[];
+  rows: Row[];
+}
+
+/** The median, least and greatest of a metric; undefined if the row has none. */
+export function summary(row: Row, metric: Metric): Spread | undefined {
+  const values = row.repetitions.flatMap((figures) => figures[metric] ?? []);
+  return values.length === 0 ? undefined : spread(values);
+}
+
+/** A row's metric in multiples of its floor's, repetition by repetition; undefined where one of the two has none. */
+export function ratio(row: Row, floor: Row, metric: Metric): Spread | undefined {
+  const values = row.repetitions.flatMap((figures, index) => {
+    const [own, its] = [figures[metric], floor.repetitions[index]?.[metric]];
+    return own === undefined || its === undefined ? [] : own / its;
+  });
+  return values.length === 0 ? undefined : spread(values);
+}

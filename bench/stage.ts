@@ -1,0 +1,133 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { keep } from '../src/local/keeper.ts';
+import { PrivateRedis } from '../src/local/redis_server.ts';
+import { type Calls, Helper } from './helper.ts';
+
+/** How long a process may take to stop by itself, as it must to write its profile. */
+const STOP_MS = 10_000;
+const LAST_LINES = 10;
+
+export interface Running {
+  pid: number;
+  /** Resolves with the first line that has this text; those before are passed over. */
+  said: (text: string) => Promise<string>;
+  stop: () => Promise<void>;
+}
+
+/** All that runs for one part of the benchmark. It ends with the stage, and with this process, however that ends. */
+export class Stage {
+  /** Rejects when a process ends that was not told to: nothing that is measured then is worth anything. */
+  readonly lost: Promise<never>;
+  readonly #cpuProf: string | undefined;
+  readonly #running = new Map<ChildProcess, () => Promise<void>>();
+  readonly #redis: PrivateRedis[] = [];
+  #lose!: (error: Error) => void;
+  #closing: Promise<void> | undefined;
+
+  constructor(cpuProf?: string) {
+    this.#cpuProf = cpuProf;
+    this.lost = new Promise((_, reject) => {
+      this.#lose = reject;
+    });
+    this.lost.catch(() => {}); // it may be that nobody waits yet, or any more
+  }
+
+  /** A Redis as `bin/start` runs it. */
+  async redis(): Promise<PrivateRedis> {
+    const config = { appendonly: 'yes', appendfsync: 'everysec', 'auto-aof-rewrite-percentage': '0' };
+    const redis = await PrivateRedis.start({ config });
+    this.#redis.push(redis);
+    return redis;
+  }
+
+  /** An entry of a checkout, such as `src/web.ts`, with no other environment than this. */
+  node(root: string, entry: string, env: Record<string, string>): Running {
+    const profile = this.#cpuProf ? ['--cpu-prof', '--cpu-prof-dir', this.#cpuProf] : [];
+    const child = spawn(process.execPath, [...profile, entry], {
+      cwd: root,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
+    const lines = new Lines(child);
+    const release = child.pid ? keep(child.pid, 'KILL') : () => {};
+    child.once('exit', release);
+    const stop = this.#own(child, entry, () => lines.last());
+    return { pid: child.pid ?? 0, said: (text) => lines.said(text), stop };
+  }
+
+  /** A process of `bench/processes/`, which takes calls; it ends when the channel to it does. */
+  helper<C extends Calls>(file: string): Helper<C> {
+    const child = fork(join(import.meta.dirname, 'processes', file), {
+      serialization: 'advanced',
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      detached: true,
+    });
+    const lines = new Lines(child);
+    this.#own(child, file, () => lines.last());
+    return new Helper<C>(child);
+  }
+
+  /** Stops everything. Calling it again waits for the same end. */
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
+    await Promise.all([...this.#running.values()].map((stop) => stop()));
+    await Promise.all(this.#redis.map((redis) => redis.stop()));
+  }
+
+  /** Answers how to stop it. */
+  #own(child: ChildProcess, name: string, last: () => string): () => Promise<void> {
+    let told = false;
+    const gone = once(child, 'exit').catch((error: Error) => [error.message]);
+    const stop = async () => {
+      told = true;
+      child.kill('SIGTERM');
+      const limit = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+      await gone;
+      clearTimeout(limit);
+    };
+    this.#running.set(child, stop);
+    void gone.then(([code, signal]) => {
+      this.#running.delete(child);
+      if (!told && !this.#closing) this.#lose(new Error(`${name} ended (${signal ?? code}):\n${last()}`));
+    });
+    return stop;
+  }
+}
+
+/** What a process prints; it must be read, or the process would wait when the pipe is full. */
+class Lines {
+  readonly #last: string[] = [];
+  readonly #waiting = new Map<string, (line: string) => void>();
+
+  constructor(child: ChildProcess) {
+    for (const stream of [child.stdout, child.stderr]) {
+      if (stream) createInterface({ input: stream }).on('line', (line) => this.#take(line));
+    }
+  }
+
+  said(text: string): Promise<string> {
+    return new Promise((resolve) => this.#waiting.set(text, resolve));
+  }
+
+  last(): string {
+    return this.#last.join('\n');
+  }
+
+  #take(line: string): void {
+    this.#last.push(line);
+    if (this.#last.length > LAST_LINES) this.#last.shift();
+    for (const [text, resolve] of this.#waiting) {
+      if (!line.includes(text)) continue;
+      this.#waiting.delete(text);
+      resolve(line);
+    }
+  }
+}

@@ -1,0 +1,53 @@
+import { BusError } from '../errors.ts';
+
+/** JSON that would come out as something else than was sent. */
+class Unfaithful extends Error {}
+
+/** May be in text that holds a number that a double cannot. */
+const LONG_NUMBER = /\d{16}|[eE]\+?\d{3}/;
+const [LEAST, MOST] = [-(2n ** 63n), 2n ** 64n - 1n];
+
+/** May be in text that holds one half of a surrogate pair. */
+const SURROGATE = /\\u[dD][89a-fA-F]/;
+/** A pair of surrogates, or one (captured), or any other escape, a backslash's own among them. */
+const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
+
+/**
+ * The value that JSON text stands for. Whole numbers that a double cannot hold are bigints, so that ids of 64 bits keep
+ * their digits. Throws bad_body with what is wrong; `where` is put in front, and `members` go into the problem.
+ */
+export function parseJson(
+  text: string,
+  where = 'the body',
+  members: Record<string, string | number> = {},
+): unknown {
+  if (text.trim() === '') throw new BusError('bad_body', `${where} is empty; send JSON`, { members });
+  try {
+    if (SURROGATE.test(text)) refuseLoneSurrogates(text);
+    return LONG_NUMBER.test(text) ? JSON.parse(text, withAllDigits) : JSON.parse(text);
+  } catch (cause) {
+    throw new BusError('bad_body', `${where} ${fault(cause)}`, { cause, members });
+  }
+}
+
+function fault(cause: unknown): string {
+  if (cause instanceof Unfaithful) return cause.message;
+  if (cause instanceof SyntaxError) return `is not JSON: ${cause.message}`;
+  return 'is nested too deeply'; // The stack has an end; only a reviver meets it.
+}
+
+/** UTF-8 has no half characters: stored, they would become others. */
+function refuseLoneSurrogates(text: string): void {
+  for (const [, lone] of text.matchAll(ESCAPES)) {
+    if (lone !== undefined)
+      throw new Unfaithful(`has ${lone}, half of a character: send both halves, or the character itself`);
+  }
+}
+
+// The third argument is new; TypeScript's library does not know it yet.
+function withAllDigits(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
+  if (typeof value !== 'number' || source === undefined || Number.isSafeInteger(value)) return value;
+  const whole = /^-?\d+$/.test(source) ? BigInt(source) : undefined;
+  if (whole === undefined ? Number.isFinite(value) : whole >= LEAST && whole <= MOST) return whole ?? value;
+  throw new Unfaithful(`has the number ${source.slice(0, 40)}, too large to be kept: send it as a string`);
+}

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { existsSync, globSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { RunningBus } from '../support/running_bus.ts';
+import { until } from '../support/until.ts';
+
+const DAY_MS = 24 * 3600 * 1000;
+
+/** libfaketime, where packages put it, or where LIBFAKETIME says. */
+const library = [
+  process.env.LIBFAKETIME ?? '',
+  ...globSync('/usr/lib/*/faketime/libfaketime.so.1'),
+  '/usr/lib/faketime/libfaketime.so.1',
+  '/usr/lib64/faketime/libfaketime.so.1',
+].find((path) => existsSync(path));
+
+describe('a worker whose clock is off by a day', {
+  skip: library === undefined && 'libfaketime is not installed',
+}, () => {
+  const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' } });
+
+  for (const [days, offset] of [
+    [1, '+1d'],
+    [-1, '-1d'],
+  ] as const) {
+    test(`${offset}: delivers in time, scrubs nobody and is not scrubbed`, async (t) => {
+      const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 300, max: 100 });
+      const right = bus.process('worker');
+      const wrong = await bus.start('worker', {
+        LD_PRELOAD: library ?? '',
+        FAKETIME: offset,
+        FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      });
+      const { time } = await wrong.logs('delivering');
+      assert.ok(Math.abs(Date.parse(String(time)) - Date.now() - days * DAY_MS) < DAY_MS / 2, `${time}`);
+
+      // One of the two holds it for longer than the lease, while the scrubs of both go on.
+      const release = receiver.hold();
+      await publisher.publish(topic, { url: 'https://shop.example.com/1' });
+      const { atMs } = await receiver.delivery(1);
+      await until(() => performance.now() - atMs > 1500);
+      release();
+      await until(async () => (await subscriber.report()).events.queued === 0);
+      assert.equal(receiver.deliveries.length, 1);
+
+      await right.stop();
+      const beganMs = performance.now();
+      await publisher.publish(topic, { url: 'https://shop.example.com/2' });
+      const second = await receiver.delivery(2);
+      assert.ok(second.atMs - beganMs >= 299, `${second.atMs - beganMs} ms`);
+      await until(async () => (await subscriber.report()).events.queued === 0);
+
+      for (const worker of [right, wrong]) {
+        assert.ok(worker.log.every(({ msg }) => msg !== 'scrubbed workers that died'));
+      }
+      await wrong.stop();
+      await bus.start('worker');
+    });
+  }
+});

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { missing } from '../support/ledger.ts';
+import { answer } from '../support/receiver.ts';
+import { RunningBus } from '../support/running_bus.ts';
+import { until } from '../support/until.ts';
+
+const url = (n: number) => `https://shop.example.com/widgets/${n}`;
+
+const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' } });
+
+const queueOf = async (token: string) =>
+  Number(await bus.store.redis.hget(bus.store.keys.gauge_events(), token));
+
+test('a worker killed in mid-delivery: another delivers the batch when the lease is over', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  receiver.answers(answer.hang);
+  await publisher.publish(topic, { url: url(1) });
+  const first = await receiver.delivery(1);
+  await bus.process('worker').kill();
+  await bus.start('worker');
+  const second = await receiver.delivery(2);
+  assert.deepEqual([second.id, second.body], [first.id, first.body]);
+  assert.equal(second.attempt, 2);
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.equal((await subscriber.report()).health_points, 100, 'the subscriber is not to blame');
+  assert.equal(receiver.deliveries.length, 2);
+});
+
+test('a worker told to stop in mid-delivery finishes it, and nothing is delivered twice', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const release = receiver.hold();
+  await publisher.publish(topic, { url: url(1) });
+  await receiver.delivery(1);
+  const worker = bus.process('worker');
+  const ended = worker.stop();
+  await worker.logs('stopping');
+  await publisher.publish(topic, { url: url(2) });
+  release();
+  assert.deepEqual(await ended, { code: 0, signal: null });
+  assert.deepEqual(receiver.urls, [url(1)], 'it took no more work');
+  assert.equal((await subscriber.report()).events.queued, 1);
+  assert.deepEqual(await bus.store.redis.hkeys(bus.store.keys.workers()), [], 'its workers are retired');
+
+  await bus.start('worker');
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.deepEqual(receiver.urls, [url(1), url(2)]);
+});
+
+test('a worker told to stop while a delivery hangs gives it back, and another takes it', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  await bus.process('worker').stop();
+  const worker = await bus.start('worker', { ROUTEMASTER_TIMEOUT: '0.5' });
+  receiver.answers(answer.hang);
+  await publisher.publish(topic, { url: url(1) });
+  const first = await receiver.delivery(1);
+  assert.deepEqual(await worker.stop(), { code: 0, signal: null });
+  assert.equal((await subscriber.report()).events.queued, 1);
+
+  await bus.start('worker');
+  const second = await receiver.delivery(2);
+  assert.deepEqual([second.id, second.attempt], [first.id, 2]);
+  await until(async () => (await subscriber.report()).events.queued === 0);
+});
+
+test('a worker frozen past its lease loses its delivery to another, and wakes up unharmed', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const frozen = bus.process('worker');
+  const release = receiver.hold();
+  await publisher.publish(topic, { url: url(1) });
+  const first = await receiver.delivery(1);
+  frozen.signal('SIGSTOP');
+  try {
+    await bus.start('worker');
+    const second = await receiver.delivery(2);
+    assert.deepEqual([second.id, second.attempt], [first.id, 2]);
+    await until(async () => (await queueOf(subscriber.token)) === 0);
+  } finally {
+    frozen.signal('SIGCONT');
+  }
+  release();
+  await frozen.logs('the lease ran out before the job was done');
+  const { events, health_points } = await subscriber.report();
+  assert.equal(events.sent, 1, 'the ack of the one that was frozen changes nothing');
+  assert.equal(health_points, 100);
+  assert.deepEqual(await frozen.stop(), { code: 0, signal: null });
+});
+
+test('a worker frozen past its lease while nobody else is there goes on with what it holds', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const worker = bus.process('worker');
+  const release = receiver.hold();
+  await publisher.publish(topic, { url: url(1) });
+  await receiver.delivery(1);
+  worker.signal('SIGSTOP');
+  const { redis } = bus.store;
+  const heard = async () =>
+    Math.max(...Object.values(await redis.hgetall(bus.store.keys.workers())).map(Number));
+  try {
+    await until(async () => Number((await redis.time())[0]) * 1000 > (await heard()) + 1100);
+  } finally {
+    worker.signal('SIGCONT');
+  }
+  release();
+  await until(async () => (await queueOf(subscriber.token)) === 0);
+  assert.equal((await subscriber.report()).events.sent, 1);
+});
+
+test('what was queued when all stopped is delivered after the next start', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 60_000, max: 5 });
+  await bus.process('worker').stop();
+  await publisher.publish(
+    topic,
+    Array.from({ length: 10 }, (_, n) => ({ url: url(n) })),
+  );
+  await bus.process('web').stop();
+  await Promise.all([bus.start('web'), bus.start('worker')]);
+  await until(() => receiver.events.length === 10);
+  await until(async () => (await queueOf(subscriber.token)) === 0);
+  assert.equal(receiver.deliveries.length, 2);
+});
+
+test('workers that are killed again and again: everything that was accepted arrives', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 50, max: 10 });
+  const accepted: string[] = [];
+  const publish = async (from: number) => {
+    for (let n = from; n < from + 100; n += 5) {
+      const events = Array.from({ length: 5 }, (_, i) => ({ url: url(n + i) }));
+      await publisher.publish(topic, events);
+      accepted.push(...events.map((event) => event.url));
+    }
+  };
+  for (let round = 0; round < 5; round++) {
+    const killed = new Promise<void>((resolve) => {
+      // By turns before the answer, and after it but before the worker could have told Redis.
+      receiver.answers(answer.status(204), answer.status(204), (response) => {
+        if (round % 2 === 0) answer.status(204)(response);
+        resolve(bus.process('worker').kill());
+      });
+    });
+    const first = round * 400;
+    await Promise.all([killed, ...[0, 100, 200, 300].map((n) => publish(first + n))]);
+    await bus.start('worker');
+  }
+  await until(async () => (await queueOf(subscriber.token)) === 0);
+  assert.equal(accepted.length, 2000);
+  assert.deepEqual(missing(accepted, receiver), []);
+});

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { answer } from '../support/receiver.ts';
+import { RunningBus, type Scene } from '../support/running_bus.ts';
+import { until } from '../support/until.ts';
+
+const TIMEOUT_MS = 500;
+const url = (n: number) => `https://shop.example.com/widgets/${n}`;
+
+const bus = RunningBus.forTests({ env: { ROUTEMASTER_TIMEOUT: String(TIMEOUT_MS / 1000) } });
+
+/** Waits until the one event of a test was taken after one failure, and gives both attempts. */
+async function takenAtTheSecondAttempt({ publisher, topic, subscriber, receiver }: Scene) {
+  await publisher.publish(topic, { url: url(1) });
+  const first = await receiver.delivery(1);
+  const second = await receiver.delivery(2);
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.equal(second.id, first.id);
+  assert.equal(second.body, first.body);
+  assert.deepEqual([first.attempt, second.attempt], [1, 2]);
+  const { health_points, events } = await subscriber.report();
+  assert.equal(health_points, 99, 'two points lost, and one gained');
+  assert.equal(events.sent, 1);
+  assert.equal(receiver.deliveries.length, 2);
+  return { first, second };
+}
+
+test('a subscriber that fails gets the same batch again, loses health, and regains it', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  receiver.answers(answer.status(500));
+  const release = receiver.hold();
+  const beganMs = Date.now();
+  await publisher.publish(topic, { url: url(1) });
+  const first = await receiver.delivery(1);
+  const second = await receiver.delivery(2);
+  assert.deepEqual([first.attempt, second.attempt], [1, 2]);
+  assert.equal(second.id, first.id);
+  assert.equal(second.body, first.body);
+  const failing = await subscriber.report();
+  assert.equal(failing.health_points, 98);
+  assert.deepEqual([failing.events.sent, failing.events.queued], [0, 1]);
+  assert.ok(Number(failing.events.oldest) >= beganMs);
+  assert.ok(Number(failing.last_attempted_at) >= Number(failing.events.oldest));
+  release();
+  await until(async () => (await subscriber.report()).events.sent === 1);
+  const { health_points, events } = await subscriber.report();
+  assert.equal(health_points, 99);
+  assert.deepEqual(events, { sent: 1, queued: 0, oldest: null });
+});
+
+test('Retry-After is honoured, for all batches of the subscriber', async (t) => {
+  const { publisher, topic, receiver, subscriber } = await bus.scene(t);
+  receiver.answers(answer.status(503, { 'retry-after': '1' }));
+  await publisher.publish(topic, { url: url(1) });
+  const first = await receiver.delivery(1);
+  await until(async () => (await subscriber.report()).health_points === 98);
+  await publisher.publish(topic, { url: url(2) });
+  await until(() => receiver.urls.length === 2);
+  const early = receiver.deliveries.slice(1).filter(({ atMs }) => atMs - first.atMs < 999);
+  assert.deepEqual(early, []);
+});
+
+test('a redirect is a failure, and nobody follows it', async (t) => {
+  const scene = await bus.scene(t);
+  const elsewhere = await bus.receiver(t);
+  scene.receiver.answers(answer.status(307, { location: elsewhere.callback }));
+  await takenAtTheSecondAttempt(scene);
+  assert.deepEqual(elsewhere.deliveries, []);
+});
+
+test('a subscriber that does not answer has failed when the time limit is over', async (t) => {
+  const scene = await bus.scene(t);
+  scene.receiver.answers(answer.hang);
+  const { first, second } = await takenAtTheSecondAttempt(scene);
+  assert.ok(second.atMs - first.atMs >= TIMEOUT_MS - 50, `${second.atMs - first.atMs} ms`);
+});
+
+test('a connection that breaks off is a failure', async (t) => {
+  const scene = await bus.scene(t);
+  scene.receiver.answers(answer.reset);
+  await takenAtTheSecondAttempt(scene);
+});
+
+test('a 2xx takes the batch, though its body never ends', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  receiver.answers(answer.endless);
+  await publisher.publish(topic, { url: url(1) });
+  await until(async () => (await subscriber.report()).events.sent === 1);
+  await publisher.publish(topic, { url: url(2) });
+  await until(async () => (await subscriber.report()).events.sent === 2);
+  assert.deepEqual(receiver.urls, [url(1), url(2)]);
+  assert.equal((await subscriber.report()).health_points, 100);
+});
+
+test('a callback where nobody listens is tried until somebody does', async (t) => {
+  const scene = await bus.scene(t);
+  const { publisher, topic, subscriber, receiver } = scene;
+  const gone = await bus.receiver(t);
+  const { callback } = gone;
+  await gone.stop();
+  const subscribe = (to: string) =>
+    subscriber.call('POST', '/subscription', { topics: [topic], callback: to, uuid: 'me' });
+  await subscribe(callback);
+  await publisher.publish(topic, { url: url(1) });
+  await until(async () => (await subscriber.report()).health_points <= 98);
+  await subscribe(receiver.callback);
+  await until(() => receiver.urls.length === 1);
+  assert.ok((await receiver.delivery(1)).attempt >= 2);
+});
+
+test('a subscriber that hangs does not slow another', async (t) => {
+  const { publisher, topic, receiver: slow } = await bus.scene(t);
+  slow.usual = answer.hang;
+  const subscriber = await bus.client('quick');
+  const quick = await bus.receiver(t);
+  const { callback } = quick;
+  await subscriber.call('POST', '/subscription', { topics: [topic], callback, timeout: 0, max: 1 });
+  for (let n = 1; n <= 8; n++) await publisher.publish(topic, { url: url(n) });
+  await until(() => quick.urls.length === 8);
+  assert.deepEqual(slow.urls, []);
+  slow.usual = answer.status(204);
+  await until(() => slow.urls.length === 8, { what: 'the slow one gets all in the end' });
+});

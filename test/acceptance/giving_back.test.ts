@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { StorageUnavailable } from '../../src/errors.ts';
+import { uidSeed } from '../../src/ids.ts';
+import { batchJob } from '../../src/jobs/batch.ts';
+import { DONE, type JobHandler } from '../../src/jobs/job_handler.ts';
+import { Counters } from '../../src/models/counters.ts';
+import { packData, packEvent } from '../../src/models/event.ts';
+import { promoteDue, Queue } from '../../src/models/queue.ts';
+import { Subscriptions } from '../../src/models/subscription.ts';
+import { connectListener } from '../../src/redis/connection.ts';
+import { Wakeups } from '../../src/redis/wakeups.ts';
+import { Workers } from '../../src/runtime/workers.ts';
+import { CallbackPolicy } from '../../src/services/callback_policy.ts';
+import { Delivery } from '../../src/services/delivery.ts';
+import { Recorder } from '../../src/services/metrics/recorder.ts';
+import { Throttle } from '../../src/services/throttle.ts';
+import { capturedLog } from '../support/captured_log.ts';
+import { assertConsistent } from '../support/invariants.ts';
+import { answer, Receiver } from '../support/receiver.ts';
+import { TestStore } from '../support/store.ts';
+import { until } from '../support/until.ts';
+
+const GRACE_MS = 200;
+const MINUTE_MS = 60_000;
+
+const redis = new TestStore();
+
+/** Workers wired as a delivery thread wires them, with more time for a delivery than the stop gives. */
+function workersFor(t: TestContext): Workers {
+  const { store } = redis;
+  const { log } = capturedLog();
+  const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
+  const delivery = new Delivery(
+    { deliveryTimeoutMs: MINUTE_MS, connectTimeoutMs: 2000, sslVerify: true },
+    new CallbackPolicy(['127.0.0.1']),
+  );
+  t.after(async () => {
+    wakeups.close();
+    await delivery.close();
+  });
+  const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));
+  const throttle = new Throttle({ maxBackoffMs: MINUTE_MS, damageRate: 2 });
+  const handler = batchJob({ delivery, throttle, recorder, healRate: 1, log });
+  const queue = new Queue(store, 'main');
+  return new Workers(
+    { store, queue, wakeups, handler, removed: () => {}, log },
+    { count: 4, tickMs: 1000, probeMs: MINUTE_MS },
+  );
+}
+
+// The worker process gives 22 s, which no test should wait for; hence the class that keeps the promise.
+test('a delivery that outlasts the stop is given back, for another worker to take at once', async (t) => {
+  const { store } = redis;
+  const receiver = await Receiver.start();
+  t.after(() => receiver.stop());
+  const subscriptions = new Subscriptions(store);
+  const wanted = { topics: ['widgets'], callback: receiver.callback, uuid: '', timeoutMs: 0, maxEvents: 1 };
+  await subscriptions.subscribe('me', wanted);
+  const event = {
+    topic: 'widgets',
+    type: 'create',
+    url: 'https://shop.example.com/1',
+    timestamp: 1,
+  } as const;
+  await store.run('publish', uidSeed(), 'widgets', 'shop', 1, packEvent(event, packData(null)));
+
+  receiver.answers(answer.hang);
+  const workers = workersFor(t);
+  workers.start();
+  const first = await receiver.delivery(1);
+  const beganMs = performance.now();
+  await workers.stop(GRACE_MS);
+  const tookMs = performance.now() - beganMs;
+  assert.ok(tookMs >= GRACE_MS - 1 && tookMs < 5000, `it took ${tookMs} ms`);
+  assert.equal(await store.redis.llen(store.keys.jobs_instant('main')), 1, 'its job is instant again');
+  assert.deepEqual(await store.redis.hgetall(store.keys.workers()), {}, 'its workers are retired');
+  await assertConsistent(store);
+
+  const others = workersFor(t);
+  others.start();
+  const second = await receiver.delivery(2);
+  assert.deepEqual([second.id, second.attempt], [first.id, 2]);
+  const sent = async () => (await subscriptions.list('me'))[0];
+  await until(async () => (await sent())?.events.sent === 1);
+  assert.equal((await sent())?.health_points, 100, 'the subscriber is not to blame');
+  await others.stop(GRACE_MS);
+  await assertConsistent(store);
+});
+
+test('a job under which Redis went away runs again within moments, as no other of its name can be put', async (t) => {
+  const { store } = redis;
+  const queue = new Queue(store, 'aux');
+  const { log, lines } = capturedLog();
+  const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
+  t.after(() => wakeups.close());
+  let runs = 0;
+  const handler: JobHandler = async () => {
+    if (++runs === 1) throw new StorageUnavailable(new Error('cut'));
+    return DONE;
+  };
+  const workers = new Workers(
+    { store, queue, wakeups, handler, removed: () => {}, log },
+    { count: 1, tickMs: 1000, probeMs: MINUTE_MS },
+  );
+  workers.start();
+  await queue.enqueue('scrub', MINUTE_MS);
+  await until(async () => (await promoteDue(store, 1)).promoted === 1, { timeoutMs: 3000 });
+  await until(() => runs === 2);
+  await workers.stop(GRACE_MS);
+  assert.deepEqual(
+    lines.filter(({ level }) => Number(level) >= 50),
+    [],
+  );
+  await assertConsistent(store);
+});

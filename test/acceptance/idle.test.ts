@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { RunningBus } from '../support/running_bus.ts';
+import { until } from '../support/until.ts';
+
+/** The wait that this measurement is. */
+const WINDOW_MS = 5000;
+
+const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_THREADS: '2' } });
+
+/** The commands that Redis gets from outside within the window; those that scripts run are not sent by anybody. */
+async function commandsSent(): Promise<string[]> {
+  const socket = connect(bus.redis.socketPath ?? '');
+  await once(socket, 'connect');
+  let text = '';
+  socket.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk;
+  });
+  socket.write('MONITOR\r\n');
+  await pause(WINDOW_MS);
+  socket.destroy();
+  const lines = text.split('\r\n').filter((line) => line !== '+OK' && line !== '');
+  return lines.filter((line) => !/^\+\S+ \[\d+ lua\]/.test(line));
+}
+
+test('an idle bus sends Redis a command a second for each process at most', async (t) => {
+  const { publisher, topic, receiver } = await bus.scene(t);
+  await publisher.publish(topic, { url: 'https://shop.example.com/1' });
+  await receiver.delivery(1);
+  // What is counted is flushed once more, and then there is nothing to do.
+  await until(async () => (await bus.metric('routemaster_delivery_events_total')) === 1);
+  await until(async () => (await bus.metric('routemaster_processes_total', { type: 'worker' })) === 1);
+  const sent = await commandsSent();
+  const processes = 2;
+  assert.ok(
+    sent.length <= (processes * WINDOW_MS) / 1000,
+    `${sent.length}:\n${sent.join('\n').slice(0, 5000)}`,
+  );
+});

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Ledger, missing } from '../support/ledger.ts';
+import { RunningBus } from '../support/running_bus.ts';
+import { until } from '../support/until.ts';
+
+const url = (n: number) => `https://shop.example.com/widgets/${n}`;
+
+const bus = RunningBus.forTests({
+  env: { ROUTEMASTER_WORKER_LEASE: '2' },
+  redis: { appendonly: 'yes', appendfsync: 'always' },
+});
+
+test('Redis is killed and comes back under a running bus: nothing that was accepted is lost', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
+  const pids = [bus.process('web').pid, bus.process('worker').pid];
+  const ledgers = ['a', 'b', 'c'].map((name) => new Ledger(publisher, topic, name));
+  for (let outage = 1; outage <= 2; outage++) {
+    await Promise.all(ledgers.map((each) => each.accepts(40)));
+    await bus.redis.kill('SIGKILL');
+    await Promise.all(ledgers.map((each) => each.isRefused()));
+    await bus.redis.restart();
+  }
+  await Promise.all(ledgers.map((each) => each.accepts(40)));
+  await Promise.all(ledgers.map((each) => each.stop()));
+
+  const accepted = ledgers.flatMap((each) => each.accepted);
+  await until(() => missing(accepted, receiver).length === 0, { what: 'all that was accepted is delivered' });
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.deepEqual([bus.process('web').pid, bus.process('worker').pid], pids, 'no process ended');
+});
+
+test('while Redis is away, web says so at once, and a delivery under way is not repeated for it', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const release = receiver.hold();
+  await publisher.publish(topic, { url: url(1) });
+  await receiver.delivery(1);
+  await bus.redis.kill('SIGKILL');
+  const refusal = await until(async () => {
+    const beganMs = performance.now();
+    const response = await fetch(`${bus.url}/topics/${topic}`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${btoa(`${publisher.token}:${publisher.secret}`)}` },
+      body: JSON.stringify({ type: 'noop', url: url(2) }),
+    });
+    const { code } = (await response.json()) as { code: string };
+    return { response, code, tookMs: performance.now() - beganMs };
+  });
+  assert.equal(refusal.response.status, 503);
+  assert.match(refusal.response.headers.get('retry-after') ?? '', /^\d+$/);
+  assert.equal(refusal.code, 'storage_unavailable');
+  assert.ok(refusal.tookMs < 1000, `it took ${refusal.tookMs} ms`);
+  assert.equal((await fetch(`${bus.url}/health`)).status, 200);
+
+  release();
+  await bus.process('worker').logs('Redis did not take the outcome of a job; trying again');
+  await bus.redis.restart();
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.equal(receiver.deliveries.length, 1);
+});
+
+test('processes that start while Redis is away wait for it', async (t) => {
+  const { publisher, topic, receiver } = await bus.scene(t);
+  await bus.process('worker').stop();
+  await bus.redis.kill('SIGKILL');
+  const started = bus.start('worker');
+  await until(() => bus.process('worker').log.some(({ msg }) => /cannot be reached/.test(msg)));
+  await bus.redis.restart();
+  await started;
+  await until(() => publisher.publish(topic, { url: url(1) }).then(() => true));
+  await receiver.delivery(1);
+});
+
+test('a worker told to stop while it waits for Redis does', async () => {
+  await bus.process('worker').stop();
+  await bus.redis.kill('SIGKILL');
+  const started = bus.start('worker').catch(() => 'ended');
+  const worker = bus.process('worker');
+  await until(() => worker.log.some(({ msg }) => /cannot be reached/.test(msg)));
+  assert.deepEqual(await worker.stop(), { code: 0, signal: null });
+  assert.equal(await started, 'ended');
+  await bus.redis.restart();
+});

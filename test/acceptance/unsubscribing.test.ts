@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { answer } from '../support/receiver.ts';
+import { RunningBus } from '../support/running_bus.ts';
+import { until } from '../support/until.ts';
+
+const url = (n: number) => `https://shop.example.com/widgets/${n}`;
+
+const bus = RunningBus.forTests();
+
+async function gaugesOf(token: string): Promise<(string | null)[]> {
+  const { redis, keys } = bus.store;
+  return Promise.all([redis.hget(keys.gauge_events(), token), redis.hget(keys.gauge_batches(), token)]);
+}
+
+test('who unsubscribes from a topic still gets what is queued, and nothing that comes later', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 400, max: 100 });
+  await publisher.publish(topic, [{ url: url(1) }, { url: url(2) }]);
+  await subscriber.call('DELETE', `/subscriber/topics/${topic}`);
+  await publisher.publish(topic, { url: url(3) });
+  assert.equal((await subscriber.report()).events.queued, 2);
+  await receiver.delivery(1);
+  assert.deepEqual(receiver.urls, [url(1), url(2)]);
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.deepEqual((await subscriber.report()).topics, []);
+  assert.equal(receiver.deliveries.length, 1);
+});
+
+test('who leaves takes its queue with it, and another subscriber of the topic keeps its own', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 400, max: 3 });
+  const stays = await bus.client('stays');
+  const witness = await bus.receiver(t);
+  const { callback } = witness;
+  await stays.call('POST', '/subscription', { topics: [topic], callback, timeout: 600, max: 100 });
+  await publisher.publish(topic, [{ url: url(1) }, { url: url(2) }]);
+  assert.deepEqual(await gaugesOf(subscriber.token), ['2', '1']);
+
+  await subscriber.call('DELETE', '/subscriber');
+  assert.deepEqual(await gaugesOf(subscriber.token), [null, null]);
+  assert.deepEqual(await gaugesOf(stays.token), ['2', '1']);
+  await publisher.publish(topic, { url: url(3) });
+  await witness.delivery(1);
+  assert.deepEqual(witness.urls, [url(1), url(2), url(3)]);
+  assert.deepEqual(receiver.deliveries, [], 'its deadline came before that of the other');
+  await assert.rejects(subscriber.call('DELETE', '/subscriber'), { status: 404 });
+});
+
+test('a batch that fails after its subscriber has left is not tried again', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const left = Promise.withResolvers<void>();
+  receiver.answers((response) => void left.promise.then(() => answer.status(500)(response)));
+  await publisher.publish(topic, { url: url(1) });
+  await receiver.delivery(1);
+  await subscriber.call('DELETE', '/subscriber');
+  left.resolve();
+  await until(async () => (await gaugesOf(subscriber.token))[1] === null, { what: 'the batch is dropped' });
+  assert.equal(receiver.deliveries.length, 1);
+});
+
+test('a batch that is taken after its subscriber has left is done', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const release = receiver.hold();
+  await publisher.publish(topic, { url: url(1) });
+  await receiver.delivery(1);
+  await subscriber.call('DELETE', '/subscriber');
+  release();
+  await until(async () => (await gaugesOf(subscriber.token))[1] === null);
+  assert.equal(receiver.deliveries.length, 1);
+  assert.equal(await bus.store.redis.exists(bus.store.keys.subscriber(subscriber.token)), 0);
+});
+
+test('a client that root removes leaves with its subscription and its queue', async (t) => {
+  const { publisher, topic, subscriber } = await bus.scene(t, { timeout: 3_600_000, max: 100 });
+  await publisher.publish(topic, { url: url(1) });
+  await bus.root.call('DELETE', `/api_tokens/${subscriber.token}`);
+  assert.deepEqual(await gaugesOf(subscriber.token), [null, null]);
+});

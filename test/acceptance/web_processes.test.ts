@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Ledger, missing } from '../support/ledger.ts';
+import { RunningBus } from '../support/running_bus.ts';
+import { until } from '../support/until.ts';
+
+const url = (n: number) => `https://shop.example.com/widgets/${n}`;
+
+const bus = RunningBus.forTests({ env: { WEB_CONCURRENCY: '2' } });
+
+/** The web processes that have begun to listen, by their pids. */
+function listening(): number[] {
+  const lines = bus.process('web').log.filter(({ msg }) => msg === 'listening');
+  return lines.map(({ pid }) => Number(pid));
+}
+
+/** Connections are handed out in turns: of ten, each process gets some. */
+async function allWork(): Promise<boolean> {
+  if (listening().length < 2) return false;
+  await Promise.all(Array.from({ length: 10 }, () => bus.root.call('GET', '/pulse')));
+  return true;
+}
+
+test('two web processes share a port, and nothing that they accept is lost', async (t) => {
+  await until(allWork);
+  const { publisher, topic, receiver } = await bus.scene(t, { timeout: 50, max: 100 });
+  const urls = Array.from({ length: 300 }, (_, n) => url(n));
+  await Promise.all(urls.map((each) => publisher.publish(topic, { url: each })));
+  await until(() => receiver.events.length === urls.length);
+  assert.deepEqual(receiver.urls.sort(), urls.sort());
+});
+
+test('a web process that is killed is replaced, the other goes on, and what was accepted arrives', async (t) => {
+  const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
+  bus.announceError(/^a web process died$/);
+  const ledgers = ['a', 'b', 'c'].map((name) => new Ledger(publisher, topic, name));
+  await Promise.all(ledgers.map((each) => each.accepts(20)));
+  process.kill(Number(listening()[0]), 'SIGKILL');
+  await bus.process('web').logs('a web process died');
+  await Promise.all(ledgers.map((each) => each.accepts(20)));
+  await until(() => listening().length === 3);
+  await until(allWork);
+  await Promise.all(ledgers.map((each) => each.stop()));
+  const accepted = ledgers.flatMap((each) => each.accepted);
+  await until(() => missing(accepted, receiver).length === 0);
+});
+
+test('web told to stop under load answers what it has begun, and ends well', async (t) => {
+  const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
+  const ledgers = ['a', 'b', 'c'].map((name) => new Ledger(publisher, topic, name));
+  await Promise.all(ledgers.map((each) => each.accepts(20)));
+  assert.deepEqual(await bus.process('web').stop(), { code: 0, signal: null });
+  await Promise.all(ledgers.map((each) => each.stop()));
+  const accepted = ledgers.flatMap((each) => each.accepted);
+  await until(() => missing(accepted, receiver).length === 0);
+  await bus.start('web');
+});

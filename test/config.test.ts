@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { ENVIRONMENT_VARIABLES, readConfig } from '../src/config.ts';
+import { BootError } from '../src/errors.ts';
+
+const read = (env: Record<string, string> = {}) => readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...env });
+
+describe('the environment', () => {
+  test('may be empty but for the root key', () => {
+    const config = read();
+    assert.equal(config.port, 3000);
+    assert.equal(config.redisUrl, 'redis://localhost:6379');
+    assert.equal(config.forceSsl, false);
+    assert.deepEqual(config.callbackAllow, []);
+    assert.equal(config.metricService, 'prometheus');
+    assert.equal(config.maxEventDataBytes, 65_536);
+  });
+
+  test('has seconds as Routemaster has them; inside are milliseconds', () => {
+    const config = read({
+      ROUTEMASTER_TIMEOUT: '1.5',
+      ROUTEMASTER_WORKER_LEASE: '60',
+      MAX_BACKOFF_MS: '250',
+    });
+    assert.deepEqual([config.deliveryTimeoutMs, config.leaseMs, config.maxBackoffMs], [1500, 60_000, 250]);
+  });
+
+  test('has damage as a negative number, as Routemaster has it', () => {
+    assert.equal(read({ ROUTEMASTER_HP_DAMAGE_RATE: '-7' }).damageRate, 7);
+    assert.throws(
+      () => read({ ROUTEMASTER_HP_DAMAGE_RATE: '7' }),
+      /ROUTEMASTER_HP_DAMAGE_RATE must be at most 0/,
+    );
+  });
+
+  test('has lists separated by commas or spaces', () => {
+    assert.deepEqual(read({ ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/8, ::1  127.0.0.1,' }).callbackAllow, [
+      '10.0.0.0/8',
+      '::1',
+      '127.0.0.1',
+    ]);
+  });
+
+  test('says yes and no in several ways', () => {
+    for (const yes of ['true', 'YES', 'on', '1']) assert.equal(read({ FORCE_SSL: yes }).forceSsl, true);
+    for (const no of ['false', 'No', 'off', '0'])
+      assert.equal(read({ ROUTEMASTER_SSL_VERIFY: no }).sslVerify, false);
+  });
+
+  test('forces TLS in production, unless told otherwise', () => {
+    assert.equal(read({ NODE_ENV: 'production' }).forceSsl, true);
+    assert.equal(read({ NODE_ENV: 'production', FORCE_SSL: 'no' }).forceSsl, false);
+  });
+
+  test('may name the variable that holds the Redis URL', () => {
+    const env = { ROUTEMASTER_REDIS_URL: 'REDISCLOUD_URL', REDISCLOUD_URL: 'redis://cloud:1' };
+    assert.equal(read(env).redisUrl, 'redis://cloud:1');
+    assert.throws(
+      () => read({ ROUTEMASTER_REDIS_URL: 'REDISCLOUD_URL' }),
+      /names REDISCLOUD_URL, which is not set/,
+    );
+  });
+
+  test('may have empty variables: they count as unset', () => {
+    assert.deepEqual(
+      read(
+        Object.fromEntries(
+          ENVIRONMENT_VARIABLES.map((name) => [name, name === 'ROUTEMASTER_ROOT_KEY' ? 'root' : '']),
+        ),
+      ),
+      read(),
+    );
+  });
+});
+
+describe('what is wrong', () => {
+  test('is told in one go, each variable by name, with what it must be', () => {
+    const env = {
+      PORT: 'http',
+      WEB_CONCURRENCY: '0',
+      FORCE_SSL: 'maybe',
+      ROUTEMASTER_LOG_LEVEL: 'loud',
+      METRIC_COLLECTION_SERVICE: 'x',
+    };
+    assert.throws(
+      () => readConfig(env),
+      (error: Error) => {
+        assert.ok(error instanceof BootError);
+        for (const line of [
+          /PORT must be a whole number/,
+          /WEB_CONCURRENCY must be at least 1/,
+          /FORCE_SSL must be yes or no/,
+          /ROUTEMASTER_ROOT_KEY must be set/,
+          /ROUTEMASTER_LOG_LEVEL must be one of fatal, error/,
+          /METRIC_COLLECTION_SERVICE must be print, prometheus or datadog/,
+        ]) {
+          assert.match(error.message, line);
+        }
+        return true;
+      },
+    );
+  });
+
+  test('is told without values, which may be secret', () => {
+    assert.throws(
+      () => read({ PORT: 'hunter2', ROUTEMASTER_LOG_LEVEL: 'hunter2', FORCE_SSL: 'hunter2' }),
+      (error: Error) => !/hunter2/.test(error.message),
+    );
+  });
+
+  test('may be too much for a timer', () => {
+    assert.throws(() => read({ MAX_BACKOFF_MS: '2147483648' }), /at most 2147483647/);
+    assert.throws(() => read({ ROUTEMASTER_TIMEOUT: '-1' }), /must be a number of seconds/);
+    assert.throws(() => read({ PORT: '65536' }), /at most 65535/);
+    assert.throws(() => read({ ROUTEMASTER_REDIS_MAX_MEM: '1e9' }), /whole number/);
+  });
+});
+
+test('a configuration cannot be changed, and can be handed to a thread', () => {
+  const config = read();
+  assert.ok(Object.isFrozen(config));
+  assert.deepEqual(structuredClone(config), config);
+});

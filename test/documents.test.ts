@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { ENVIRONMENT_VARIABLES, readConfig } from '../src/config.ts';
+import { ERRORS } from '../src/errors.ts';
+import { type KeyName, LAYOUT } from '../src/redis/keys.ts';
+import { readScripts, type ScriptSource } from '../src/redis/script_source.ts';
+import { root } from './support/command.ts';
+
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+const scripts = readScripts();
+const layout = Object.values(LAYOUT).map(({ pattern, type }) => `${pattern} ${type}`);
+
+/** The cells of all rows of the tables of a section, without the heads. */
+function rows(document: string, heading: string): string[][] {
+  const section = read(document)
+    .split(new RegExp(`^##+ ${heading}$`, 'm'))[1]
+    ?.split(/^## /m)[0];
+  assert.ok(section, `${document} has a section ${heading}`);
+  const lines = section.split('\n').filter((line) => line.startsWith('| `') || line.startsWith('| *`'));
+  return lines.map((line) =>
+    line
+      .slice(2, -2)
+      .split(' | ')
+      .map((cell) => cell.trim()),
+  );
+}
+
+const code = (cell: string | undefined) => /^\*?`([^`]+)`\*?$/.exec(cell ?? '')?.[1];
+const sorted = (items: Iterable<string | undefined>) => [...items].sort();
+
+/** The names of the keys that a script uses, in its own lines and in the functions that they call, included ones too. */
+function keysUsed({ body }: ScriptSource): Set<string> {
+  const functions = new Map<string, string>();
+  const rest = body.replace(/^local function (\w+)\([\s\S]*?^end$/gm, (text, name: string) => {
+    functions.set(name, text);
+    return '';
+  });
+  const used = new Set<string>();
+  const visited = new Set<string>();
+  const visit = (text: string) => {
+    for (const [, name = ''] of text.matchAll(/\bkey\.(\w+)/g)) used.add(name);
+    for (const [name, called] of functions) {
+      if (visited.has(name) || !new RegExp(`\\b${name}\\(`).test(text)) continue;
+      visited.add(name);
+      visit(called);
+    }
+  };
+  visit(rest);
+  return used;
+}
+
+describe('the header of a script', () => {
+  for (const script of scripts) {
+    test(`${script.name}: names the keys that it touches, those alone, each with its type`, () => {
+      const touched = [...keysUsed(script)].map((name) => {
+        const { pattern, type } = LAYOUT[name as KeyName];
+        return `${pattern} ${type}`;
+      });
+      const named = script.touches.map(({ pattern, type }) => `${pattern} ${type}`);
+      assert.deepEqual(sorted(named), sorted(touched));
+      assert.deepEqual(script.keys, [{ pattern: 'schema', type: 'string' }]);
+    });
+
+    test(`${script.name}: has what it takes and what it returns`, () => {
+      const text = read(`lua/${script.name}.lua`);
+      const titles = [...text.matchAll(/^([A-Z]{4,})$/gm)].map(([, title]) => title);
+      assert.deepEqual(titles, ['KEYS', 'TOUCHES', 'ARGV', 'RETURNS']);
+    });
+  }
+});
+
+describe('INTERNALS.md', () => {
+  test('has every key of the layout with its type, and no other', () => {
+    const documented = rows('INTERNALS.md', 'Data layout').map(([key, type]) => `${code(key)} ${type}`);
+    assert.deepEqual(sorted(documented), sorted(layout));
+  });
+
+  test('has every script, and no other; so has the type ScriptName', () => {
+    const names = scripts.map(({ name }) => name);
+    const documented = rows('INTERNALS.md', 'Scripts').map(([name]) => code(name));
+    assert.deepEqual(sorted(documented), names);
+    const declared = /type ScriptName =([^;]*);/.exec(read('src/redis/store.ts'))?.[1] ?? '';
+    assert.deepEqual(sorted([...declared.matchAll(/'(\w+)'/g)].map(([, name]) => name)), names);
+  });
+
+  test('leads to files that are there', () => {
+    for (const document of ['INTERNALS.md', 'README.md']) {
+      for (const [, path = ''] of read(document).matchAll(/`((?:src|lua|test|bin)\/[\w./]+\.(?:ts|lua))`/g)) {
+        assert.doesNotThrow(() => read(path), `${document} names ${path}`);
+      }
+    }
+  });
+});
+
+describe('links within a document', () => {
+  for (const document of ['README.md', 'INTERNALS.md']) {
+    test(`${document}: lead to its headings`, () => {
+      const text = read(document);
+      const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+        title
+          .toLowerCase()
+          .replace(/[^\w\s-]/g, '')
+          .replaceAll(' ', '-'),
+      );
+      for (const [, anchor = ''] of text.matchAll(/\]\(#([^)]+)\)/g))
+        assert.ok(headings.includes(anchor), `#${anchor}`);
+    });
+  }
+});
+
+describe('.env.example', () => {
+  const lines = [...read('.env.example').matchAll(/^(# ?)?([A-Z][A-Z0-9_]*)=(.*)$/gm)];
+  const examples = lines.map(([, comment, name = '', value = '']) => ({
+    name,
+    value,
+    set: comment === undefined,
+  }));
+
+  test('has every variable that the bus reads, once, and no other', () => {
+    assert.deepEqual(sorted(examples.map(({ name }) => name)), sorted(ENVIRONMENT_VARIABLES));
+  });
+
+  test('sets what must be set; the rest is commented out, with what it is when unset', () => {
+    const set = examples.filter((each) => each.set).map(({ name }) => name);
+    assert.deepEqual(set, ['ROUTEMASTER_ROOT_KEY']);
+    const env = Object.fromEntries(examples.map(({ name, value }) => [name, value]));
+    const { ROUTEMASTER_ROOT_KEY } = env;
+    assert.deepEqual(readConfig(env), readConfig({ ROUTEMASTER_ROOT_KEY }));
+  });
+});
+
+describe('README.md', () => {
+  test('has every error code with its status, and no other', () => {
+    const documented = rows('README.md', 'Errors').map(([name, status]) => `${code(name)} ${status}`);
+    const known = Object.entries(ERRORS).map(([name, { status }]) => `${name} ${status}`);
+    assert.deepEqual(sorted(documented), sorted(known));
+  });
+
+  test('has variables that there are, with their defaults', () => {
+    const env = { ROUTEMASTER_ROOT_KEY: 'root' };
+    const defaults = readConfig(env);
+    const documented = rows('README.md', 'Configuration');
+    assert.ok(documented.length > 0);
+    for (const [cell, unset = ''] of documented) {
+      const name = code(cell) ?? '';
+      assert.ok(ENVIRONMENT_VARIABLES.includes(name), name);
+      // Some are told in words: "on if `NODE_ENV` is `production`".
+      const value = code(unset) ?? /^\d+(?=$|:)/.exec(unset)?.[0];
+      if (value !== undefined) assert.deepEqual(readConfig({ ...env, [name]: value }), defaults, name);
+    }
+  });
+});

@@ -1,0 +1,270 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { packJob } from '../../src/models/job.ts';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { longName, packNamed } from '../support/names.ts';
+import { EMPTY_QUEUE } from '../support/state.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+
+/** Instant batches of one event each, in this order. */
+async function readyBatches(...seeds: string[]): Promise<void> {
+  await bus.subscribe('alice', { max: 1 });
+  for (const seed of seeds) await bus.publish(seed, 'widgets', [`event ${seed}`]);
+}
+
+/** Puts bytes in `main` as an instant job, as no code of ours would. */
+async function forge(job: Buffer): Promise<void> {
+  await bus.store.redis.sadd('jobs:index:main', job);
+  await bus.store.redis.lpush('jobs:instant:main', job);
+}
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+describe('a grant', () => {
+  test('is the oldest instant job, with the batch as stored, its attempt counted, and its subscriber', async () => {
+    await readyBatches('a', 'b');
+    const { left, now, grants } = await bus.acquire(['w1']);
+    const created = await bus.store.redis.zscore('batches:index', longName('a1'));
+    const subscriber = await bus.subscriber('alice');
+    assert.equal(left, 1);
+    assert.deepEqual(grants, [
+      { worker: 'w1', job: 'a1', batch: ['alice', created, '1', 'event a'], subscriber },
+    ]);
+    assert.equal(subscriber.last_attempted_at, String(now));
+    assert.deepEqual(await bus.store.redis.hgetall('workers'), { w1: String(now) });
+    assert.deepEqual((await bus.state()).main, {
+      ...EMPTY_QUEUE,
+      index: ['a1', 'b1'],
+      instant: ['b1'],
+      pending: { w1: ['a1'] },
+      pendingIndex: ['w1'],
+    });
+  });
+
+  test('closes the batch: the next event opens another', async () => {
+    await bus.subscribe('alice');
+    await bus.publish('a', 'widgets', ['e1']);
+    await bus.ripen('a1');
+    await bus.acquire(['w1']);
+    assert.deepEqual((await bus.state()).current, {});
+    await bus.publish('b', 'widgets', ['e2']);
+    const state = await bus.state();
+    assert.deepEqual(state.current, { alice: ['b1'] });
+    assert.deepEqual(state.batches.a1?.events, ['e1']);
+  });
+
+  test('goes to each of several workers, as far as there are jobs', async () => {
+    await readyBatches('a', 'b');
+    const { left, grants } = await bus.acquire(['w1', 'w2', 'w3']);
+    assert.equal(left, 0);
+    assert.deepEqual(
+      grants.map(({ worker, job }) => [worker, job]),
+      [
+        ['w1', 'a1'],
+        ['w2', 'b1'],
+      ],
+    );
+    assert.deepEqual(Object.keys(await bus.store.redis.hgetall('workers')), ['w1', 'w2', 'w3']);
+    assert.deepEqual((await bus.state()).main.pendingIndex, ['w1', 'w2']);
+  });
+
+  test('is given again to the worker that holds it, as its reply was lost; the attempt counts once', async () => {
+    await readyBatches('a', 'b');
+    const first = await bus.acquire(['w1']);
+    const again = await bus.acquire(['w1', 'w2']);
+    assert.deepEqual(again.grants[0], first.grants[0]);
+    assert.equal(again.grants[1]?.job, 'b1');
+    const { batches, main } = await bus.state();
+    assert.equal(batches.a1?.attempts, 1);
+    assert.deepEqual(main.pending, { w1: ['a1'], w2: ['b1'] });
+  });
+
+  test('has no subscriber when that one has left', async () => {
+    await readyBatches('a');
+    await bus.store.run('remove_subscriber', 'alice');
+    const { grants } = await bus.acquire(['w1']);
+    assert.deepEqual(grants[0]?.batch?.slice(3), ['event a']);
+    assert.deepEqual(grants[0]?.subscriber, {});
+    assert.deepEqual(await bus.subscriber('alice'), {});
+  });
+
+  test('is not given while nothing is instant', async () => {
+    await bus.subscribe('alice');
+    await bus.publish('a', 'widgets', ['e1']);
+    assert.deepEqual((await bus.acquire(['w1'])).grants, []);
+    assert.deepEqual((await bus.state()).main, { ...EMPTY_QUEUE, index: ['a1'], scheduled: ['a1'] });
+  });
+
+  test('comes from the queue that was asked for', async () => {
+    await readyBatches('a');
+    await bus.enqueue('scrub');
+    assert.deepEqual((await bus.acquire(['x1', 'x2'], { q: 'aux' })).grants, [
+      { worker: 'x1', job: 'scrub' },
+    ]);
+    const { main, aux } = await bus.state();
+    assert.deepEqual(main.instant, ['a1']);
+    assert.deepEqual(aux, {
+      ...EMPTY_QUEUE,
+      index: ['scrub'],
+      pending: { x1: ['scrub'] },
+      pendingIndex: ['x1'],
+    });
+  });
+
+  test('hands out some thousands of events in a call, and leaves the rest for the next', async () => {
+    await bus.subscribe('alice', { max: 2000 });
+    await bus.publish(
+      'a',
+      'widgets',
+      Array.from({ length: 10_000 }, (_, i) => `${i}`),
+    );
+    const first = await bus.acquire(['w1', 'w2', 'w3', 'w4', 'w5']);
+    assert.deepEqual([first.grants.length, first.left], [3, 2]);
+    const second = await bus.acquire(['w4', 'w5']);
+    assert.deepEqual([second.grants.length, second.left], [2, 0]);
+  });
+});
+
+describe('a job whose batch is gone', () => {
+  test('is forgotten, and the next is given', async () => {
+    await forge(packNamed('lost1'));
+    await readyBatches('a');
+    const { left, grants } = await bus.acquire(['w1']);
+    assert.equal(left, 0);
+    assert.deepEqual(
+      grants.map(({ job }) => job),
+      ['a1'],
+    );
+    assert.deepEqual((await bus.state()).main.index, ['a1']);
+  });
+
+  test('costs a call little, however many there are', async () => {
+    for (let i = 1; i <= 600; i++) await forge(packNamed(`lost${i}`));
+    const first = await bus.acquire(['w1']);
+    assert.deepEqual([first.grants.length, first.left], [0, 100]);
+    const second = await bus.acquire(['w1']);
+    assert.deepEqual([second.grants.length, second.left], [0, 0]);
+    assert.deepEqual((await bus.state()).main.index, []);
+  });
+
+  test('is handed out without it where it went while the worker held it', async () => {
+    await readyBatches('a');
+    await bus.acquire(['w1']);
+    await bus.store.redis.del(`batch:${longName('a1')}`, 'batches:index', 'batches:index:alice');
+    await bus.store.redis.del('batches:gauges:event', 'batches:gauges:batch');
+    assert.deepEqual((await bus.acquire(['w1'])).grants, [{ worker: 'w1', job: 'a1' }]);
+    assert.deepEqual(await bus.ack('w1', 'a1', { bid: '' }), { held: true, removed: 0 });
+  });
+});
+
+describe('bytes that are no job', () => {
+  const odd = {
+    text: Buffer.from('hello'),
+    nothing: Buffer.alloc(0),
+    cut: packNamed('a1').subarray(0, 12),
+    'a batch of no name': packJob('batch'),
+    'a batch of an odd name': packJob('batch', [[1, { a: 2 }]]),
+    'a batch without arguments': Buffer.from('92a56261746368c0', 'hex'),
+    'an unknown name': packJob('unheard_of', [1]),
+    'nested deeply': Buffer.concat([Buffer.alloc(5000, 0x91), Buffer.from([0xc0])]),
+  };
+  for (const [what, bytes] of Object.entries(odd)) {
+    test(`(${what}) are handed out as they are, and can be forgotten`, async () => {
+      await forge(bytes);
+      const reply = (await bus.store.run('acquire', 'main', 20_000, 'w1')) as [number, number, Buffer[][]];
+      assert.deepEqual(reply[2], [[Buffer.from('w1'), bytes]]);
+      assert.deepEqual(await bus.store.run('ack', 'main', 'w1', bytes, '', 0), [1, 0]);
+    });
+  }
+});
+
+describe('a throttled subscriber', () => {
+  const throttle = async (token: string, ms: number) => {
+    const until = (await bus.nowMs()) + ms;
+    await bus.store.redis.hset(`subscriber:${token}`, 'throttled_until', until);
+    return String(until);
+  };
+
+  test('has its deliveries put off until it may be tried, without an attempt; others pass', async () => {
+    await bus.subscribe('alice', { max: 1 });
+    await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
+    await bus.publish('a', 'widgets', ['e1']);
+    await bus.publish('b', 'gadgets', ['e2']);
+    const until = await throttle('alice', 60_000);
+    const { grants } = await bus.acquire(['w1', 'w2']);
+    assert.deepEqual(
+      grants.map(({ job }) => job),
+      ['b1'],
+    );
+    const state = await bus.state();
+    assert.equal(state.batches.a1?.attempts, 0);
+    assert.deepEqual(state.main.scheduled, ['a1']);
+    assert.equal(await bus.store.redis.zscore('jobs:scheduled:main', packNamed('a1')), until);
+    assert.equal((await bus.subscriber('alice')).last_attempted_at, undefined);
+  });
+
+  test('keeps a batch that was put off open where it was', async () => {
+    await bus.subscribe('alice');
+    await bus.publish('a', 'widgets', ['e1']);
+    await bus.ripen('a1');
+    await throttle('alice', 60_000);
+    await bus.acquire(['w1']);
+    await bus.publish('b', 'widgets', ['e2']);
+    const state = await bus.state();
+    assert.deepEqual(state.current, { alice: ['a1'] });
+    assert.deepEqual(state.batches.a1?.events, ['e1', 'e2']);
+  });
+
+  test('is tried with one batch when its time has come, while the others wait for the outcome', async () => {
+    await readyBatches('a', 'b', 'c');
+    await throttle('alice', 0);
+    const { now, grants } = await bus.acquire(['w1', 'w2', 'w3'], { probeMs: 7000 });
+    assert.deepEqual(
+      grants.map(({ job }) => job),
+      ['a1'],
+    );
+    assert.equal((await bus.subscriber('alice')).throttled_until, String(now + 7000));
+    assert.deepEqual((await bus.state()).main, {
+      ...EMPTY_QUEUE,
+      index: ['a1', 'b1', 'c1'],
+      scheduled: ['b1', 'c1'],
+      pending: { w1: ['a1'] },
+      pendingIndex: ['w1'],
+    });
+  });
+
+  test('is throttled no longer when one batch was taken', async () => {
+    await readyBatches('a', 'b', 'c');
+    await throttle('alice', 0);
+    await bus.acquire(['w1']);
+    await bus.ack('w1', 'a1');
+    assert.equal((await bus.subscriber('alice')).throttled_until, undefined);
+    assert.deepEqual(
+      (await bus.acquire(['w1', 'w2'])).grants.map(({ job }) => job),
+      ['b1', 'c1'],
+    );
+  });
+
+  test('that is stepped over five hundred times keeps others waiting for one more call at most', async () => {
+    await bus.subscribe('alice', { max: 1 });
+    await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
+    const events = Array.from({ length: 550 }, () => 'e');
+    await bus.publishAll('a', ['widgets', 'shop', events], ['gadgets', 'shop', ['e']]);
+    await throttle('alice', 60_000);
+    assert.deepEqual((await bus.acquire(['w1'])).grants, []);
+    const { left, grants } = await bus.acquire(['w1']);
+    assert.deepEqual([left, grants[0]?.batch?.[0]], [0, 'bob']);
+  });
+});
+
+test('without workers nothing changes', async () => {
+  await readyBatches('a');
+  const before = await snapshot(bus.store);
+  assert.deepEqual((await bus.acquire([])).grants, []);
+  assert.deepEqual(await snapshot(bus.store), before);
+});

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { createLog } from '../../src/log.ts';
+import { Clients } from '../../src/models/client.ts';
+import { prepareStorage } from '../../src/models/schema.ts';
+import { Store } from '../../src/redis/store.ts';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { Listener } from '../support/listener.ts';
+import { EMPTY_QUEUE } from '../support/state.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const partition = (prefix: string) => {
+  const store = new Store(redis.store.redis, prefix);
+  return new Bus(() => store);
+};
+
+beforeEach(() => redis.flush());
+
+/** Every script once at least, and what the models write beside them. */
+async function everything(bus: Bus): Promise<void> {
+  const { store } = bus;
+  await prepareStorage(store, createLog('silent', {}));
+  await new Clients(store, []).create('billing');
+  await bus.subscribe('alice', { max: 1 });
+  await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });
+  await bus.subscribe('carol', { topics: ['widgets'] });
+  await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4']);
+  await bus.publish('b', 'gadgets', ['e5']);
+  await bus.acquire(['w1', 'w2', 'w3']);
+  await bus.ack('w1', 'a1');
+  await bus.nack('w2', 'a2', { delayMs: 60_000, damage: 2, throttleMs: 60_000 });
+  await bus.enqueue('scrub');
+  await bus.enqueue('monitor');
+  await bus.acquire(['x1'], { q: 'aux' });
+  await store.run('heartbeat', 'w2', 'w3', 'x1');
+  await store.run('retire', 'main', 'w1');
+  await bus.scrub(-1);
+  await bus.schedule();
+  await store.run('count', 'process', 1, 'field', 1);
+  await store.run('report', 'field', 0, 1);
+  await store.run('unsubscribe', 'bob', 'gadgets');
+  await store.run('remove_topic', 'gadgets', '');
+  await store.run('remove_subscriber', 'carol');
+  await bus.dropQueue('carol');
+  await bus.autodrop(1);
+  await store.run('takeover', 'aaaaaaaaaaaaaaaaaaaB');
+}
+
+test('all keys of a partition begin with its prefix, and partitions do not meet', async () => {
+  const [zero, one] = [partition('{0}:'), partition('{1}:')];
+  await everything(zero);
+  await assertConsistent(zero.store);
+  const before = await snapshot(zero.store);
+  assert.ok(Object.keys(before).includes('{0}:schema'));
+  assert.ok(Object.keys(before).every((key) => key.startsWith('{0}:')));
+
+  await everything(one);
+  const after = Object.entries(await snapshot(one.store));
+  assert.deepEqual(Object.fromEntries(after.filter(([key]) => key.startsWith('{0}:'))), before);
+  assert.ok(after.every(([key]) => /^\{[01]\}:/.test(key)));
+});
+
+test('without a prefix the same calls leave the same, unprefixed', async () => {
+  const [plain, zero] = [partition(''), partition('{0}:')];
+  await everything(plain);
+  const state = await plain.state();
+  assert.notDeepEqual(state.main, EMPTY_QUEUE);
+  await assertConsistent(plain.store);
+  await redis.flush();
+  await everything(zero);
+  assert.deepEqual(await zero.state(), state);
+});
+
+test('each partition announces on a channel of its own', async () => {
+  const listener = await Listener.open(redis.redis.url, 'wake', '{0}:wake');
+  const heard = await listener.during(redis.store, () => partition('{0}:').enqueue('scrub'));
+  listener.close();
+  assert.deepEqual(heard, ['{0}:wake aux']);
+});

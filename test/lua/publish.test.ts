@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { longName, packNamed } from '../support/names.ts';
+import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const many = (n: number, prefix = 'e') => Array.from({ length: n }, (_, i) => `${prefix}${i}`);
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+describe('topics', () => {
+  test('belong to the first client that publishes to them', async () => {
+    assert.deepEqual(await bus.publishAll('a', ['widgets', 'shop', ['e1']]), { accepted: [1], added: {} });
+    const before = await snapshot(bus.store);
+    assert.deepEqual(await bus.publishAll('b', ['widgets', 'other', ['e2']]), { accepted: [0], added: {} });
+    assert.deepEqual(await snapshot(bus.store), before);
+    assert.deepEqual(await bus.store.redis.smembers('topics'), ['widgets']);
+    assert.deepEqual(await bus.store.redis.hgetall('topic:widgets'), { publisher: 'shop', counter: '1' });
+  });
+
+  test('that a subscription created belong to nobody until then', async () => {
+    await bus.subscribe('alice', { topics: ['widgets'] });
+    assert.equal(await bus.store.redis.exists('topic:widgets'), 0);
+    await bus.publish('a', 'widgets', ['e1']);
+    assert.equal(await bus.store.redis.hget('topic:widgets', 'publisher'), 'shop');
+  });
+
+  test('with an empty publisher, as the Ruby Routemaster may leave them, are claimed', async () => {
+    await bus.store.redis.sadd('topics', 'widgets');
+    await bus.store.redis.hset('topic:widgets', 'publisher', '', 'counter', 7);
+    await bus.publish('a', 'widgets', ['e1']);
+    assert.deepEqual(await bus.store.redis.hgetall('topic:widgets'), { publisher: 'shop', counter: '8' });
+  });
+
+  test('claimed in the middle of a group refuse their publication and no other', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+    const { accepted, added } = await bus.publishAll(
+      'a',
+      ['widgets', 'shop', ['e1']],
+      ['gadgets', 'mill', ['e2', 'e3']],
+      ['widgets', 'mill', ['e4', 'e5']],
+      ['gadgets', 'shop', ['e6']],
+      ['widgets', 'shop', ['e7']],
+    );
+    assert.deepEqual(accepted, [1, 1, 0, 0, 1]);
+    assert.deepEqual(added, { alice: 4 });
+    assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2', 'e3', 'e7']);
+    assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '2');
+    assert.equal(await bus.store.redis.hget('topic:gadgets', 'counter'), '2');
+  });
+
+  test('without subscribers count their events and store none', async () => {
+    await bus.publish('a', 'widgets', ['e1', 'e2']);
+    assert.deepEqual(await bus.state(), EMPTY);
+    assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '2');
+  });
+});
+
+describe('the first event for a subscriber', () => {
+  test('opens a batch, with its job scheduled when the batch has waited its timeout', async () => {
+    await bus.subscribe('alice', { timeout: 700 });
+    const earliest = await bus.nowMs();
+    await bus.publish('a', 'widgets', ['e1']);
+    const latest = await bus.nowMs();
+    assert.deepEqual(await bus.state(), {
+      batches: { a1: { token: 'alice', attempts: 0, events: ['e1'] } },
+      index: ['a1'],
+      queued: { alice: ['a1'] },
+      current: { alice: ['a1'] },
+      gauges: { events: { alice: 1 }, batches: { alice: 1 } },
+      main: { ...EMPTY_QUEUE, index: ['a1'], scheduled: ['a1'] },
+      aux: EMPTY_QUEUE,
+    });
+    const createdMs = Number(await bus.store.redis.zscore('batches:index', longName('a1')));
+    assert.ok(earliest <= createdMs && createdMs <= latest);
+    assert.equal(
+      await bus.store.redis.zscore('jobs:scheduled:main', packNamed('a1')),
+      String(createdMs + 700),
+    );
+  });
+
+  test('with timeout 0 makes the job instant, and leaves the batch open', async () => {
+    await bus.subscribe('alice', { timeout: 0 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await bus.publish('b', 'widgets', ['e2']);
+    const state = await bus.state();
+    assert.deepEqual(state.batches, { a1: { token: 'alice', attempts: 0, events: ['e1', 'e2'] } });
+    assert.deepEqual(state.current, { alice: ['a1'] });
+    assert.deepEqual(state.main, { ...EMPTY_QUEUE, index: ['a1'], instant: ['a1'] });
+  });
+
+  test('with max 1 opens no batch that could be seen open', async () => {
+    await bus.subscribe('alice', { max: 1 });
+    await bus.publish('a', 'widgets', ['e1', 'e2']);
+    const state = await bus.state();
+    assert.deepEqual(state.current, {});
+    assert.deepEqual(state.main, { ...EMPTY_QUEUE, index: ['a1', 'a2'], instant: ['a1', 'a2'] });
+  });
+});
+
+describe('a batch', () => {
+  test('takes events until it has max of them exactly, and is then ready at once', async () => {
+    await bus.subscribe('alice', { max: 3 });
+    await bus.publish('a', 'widgets', ['e1', 'e2']);
+    assert.deepEqual((await bus.state()).main, { ...EMPTY_QUEUE, index: ['a1'], scheduled: ['a1'] });
+    await bus.publish('b', 'widgets', ['e3']);
+    const state = await bus.state();
+    assert.deepEqual(state.batches, { a1: { token: 'alice', attempts: 0, events: ['e1', 'e2', 'e3'] } });
+    assert.deepEqual(state.current, {});
+    assert.deepEqual(state.main, { ...EMPTY_QUEUE, index: ['a1'], instant: ['a1'] });
+    assert.deepEqual(state.gauges, { events: { alice: 3 }, batches: { alice: 1 } });
+  });
+
+  test('that is crossed by a publication is filled first; what is left goes into new ones', async () => {
+    await bus.subscribe('alice', { max: 3 });
+    await bus.publish('a', 'widgets', many(2));
+    await bus.publish('b', 'widgets', many(6, 'f'));
+    const state = await bus.state();
+    const events = Object.fromEntries(
+      Object.entries(state.batches).map(([name, batch]) => [name, batch.events]),
+    );
+    assert.deepEqual(events, { a1: ['e0', 'e1', 'f0'], b1: ['f1', 'f2', 'f3'], b2: ['f4', 'f5'] });
+    assert.deepEqual(state.index, ['a1', 'b1', 'b2']);
+    assert.deepEqual(state.current, { alice: ['b2'] });
+    assert.deepEqual(state.main, {
+      ...EMPTY_QUEUE,
+      index: ['a1', 'b1', 'b2'],
+      instant: ['a1', 'b1'],
+      scheduled: ['b2'],
+    });
+    assert.deepEqual(state.gauges, { events: { alice: 8 }, batches: { alice: 3 } });
+  });
+
+  test('that holds more than a max lowered meanwhile is closed, and takes no more', async () => {
+    await bus.subscribe('alice', { max: 10 });
+    await bus.publish('a', 'widgets', many(5));
+    await bus.subscribe('alice', { max: 3 });
+    await bus.publish('b', 'widgets', ['f1']);
+    const state = await bus.state();
+    assert.equal(state.batches.a1?.events.length, 5);
+    assert.deepEqual(state.batches.b1?.events, ['f1']);
+    assert.deepEqual(state.current, { alice: ['b1'] });
+    assert.deepEqual(state.main, { ...EMPTY_QUEUE, index: ['a1', 'b1'], instant: ['a1'], scheduled: ['b1'] });
+  });
+
+  test('whose job is instant already, as its deadline has come, keeps that one job when it fills up', async () => {
+    await bus.subscribe('alice', { max: 2 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await bus.ripen('a1');
+    await bus.publish('b', 'widgets', ['e2']);
+    const state = await bus.state();
+    assert.deepEqual(state.current, {});
+    assert.deepEqual(state.main, { ...EMPTY_QUEUE, index: ['a1'], instant: ['a1'] });
+  });
+
+  test('of which the list is gone is forgotten as the current one', async () => {
+    await bus.subscribe('alice');
+    await bus.store.redis.sadd('batches:current:alice', longName('lost1'));
+    await bus.publish('a', 'widgets', ['e1']);
+    assert.deepEqual((await bus.state()).current, { alice: ['a1'] });
+  });
+
+  test('takes the defaults of a subscriber that the Ruby Routemaster left without max_events and timeout', async () => {
+    await bus.store.redis.sadd('subscribers', 'alice');
+    await bus.store.redis.hset('subscriber:alice', 'callback', 'https://alice.example/', 'uuid', 'u');
+    await bus.store.redis.sadd('topics', 'widgets');
+    await bus.store.redis.sadd('topics:alice', 'widgets');
+    await bus.store.redis.sadd('subscribers:widgets', 'alice');
+    await bus.publish('a', 'widgets', many(101));
+    const state = await bus.state();
+    assert.equal(state.batches.a1?.events.length, 100);
+    assert.equal(state.batches.a2?.events.length, 1);
+    const due = Number(await bus.store.redis.zscore('jobs:scheduled:main', packNamed('a2')));
+    assert.equal(due - Number(await bus.store.redis.zscore('batches:index', longName('a2'))), 500);
+  });
+
+  test('holds one event at least, whatever the subscriber’s hash says', async () => {
+    await bus.subscribe('alice');
+    await bus.store.redis.hset('subscriber:alice', 'max_events', 0);
+    await bus.publish('a', 'widgets', ['e1', 'e2']);
+    assert.deepEqual((await bus.state()).main.instant, ['a1', 'a2']);
+  });
+});
+
+describe('order', () => {
+  test('is that of acceptance, over all topics of a subscriber and all publications of a call', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 4 });
+    await bus.subscribe('bob', { topics: ['gadgets'], max: 4 });
+    const { added } = await bus.publishAll(
+      'a',
+      ['widgets', 'shop', ['w1']],
+      ['gadgets', 'mill', ['g1', 'g2']],
+      ['widgets', 'shop', ['w2', 'w3']],
+      ['gadgets', 'mill', ['g3']],
+    );
+    assert.deepEqual(added, { alice: 6, bob: 3 });
+    const state = await bus.state();
+    const of = (token: string) => state.queued[token]?.flatMap((name) => state.batches[name]?.events);
+    assert.deepEqual(of('alice'), ['w1', 'g1', 'g2', 'w2', 'w3', 'g3']);
+    assert.deepEqual(of('bob'), ['g1', 'g2', 'g3']);
+    assert.deepEqual(state.gauges, { events: { alice: 6, bob: 3 }, batches: { alice: 2, bob: 1 } });
+  });
+
+  test('holds for more events than one call of Lua’s unpack takes', async () => {
+    await bus.subscribe('alice', { max: 10_000 });
+    await bus.subscribe('bob', { max: 4100 });
+    const events = many(9001);
+    await bus.publish('a', 'widgets', events);
+    const state = await bus.state();
+    const batches = (token: string) =>
+      (state.queued[token] ?? []).map((name) => state.batches[name]?.events ?? []);
+    assert.deepEqual(batches('alice').flat(), events);
+    assert.deepEqual(batches('bob').flat(), events);
+    assert.deepEqual(
+      batches('bob').map((each) => each.length),
+      [4100, 4100, 801],
+    );
+    assert.deepEqual(state.gauges.events, { alice: 9001, bob: 9001 });
+  });
+
+  test('and bytes: what is stored is what was given', async () => {
+    await bus.subscribe('alice');
+    const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
+    await bus.store.run('publish', 'a'.padEnd(16, '-'), 'widgets', 'shop', 1, bytes);
+    assert.deepEqual(await bus.store.redis.lrangeBuffer(`batch:${longName('a1')}`, 3, -1), [bytes]);
+  });
+});
+
+test('UIDs of one call differ, beyond the 64th too', async () => {
+  await bus.subscribe('alice', { max: 1 });
+  await bus.publish('a', 'widgets', many(200));
+  const state = await bus.state();
+  assert.equal(state.main.instant.length, 200);
+  assert.equal(state.main.instant[199], 'a200');
+  assert.deepEqual(state.batches.a200?.events, ['e199']);
+});

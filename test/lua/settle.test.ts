@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { longName, packNamed } from '../support/names.ts';
+import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+
+/** A batch `a1` of two events in the hands of w1, and a batch `b1` that waits. */
+async function delivering(): Promise<void> {
+  await bus.subscribe('alice', { max: 2 });
+  await bus.publish('a', 'widgets', ['e1', 'e2']);
+  await bus.publish('b', 'widgets', ['e3', 'e4']);
+  await bus.acquire(['w1']);
+}
+
+const due = async (name: string) =>
+  Number(await bus.store.redis.zscore('jobs:scheduled:main', packNamed(name)));
+/** Runs `call` and gives what the Redis clock allows `at` to be, `afterMs` later. */
+async function within<T>(call: () => Promise<T>, afterMs: number, at: () => Promise<number>): Promise<T> {
+  const earliest = (await bus.nowMs()) + afterMs;
+  const result = await call();
+  const found = await at();
+  assert.ok(
+    earliest <= found && found <= (await bus.nowMs()) + afterMs,
+    `${found} is ${afterMs} ms from now`,
+  );
+  return result;
+}
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+describe('ack', () => {
+  test('forgets the job, deletes the batch with its gauges, and credits the subscriber', async () => {
+    await delivering();
+    await bus.store.redis.hset('subscriber:alice', 'health_points', 90, 'throttled_until', 1);
+    assert.deepEqual(await bus.ack('w1', 'a1', { heal: 3 }), { held: true, removed: 2 });
+    assert.deepEqual(await bus.state(), {
+      ...EMPTY,
+      batches: { b1: { token: 'alice', attempts: 0, events: ['e3', 'e4'] } },
+      index: ['b1'],
+      queued: { alice: ['b1'] },
+      gauges: { events: { alice: 2 }, batches: { alice: 1 } },
+      main: { ...EMPTY_QUEUE, index: ['b1'], instant: ['b1'], pendingIndex: ['w1'] },
+    });
+    const { sent, health_points, throttled_until } = await bus.subscriber('alice');
+    assert.deepEqual([sent, health_points, throttled_until], ['2', '93', undefined]);
+  });
+
+  test('of the last batch leaves nothing: gauges have no field, the index no key', async () => {
+    await delivering();
+    await bus.ack('w1', 'a1');
+    await bus.acquire(['w1']);
+    await bus.ack('w1', 'b1');
+    assert.deepEqual(await bus.state(), { ...EMPTY, main: { ...EMPTY_QUEUE, pendingIndex: ['w1'] } });
+    assert.equal((await bus.subscriber('alice')).sent, '4');
+  });
+
+  test('heals up to 100 points and no further', async () => {
+    await delivering();
+    await bus.ack('w1', 'a1', { heal: 50 });
+    assert.equal((await bus.subscriber('alice')).health_points, '100');
+  });
+
+  test('of a batch whose subscriber has left brings no subscriber back', async () => {
+    await delivering();
+    await bus.store.run('remove_subscriber', 'alice');
+    assert.deepEqual(await bus.ack('w1', 'a1'), { held: true, removed: 2 });
+    assert.deepEqual(await bus.subscriber('alice'), {});
+  });
+
+  test('of a job that delivers nothing forgets it', async () => {
+    await bus.enqueue('scrub');
+    await bus.acquire(['x1'], { q: 'aux' });
+    assert.deepEqual(await bus.ack('x1', 'scrub', { q: 'aux' }), { held: true, removed: 0 });
+    assert.deepEqual((await bus.state()).aux, { ...EMPTY_QUEUE, pendingIndex: ['x1'] });
+    assert.equal(await bus.enqueue('scrub'), true);
+  });
+
+  test('a second time, as its reply was lost, changes nothing', async () => {
+    await delivering();
+    await bus.ack('w1', 'a1');
+    const before = await snapshot(bus.store);
+    assert.deepEqual(await bus.ack('w1', 'a1'), { held: false, removed: 0 });
+    assert.deepEqual(await snapshot(bus.store), before);
+  });
+});
+
+describe('nack', () => {
+  test('after a delay puts the job back to scheduled; its batch stays closed and keeps its attempts', async () => {
+    await delivering();
+    const nack = () => bus.nack('w1', 'a1', { delayMs: 5000, damage: 2, throttleMs: 3000 });
+    assert.equal(await within(nack, 5000, () => due('a1')), true);
+    const state = await bus.state();
+    assert.deepEqual(state.batches.a1, { token: 'alice', attempts: 1, events: ['e1', 'e2'] });
+    assert.deepEqual(state.current, {});
+    assert.deepEqual(state.gauges, { events: { alice: 4 }, batches: { alice: 2 } });
+    assert.deepEqual(state.main, {
+      ...EMPTY_QUEUE,
+      index: ['a1', 'b1'],
+      scheduled: ['a1'],
+      instant: ['b1'],
+      pendingIndex: ['w1'],
+    });
+  });
+
+  test('damages the subscriber’s health, to 0 at the worst, and throttles it', async () => {
+    await delivering();
+    const throttledUntil = async () => Number((await bus.subscriber('alice')).throttled_until);
+    await within(() => bus.nack('w1', 'a1', { damage: 2, throttleMs: 3000 }), 3000, throttledUntil);
+    assert.equal((await bus.subscriber('alice')).health_points, '98');
+    await bus.store.redis.hdel('subscriber:alice', 'throttled_until');
+    await bus.acquire(['w1']);
+    await bus.nack('w1', 'a1', { damage: 99 });
+    assert.equal((await bus.subscriber('alice')).health_points, '0');
+    assert.equal((await bus.subscriber('alice')).throttled_until, undefined);
+  });
+
+  test('throttles though it does not damage, as where the operator set the damage to 0', async () => {
+    await delivering();
+    await bus.nack('w1', 'a1', { delayMs: 60_000, throttleMs: 60_000 });
+    assert.equal((await bus.subscriber('alice')).health_points, '100');
+    assert.deepEqual((await bus.acquire(['w1'])).grants, []);
+  });
+
+  test('at once makes the job instant, before the others', async () => {
+    await delivering();
+    assert.equal(await bus.nack('w1', 'a1'), true);
+    const state = await bus.state();
+    assert.deepEqual(state.main.instant, ['a1', 'b1']);
+    assert.deepEqual(state.main.pending, {});
+    const { health_points, throttled_until } = await bus.subscriber('alice');
+    assert.deepEqual([health_points, throttled_until], ['100', undefined]);
+  });
+
+  test('counts the next attempt when the job is acquired again', async () => {
+    await delivering();
+    await bus.nack('w1', 'a1');
+    const { grants } = await bus.acquire(['w2']);
+    assert.deepEqual([grants[0]?.job, grants[0]?.batch?.[2]], ['a1', '2']);
+  });
+
+  test('of a batch that was deleted meanwhile forgets the job', async () => {
+    await delivering();
+    await bus.store.redis.del(`batch:${longName('a1')}`);
+    await bus.store.redis.zrem('batches:index', longName('a1'));
+    await bus.store.redis.zrem('batches:index:alice', longName('a1'));
+    await bus.store.redis.hset('batches:gauges:event', 'alice', 2);
+    await bus.store.redis.hset('batches:gauges:batch', 'alice', 1);
+    assert.equal(await bus.nack('w1', 'a1', { delayMs: 100, damage: 2, throttleMs: 100 }), true);
+    assert.deepEqual((await bus.state()).main, {
+      ...EMPTY_QUEUE,
+      index: ['b1'],
+      instant: ['b1'],
+      pendingIndex: ['w1'],
+    });
+    assert.equal((await bus.subscriber('alice')).health_points, '100');
+  });
+
+  test('of a batch whose subscriber has left brings no subscriber back', async () => {
+    await delivering();
+    await bus.store.run('remove_subscriber', 'alice');
+    assert.equal(await bus.nack('w1', 'a1', { delayMs: 100, damage: 2, throttleMs: 100 }), true);
+    assert.deepEqual(await bus.subscriber('alice'), {});
+  });
+
+  test('of a job that delivers nothing schedules it', async () => {
+    await bus.enqueue('monitor');
+    await bus.acquire(['x1'], { q: 'aux' });
+    assert.equal(await bus.nack('x1', 'monitor', { q: 'aux', delayMs: 30_000 }), true);
+    assert.deepEqual((await bus.state()).aux, {
+      ...EMPTY_QUEUE,
+      index: ['monitor'],
+      scheduled: ['monitor'],
+      pendingIndex: ['x1'],
+    });
+  });
+});
+
+describe('from anybody but the worker that holds the job', () => {
+  const others: Record<string, () => Promise<unknown>> = {
+    'ack changes nothing': () => bus.ack('w2', 'a1'),
+    'ack of another job changes nothing': () => bus.ack('w1', 'b1'),
+    'ack on another queue changes nothing': () => bus.ack('w1', 'a1', { q: 'aux' }),
+    'nack changes nothing': () => bus.nack('w2', 'a1', { delayMs: 10, damage: 2, throttleMs: 10 }),
+    'nack of another job changes nothing': () => bus.nack('w1', 'b1', { damage: 2, throttleMs: 10 }),
+    'nack on another queue changes nothing': () => bus.nack('w1', 'a1', { q: 'aux' }),
+  };
+  for (const [title, call] of Object.entries(others)) {
+    test(title, async () => {
+      await delivering();
+      const before = await snapshot(bus.store);
+      const answer = await call();
+      assert.ok(answer === false || (answer as { held: boolean }).held === false);
+      assert.deepEqual(await snapshot(bus.store), before);
+    });
+  }
+
+  test('nothing changes when the job was scrubbed and is somebody else’s', async () => {
+    await delivering();
+    await bus.scrub(-1);
+    await bus.acquire(['w2']);
+    const before = await snapshot(bus.store);
+    assert.equal((await bus.ack('w1', 'a1')).held, false);
+    assert.equal(await bus.nack('w1', 'a1', { delayMs: 10 }), false);
+    assert.deepEqual(await snapshot(bus.store), before);
+    assert.deepEqual(await bus.ack('w2', 'a1'), { held: true, removed: 2 });
+  });
+});

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const members = async (key: string) => (await bus.store.redis.smembers(key)).sort();
+const run = async (name: 'unsubscribe' | 'remove_subscriber' | 'remove_topic', ...args: string[]) => {
+  const reply = await bus.store.run(name, ...args);
+  return typeof reply === 'number' ? reply : String(reply);
+};
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+describe('subscribe', () => {
+  test('makes the subscriber, healthy and with the defaults, and its topics, unclaimed', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: '', max: '' });
+    assert.deepEqual(await bus.subscriber('alice'), {
+      callback: 'https://alice.example/',
+      uuid: 'u',
+      timeout: '500',
+      max_events: '100',
+      health_points: '100',
+    });
+    assert.deepEqual(await members('subscribers'), ['alice']);
+    assert.deepEqual(await members('topics'), ['gadgets', 'widgets']);
+    assert.deepEqual(await members('topics:alice'), ['gadgets', 'widgets']);
+    assert.deepEqual(await members('subscribers:widgets'), ['alice']);
+    assert.equal(await bus.store.redis.exists('topic:widgets'), 0);
+  });
+
+  test('keeps what is left empty, and what the subscriber has earned', async () => {
+    await bus.subscribe('alice', { timeout: 0, max: 7 });
+    await bus.store.redis.hset('subscriber:alice', 'health_points', 40, 'sent', 12);
+    await bus.subscribe('alice', { timeout: '', max: '' });
+    const { timeout, max_events, health_points, sent } = await bus.subscriber('alice');
+    assert.deepEqual([timeout, max_events, health_points, sent], ['0', '7', '40', '12']);
+    await bus.subscribe('alice', { timeout: 900, max: '' });
+    const changed = await bus.subscriber('alice');
+    assert.deepEqual([changed.timeout, changed.max_events], ['900', '7']);
+  });
+
+  test('subscribes to exactly the topics given', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+    await bus.subscribe('bob', { topics: ['gadgets'] });
+    await bus.subscribe('alice', { topics: ['gizmos', 'widgets'] });
+    assert.deepEqual(await members('topics:alice'), ['gizmos', 'widgets']);
+    assert.deepEqual(await members('subscribers:gadgets'), ['bob']);
+    await bus.subscribe('alice', { topics: [] });
+    assert.deepEqual(await members('topics:alice'), []);
+    assert.deepEqual(await members('subscribers'), ['alice', 'bob']);
+    assert.deepEqual(await members('topics'), ['gadgets', 'gizmos', 'widgets']);
+  });
+
+  test('a second time changes nothing', async () => {
+    await bus.subscribe('alice');
+    const before = await snapshot(bus.store);
+    await bus.subscribe('alice');
+    assert.deepEqual(await snapshot(bus.store), before);
+  });
+
+  test('counts for the next event, and a topic left does not', async () => {
+    await bus.publish('a', 'widgets', ['e1']);
+    await bus.subscribe('alice');
+    await bus.publish('b', 'widgets', ['e2']);
+    await bus.subscribe('alice', { topics: ['gadgets'] });
+    await bus.publish('c', 'widgets', ['e3']);
+    assert.deepEqual((await bus.state()).batches, { b1: { token: 'alice', attempts: 0, events: ['e2'] } });
+  });
+});
+
+describe('unsubscribe', () => {
+  test('ends one subscription; what is queued stays', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+    await bus.publish('a', 'widgets', ['e1']);
+    assert.equal(await run('unsubscribe', 'alice', 'widgets'), 'ok');
+    assert.deepEqual(await members('topics:alice'), ['gadgets']);
+    assert.deepEqual(await members('subscribers:widgets'), []);
+    assert.deepEqual((await bus.state()).queued, { alice: ['a1'] });
+  });
+
+  test('says what is missing, and changes nothing then', async () => {
+    await bus.subscribe('alice', { topics: ['widgets'] });
+    await bus.subscribe('bob', { topics: ['gadgets'] });
+    const before = await snapshot(bus.store);
+    assert.equal(await run('unsubscribe', 'carol', 'widgets'), 'subscriber_not_found');
+    assert.equal(await run('unsubscribe', 'alice', 'unheard_of'), 'topic_not_found');
+    assert.equal(await run('unsubscribe', 'alice', 'gadgets'), 'not_subscribed');
+    assert.deepEqual(await snapshot(bus.store), before);
+  });
+});
+
+describe('remove_subscriber', () => {
+  test('forgets the subscriber and its subscriptions; its topics stay', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+    await bus.subscribe('bob', { topics: ['gadgets'] });
+    assert.equal(await run('remove_subscriber', 'alice'), 1);
+    assert.deepEqual(await members('subscribers'), ['bob']);
+    assert.deepEqual(await bus.subscriber('alice'), {});
+    assert.deepEqual(await members('topics:alice'), []);
+    assert.deepEqual(await members('subscribers:gadgets'), ['bob']);
+    assert.deepEqual(await members('topics'), ['gadgets', 'widgets']);
+    assert.equal(await run('remove_subscriber', 'alice'), 0);
+  });
+
+  test('leaves its batches to drop_queue, or else to their jobs', async () => {
+    await bus.subscribe('alice', { max: 1 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await run('remove_subscriber', 'alice');
+    await bus.publish('b', 'widgets', ['e2']);
+    assert.deepEqual((await bus.state()).queued, { alice: ['a1'] });
+    await bus.acquire(['w1']);
+    await bus.ack('w1', 'a1');
+    assert.deepEqual((await bus.state()).batches, {});
+  });
+});
+
+describe('remove_topic', () => {
+  test('forgets the topic and ends its subscriptions; what is queued stays', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+    await bus.publish('a', 'widgets', ['e1']);
+    assert.equal(await run('remove_topic', 'widgets', 'shop'), 'ok');
+    assert.deepEqual(await members('topics'), ['gadgets']);
+    assert.equal(await bus.store.redis.exists('topic:widgets', 'subscribers:widgets'), 0);
+    assert.deepEqual(await members('topics:alice'), ['gadgets']);
+    assert.deepEqual((await bus.state()).queued, { alice: ['a1'] });
+    assert.deepEqual((await bus.publishAll('b', ['widgets', 'mill', ['e2']])).accepted, [1]);
+  });
+
+  test('is for the publisher and root only', async () => {
+    await bus.subscribe('alice', { topics: ['gadgets'] });
+    await bus.publish('a', 'widgets', ['e1']);
+    const before = await snapshot(bus.store);
+    assert.equal(await run('remove_topic', 'widgets', 'mill'), 'forbidden');
+    assert.equal(await run('remove_topic', 'gadgets', 'mill'), 'forbidden', 'an unclaimed topic is nobody’s');
+    assert.equal(await run('remove_topic', 'unheard_of', 'mill'), 'topic_not_found');
+    assert.deepEqual(await snapshot(bus.store), before);
+    assert.equal(await run('remove_topic', 'widgets', ''), 'ok');
+    assert.equal(await run('remove_topic', 'gadgets', ''), 'ok');
+  });
+});

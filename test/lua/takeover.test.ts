@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { createLog } from '../../src/log.ts';
+import { Clients } from '../../src/models/client.ts';
+import { eventJson } from '../../src/models/event_json.ts';
+import { Queue } from '../../src/models/queue.ts';
+import { prepareStorage } from '../../src/models/schema.ts';
+import { Subscriptions } from '../../src/models/subscription.ts';
+import { Topics } from '../../src/models/topic.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
+import {
+  RUBY_EVENT,
+  RUBY_EVENT_WITH_DATA,
+  RUBY_JOB,
+  RUBY_TOKEN,
+  writeRubyRedis,
+} from '../support/ruby_redis.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const silent = createLog('silent', {});
+const BID = 'vHFAAGBX0UExbPAKqIDl';
+const OTHER_BID = 'aaaaaaaaaaaaaaaaaaaB';
+const JOBLESS_BID = 'aaaaaaaaaaaaaaaaaaaC';
+const LOST_BID = 'aaaaaaaaaaaaaaaaaaaD';
+
+const takeOver = () => prepareStorage(redis.store, silent);
+const job = (bid: string) => Buffer.concat([Buffer.from('92a5626174636891b4', 'hex'), Buffer.from(bid)]);
+
+beforeEach(async () => {
+  await redis.flush();
+  await writeRubyRedis(redis.store.redis);
+});
+
+describe('a Redis that the Ruby Routemaster filled', () => {
+  test('is in our layout after the boot, with a schema', async () => {
+    await takeOver();
+    await assertConsistent(redis.store);
+    assert.equal(await redis.store.redis.get('schema'), '1');
+    assert.equal(await redis.store.redis.exists(`batches:${BID}`), 0);
+    assert.deepEqual(await redis.store.redis.lrangeBuffer(`batch:${BID}`, 3, 4), [
+      RUBY_EVENT,
+      RUBY_EVENT_WITH_DATA,
+    ]);
+  });
+
+  test('has each batch in its subscriber’s index, by its time of creation', async () => {
+    await takeOver();
+    const queued = await redis.store.redis.zrange(`batches:index:${RUBY_TOKEN}`, '0', '-1', 'WITHSCORES');
+    const expected = [BID, '1795166913600', OTHER_BID, '1795166913700', JOBLESS_BID, '1795166913800'];
+    assert.deepEqual(queued, expected);
+  });
+
+  test('has its jobs as they were, and one for the batch that had none, due at once', async () => {
+    await takeOver();
+    const { redis: commands } = redis.store;
+    assert.deepEqual(await commands.lrangeBuffer('jobs:instant:main', 0, -1), [RUBY_JOB]);
+    const scheduled = await commands.zrangeBuffer('jobs:scheduled:main', '0', '-1');
+    assert.deepEqual(scheduled.map(String).sort(), [job(OTHER_BID), job(JOBLESS_BID)].map(String).sort());
+    assert.equal(await commands.zscore('jobs:scheduled:main', job(OTHER_BID)), '1795166999999');
+    const [seconds] = await commands.time();
+    const due = Number(await commands.zscore('jobs:scheduled:main', job(JOBLESS_BID)));
+    assert.ok(Math.abs(due - Number(seconds) * 1000) < 10_000);
+  });
+
+  test('has no index entry left of which the list is gone', async () => {
+    await takeOver();
+    assert.equal(await redis.store.redis.zscore('batches:index', LOST_BID), null);
+  });
+
+  test('has no aux jobs: our tickers make them anew', async () => {
+    await takeOver();
+    assert.deepEqual(await redis.store.redis.keys('jobs:*:aux*'), []);
+  });
+
+  test('delivers the oldest batch with its events, and leaves its open batch open', async () => {
+    await takeOver();
+    const { grants } = await new Queue(redis.store, 'main').acquire(['w1'], 20_000);
+    const [grant] = grants;
+    assert.equal(grant?.batch?.bid, BID);
+    assert.equal(grant?.batch?.attempts, 3);
+    assert.deepEqual(grant?.subscriber, { callback: 'https://s.example/', uuid: 'hello', healthPoints: 96 });
+    assert.deepEqual(grant?.batch?.events.map(eventJson), [
+      '{"topic":"widgets","type":"create","url":"https://a.example.com/w/1","t":1795166913608}',
+      '{"topic":"widgets","type":"update","url":"https://a.example.com/w/1","t":1795166913612,' +
+        '"data":{"color":"teal","n":1,"f":1.5,"z":null,"b":true}}',
+    ]);
+    assert.deepEqual(await redis.store.redis.smembers(`batches:current:${RUBY_TOKEN}`), [OTHER_BID]);
+  });
+
+  test('keeps topics, subscribers, clients and counters as they stand', async () => {
+    const before = await snapshot(redis.store);
+    await takeOver();
+    const after = await snapshot(redis.store);
+    for (const key of [
+      'api_tokens:by_token',
+      'counters',
+      'topics',
+      'topic:widgets',
+      `subscriber:${RUBY_TOKEN}`,
+    ]) {
+      assert.equal(after[key], before[key], key);
+    }
+    assert.deepEqual(await new Topics(redis.store).list(), [
+      { name: 'widgets', publisher: 'publisher--42', events: 41 },
+    ]);
+    const [report] = await new Subscriptions(redis.store).list();
+    assert.deepEqual([report?.topics, report?.events.queued], [['widgets'], 4]);
+    const client = await new Clients(redis.store, []).find(RUBY_TOKEN);
+    assert.deepEqual(client, { token: RUBY_TOKEN, name: 'demo', ha1: null });
+  });
+
+  test('taken over twice is as it was after the first time', async () => {
+    await takeOver();
+    const once = await snapshot(redis.store);
+    await takeOver();
+    assert.deepEqual(await snapshot(redis.store), once);
+    await redis.store.redis.del('schema');
+    await takeOver();
+    assert.deepEqual(await snapshot(redis.store), once);
+  });
+
+  test('taken over by several processes at once is taken over once', async () => {
+    await Promise.all([takeOver(), takeOver(), takeOver()]);
+    await assertConsistent(redis.store);
+    assert.equal(await redis.store.redis.zcard('batches:index'), 3);
+  });
+
+  test('with more batches than one call takes', async () => {
+    const pipeline = redis.store.redis.pipeline();
+    for (let i = 0; i < 300; i++) {
+      const bid = `many${i}`.padEnd(20, '_');
+      pipeline.rpush(`batches:${bid}`, RUBY_TOKEN, 1_795_166_914_000 + i, 0, RUBY_EVENT);
+      pipeline.zadd('batches:index', 1_795_166_914_000 + i, bid);
+    }
+    pipeline.hset('batches:gauges:event', RUBY_TOKEN, 304).hset('batches:gauges:batch', RUBY_TOKEN, 303);
+    await pipeline.exec();
+    await takeOver();
+    await assertConsistent(redis.store);
+    assert.equal(await redis.store.redis.zcard(`batches:index:${RUBY_TOKEN}`), 303);
+  });
+});

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { encode } from '@msgpack/msgpack';
+import fc from 'fast-check';
+import { packData, packEvent } from '../../src/models/event.ts';
+import { batchJson, eventJson } from '../../src/models/event_json.ts';
+import { RUBY_EVENT, RUBY_EVENT_WITH_DATA } from '../support/ruby_redis.ts';
+
+const packed = (value: unknown) => Buffer.from(encode(value));
+const stored = (members: Record<string, unknown>) => packed(['e', members]);
+
+describe('a subscriber reads', () => {
+  test('topic, type, url and t', () => {
+    const text = '{"topic":"widgets","type":"create","url":"https://a.example.com/w/1","t":1795166913608}';
+    assert.equal(eventJson(RUBY_EVENT), text);
+  });
+
+  test('data where there is some', () => {
+    const { data } = JSON.parse(eventJson(RUBY_EVENT_WITH_DATA));
+    assert.deepEqual(data, { color: 'teal', n: 1, f: 1.5, z: null, b: true });
+  });
+
+  test('data that is false, 0 or empty as data', () => {
+    for (const data of [false, 0, '', [], {}]) {
+      const event = { topic: 'w', type: 'noop', url: 'https://x.example/', timestamp: 1 } as const;
+      assert.deepEqual(JSON.parse(eventJson(packEvent(event, packData(data)))).data, data);
+    }
+  });
+
+  test('members in this order, in whatever order they are stored; none that are unknown', () => {
+    const event = stored({ d: 1, __proto__: 2, x: 3, u: 'u', t: 4, y: 'y', o: 'o' });
+    assert.equal(eventJson(event), '{"topic":"o","type":"y","url":"u","t":4,"data":1}');
+  });
+});
+
+test('a batch is a JSON array of its events', () => {
+  fc.assert(
+    fc.property(fc.array(fc.jsonValue(), { maxLength: 5 }), (all) => {
+      const event = { topic: 'w', type: 'update', url: 'https://x.example/', timestamp: 12 } as const;
+      const expected = all.map((data) => {
+        const base = { topic: event.topic, type: event.type, url: event.url, t: event.timestamp };
+        return data === null ? base : { ...base, data };
+      });
+      const json = batchJson(all.map((data) => packEvent(event, packData(data))));
+      assert.equal(json, JSON.stringify(expected));
+    }),
+  );
+  assert.equal(batchJson([]), '[]');
+});
+
+describe('bytes that are no event throw RangeError', () => {
+  const wrong = {
+    nothing: Buffer.alloc(0),
+    'a ping': packed(['p', {}]),
+    'a map': packed({ e: 1 }),
+    'one too many': packed(['e', {}, 1]),
+    'a code that is no string': packed([1, {}]),
+    'no members': packed(['e', []]),
+    'cut bytes': RUBY_EVENT.subarray(0, -1),
+  };
+  for (const [what, bytes] of Object.entries(wrong)) {
+    test(what, () => assert.throws(() => eventJson(bytes), RangeError));
+  }
+});

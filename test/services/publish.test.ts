@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import { type Publication, Publisher } from '../../src/services/publish.ts';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent } from '../support/invariants.ts';
+import { loadScripts, scriptCalls } from '../support/script_calls.ts';
+import { TestStore } from '../support/store.ts';
+import { until } from '../support/until.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const figures = {
+  counted: [] as unknown[][],
+  published: (...args: unknown[]) => void figures.counted.push(['published', ...args]),
+  added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
+};
+const publisher = () => new Publisher(redis.store, figures);
+const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
+  topic,
+  client,
+  events: [Buffer.from(event)],
+});
+const queued = async (token: string) => {
+  const { queued: names, batches } = await bus.state();
+  return (names[token] ?? []).flatMap((name) => batches[name]?.events ?? []);
+};
+
+beforeEach(async () => {
+  await redis.flush();
+  await loadScripts(redis.store);
+  figures.counted = [];
+  await bus.subscribe('alice', { max: 1000 });
+});
+afterEach(() => assertConsistent(redis.store));
+
+describe('group commit', () => {
+  test('sends the first at once, and all that arrive meanwhile in the next call', async () => {
+    const shared = publisher();
+    const before = await scriptCalls(redis.store);
+    const answers = await Promise.all(Array.from({ length: 500 }, (_, i) => shared.publish(one(`e${i}`))));
+    assert.ok(answers.every((accepted) => accepted));
+    assert.equal((await scriptCalls(redis.store)) - before, 2);
+  });
+
+  test('keeps the order of the calls', async () => {
+    const shared = publisher();
+    const events = Array.from({ length: 500 }, (_, i) => `e${i}`);
+    await Promise.all(events.map((event) => shared.publish(one(event))));
+    assert.deepEqual(await queued('alice'), events);
+  });
+
+  test('takes one call for one publication', async () => {
+    const before = await scriptCalls(redis.store);
+    await publisher().publish({ ...one('e1'), events: ['e1', 'e2', 'e3'].map((text) => Buffer.from(text)) });
+    assert.equal((await scriptCalls(redis.store)) - before, 1);
+    assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3']);
+  });
+
+  test('splits what is too much for one call: 2,000 events, or 2 MB', async () => {
+    const shared = publisher();
+    const thousand = { ...one(''), events: Array.from({ length: 1000 }, (_, i) => Buffer.from(`${i}`)) };
+    let before = await scriptCalls(redis.store);
+    await Promise.all([one('first'), thousand, thousand, thousand].map((each) => shared.publish(each)));
+    assert.equal((await scriptCalls(redis.store)) - before, 3, 'the first; two thousand; a thousand');
+
+    const megabyte = { ...one(''), events: [Buffer.alloc(1_000_000)] };
+    before = await scriptCalls(redis.store);
+    await Promise.all([one('first'), megabyte, megabyte, one('last')].map((each) => shared.publish(each)));
+    assert.equal((await scriptCalls(redis.store)) - before, 3, 'the first; 2 MB; the last');
+  });
+
+  test('sends alone what is over the bounds by itself', async () => {
+    const events = Array.from({ length: 10_000 }, (_, i) => Buffer.from(`${i}`));
+    const shared = publisher();
+    const all = [one('before'), { ...one(''), events }, one('after')];
+    assert.deepEqual(await Promise.all(all.map((each) => shared.publish(each))), [true, true, true]);
+    assert.deepEqual(await queued('alice'), ['before', ...events.map(String), 'after']);
+  });
+});
+
+describe('answers', () => {
+  test('go to those who asked: a topic of another client’s is refused in the middle of a group', async () => {
+    const shared = publisher();
+    const answers = await Promise.all([
+      shared.publish(one('e1')),
+      shared.publish(one('e2', 'gadgets', 'mill')),
+      shared.publish(one('e3', 'widgets', 'mill')),
+      shared.publish(one('e4')),
+      shared.publish(one('e5', 'gadgets', 'shop')),
+    ]);
+    assert.deepEqual(answers, [true, true, false, true, false]);
+    assert.deepEqual(await queued('alice'), ['e1', 'e4']);
+  });
+
+  test('come after the events are in Redis, with figures of what was accepted only', async () => {
+    await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });
+    const shared = publisher();
+    assert.equal(await shared.publish({ ...one(''), events: [Buffer.from('123'), Buffer.from('45')] }), true);
+    assert.deepEqual(await queued('bob'), ['123', '45']);
+    assert.equal(await shared.publish(one('e', 'widgets', 'mill')), false);
+    assert.deepEqual(figures.counted[0], ['published', 'widgets', 2, 5]);
+    assert.deepEqual(figures.counted.slice(1).sort(), [
+      ['added', 'alice', 2],
+      ['added', 'bob', 2],
+    ]);
+  });
+});
+
+describe('when Redis', () => {
+  test('is full, all of the group learn it, and nothing is stored', async () => {
+    const shared = publisher();
+    await redis.store.redis.config('SET', 'maxmemory', '1');
+    const answers = await Promise.allSettled([shared.publish(one('e1')), shared.publish(one('e2'))]);
+    await redis.store.redis.config('SET', 'maxmemory', '0');
+    for (const answer of answers)
+      assert.ok(answer.status === 'rejected' && answer.reason instanceof StorageFull);
+    assert.deepEqual([await queued('alice'), figures.counted], [[], []]);
+    assert.equal(await shared.publish(one('e3')), true);
+  });
+
+  test('does not answer, those who asked wait; killed, they learn that nothing is known; back, it goes on', async () => {
+    const shared = publisher();
+    // Everything that writes waits, as with a Redis that hangs.
+    await redis.store.redis.call('CLIENT', 'PAUSE', '60000', 'WRITE');
+    const answers = Promise.allSettled(['e1', 'e2', 'e3'].map((event) => shared.publish(one(event))));
+    await redis.redis.kill();
+    for (const answer of await answers) {
+      assert.ok(answer.status === 'rejected' && answer.reason instanceof StorageUnavailable);
+      assert.ok(answer.reason instanceof BusError && answer.reason.headers['Retry-After'] === '1');
+    }
+    await assert.rejects(shared.publish(one('e4')), StorageUnavailable, 'at once, while it is away');
+
+    await redis.redis.restart();
+    await until(() => shared.publish(one('e5')));
+    const { redis: commands } = redis.store;
+    assert.equal(
+      await commands.hget('topic:widgets', 'counter'),
+      '1',
+      'nothing was sent again behind our back',
+    );
+  });
+});

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { packJob } from '../../src/models/job.ts';
+import { type KeyName, LAYOUT } from '../../src/redis/keys.ts';
+import type { Store } from '../../src/redis/store.ts';
+import { type QueueState, readState, type State } from './state.ts';
+
+/** What the parts of a key look like. */
+const PARTS: Record<string, string> = {
+  token: '.+',
+  topic: '[a-z0-9_]{1,64}',
+  bid: '[A-Za-z0-9_-]{20}',
+  q: '(?:main|aux)',
+  worker: '.+',
+  process: '.+',
+};
+
+/** What no layout of ours has: it is what the Ruby Routemaster calls a batch. */
+const FOREIGN: ReadonlySet<string> = new Set<KeyName>(['ruby_batch']);
+
+const SHAPES = Object.entries(LAYOUT)
+  .filter(([name]) => !FOREIGN.has(name))
+  .map(([, { pattern, type }]) => ({
+    shape: new RegExp(`^${pattern.replace(/\{(\w+)\}/g, (_, part: string) => PARTS[part] ?? '\\0')}$`),
+    type,
+  }));
+
+/**
+ * Checks the whole Redis: every batch has its one job and its index entries, every job is in exactly one state, gauges are
+ * what the lists hold, current batches are open ones, subscriptions are noted on both sides, and there is no other key.
+ */
+export async function assertConsistent(store: Store): Promise<void> {
+  await assertKeys(store);
+  const state = await readState(store);
+  await assertBatches(store, state);
+  assertGauges(state);
+  for (const queue of [state.main, state.aux]) assertQueue(queue);
+  assert.deepEqual(
+    state.main.index,
+    Object.keys(state.batches).sort(),
+    'each batch has one job, and each job its batch',
+  );
+  assertCurrent(state);
+  await assertSubscriptions(store);
+}
+
+/** Every key and its bytes, to show that a call changes nothing. */
+export async function snapshot({ redis }: Store): Promise<Record<string, string>> {
+  const dumps: Record<string, string> = {};
+  for (const key of (await redis.keys('*')).sort()) {
+    dumps[key] = (await redis.dumpBuffer(key)).toString('hex');
+  }
+  return dumps;
+}
+
+async function assertKeys({ redis, keys }: Store): Promise<void> {
+  const prefix = keys.schema().slice(0, -LAYOUT.schema.pattern.length);
+  for (const key of await redis.keys('*')) {
+    assert.ok(key.startsWith(prefix), `${key} is outside of the partition`);
+    const type = await redis.type(key);
+    const known = SHAPES.some((each) => each.shape.test(key.slice(prefix.length)) && each.type === type);
+    assert.ok(known, `${key}, a ${type}, is not of the layout`);
+  }
+}
+
+async function assertBatches({ redis, keys }: Store, state: State): Promise<void> {
+  const names = Object.keys(state.batches).sort();
+  assert.deepEqual([...state.index].sort(), names, 'batches:index has each batch');
+  assert.deepEqual(
+    Object.values(state.queued).flat().sort(),
+    names,
+    'each batch is in the index of one subscriber',
+  );
+  for (const key of await redis.keys(keys.batch('*'))) {
+    const bid = key.slice(keys.batch('').length);
+    const [token = '', created, attempts, ...events] = await redis.lrange(key, 0, -1);
+    assert.match(
+      `${created} ${attempts}`,
+      /^\d{13} \d+$/,
+      `${key} begins with a time and a number of attempts`,
+    );
+    assert.ok(events.length > 0, `${key} has events`);
+    assert.equal(await redis.zscore(keys.batches_index(), bid), created);
+    assert.equal(await redis.zscore(keys.batches_queued(token), bid), created);
+    assert.equal(
+      await redis.sismember(keys.jobs_index('main'), packJob('batch', [bid])),
+      1,
+      `${bid} has its job`,
+    );
+  }
+}
+
+function assertGauges(state: State): void {
+  const events: Record<string, number> = {};
+  const batches: Record<string, number> = {};
+  for (const batch of Object.values(state.batches)) {
+    events[batch.token] = (events[batch.token] ?? 0) + batch.events.length;
+    batches[batch.token] = (batches[batch.token] ?? 0) + 1;
+  }
+  assert.deepEqual(state.gauges, { events, batches }, 'gauges are what the lists hold');
+}
+
+function assertQueue(queue: QueueState): void {
+  const held = Object.values(queue.pending);
+  assert.ok(
+    held.every((jobs) => jobs.length === 1),
+    'a worker holds one job at most',
+  );
+  const somewhere = [...queue.scheduled, ...queue.instant, ...held.flat()].sort();
+  assert.deepEqual(somewhere, queue.index, 'each job is in exactly one state');
+  for (const worker of Object.keys(queue.pending))
+    assert.ok(queue.pendingIndex.includes(worker), `${worker} is indexed`);
+}
+
+function assertCurrent(state: State): void {
+  const pending = Object.values(state.main.pending).flat();
+  for (const [token, names] of Object.entries(state.current)) {
+    for (const name of names) {
+      assert.equal(state.batches[name]?.token, token, `the current batch ${name} exists`);
+      assert.equal(state.batches[name]?.attempts, 0, `the current batch ${name} was never attempted`);
+      assert.ok(!pending.includes(name), `the current batch ${name} is not being delivered`);
+    }
+  }
+}
+
+async function assertSubscriptions({ redis, keys }: Store): Promise<void> {
+  const topics = await redis.smembers(keys.topics());
+  const subscribers = await redis.smembers(keys.subscribers());
+  for (const token of subscribers) {
+    assert.equal(await redis.exists(keys.subscriber(token)), 1, `${token} has its hash`);
+    for (const topic of await redis.smembers(keys.subscriber_topics(token))) {
+      assert.ok(topics.includes(topic), `${topic} is a topic`);
+      assert.equal(await redis.sismember(keys.topic_subscribers(topic), token), 1);
+    }
+  }
+  for (const key of await redis.keys(keys.topic_subscribers('*'))) {
+    const topic = key.slice(keys.topic_subscribers('').length);
+    for (const token of await redis.smembers(key)) {
+      assert.ok(subscribers.includes(token), `${token} is a subscriber`);
+      assert.equal(await redis.sismember(keys.subscriber_topics(token), topic), 1);
+    }
+  }
+  for (const key of await redis.keys(keys.topic('*'))) {
+    assert.ok(topics.includes(key.slice(keys.topic('').length)), `${key} is listed`);
+  }
+  for (const key of await redis.keys(keys.subscriber('*'))) {
+    assert.ok(subscribers.includes(key.slice(keys.subscriber('').length)), `${key} is listed`);
+  }
+}

@@ -1,0 +1,148 @@
+import { once } from 'node:events';
+import type {
+  IncomingHttpHeaders,
+  IncomingMessage,
+  RequestListener,
+  Server,
+  ServerResponse,
+} from 'node:http';
+import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { type UntilOptions, until } from './until.ts';
+
+export interface DeliveredEvent {
+  topic: string;
+  type: string;
+  url: string;
+  t: number;
+  data?: unknown;
+}
+
+/** A request as it arrived. */
+export interface Delivery {
+  method: string;
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: string;
+  events: DeliveredEvent[];
+  /** The batch's id. */
+  id: string;
+  attempt: number;
+  /** When it had arrived, by `performance.now()`. */
+  atMs: number;
+  /** Whether it was answered with a 2xx. */
+  readonly taken: boolean;
+}
+
+/** What a receiver does with a request that has arrived. */
+export type Answer = (response: ServerResponse) => void;
+
+export const answer = {
+  status:
+    (status: number, headers: Record<string, string> = {}): Answer =>
+    (response) => {
+      // The sender may have died meanwhile.
+      if (!response.destroyed) response.writeHead(status, headers).end();
+    },
+  /** No answer, and the connection stays open. */
+  hang: (() => {}) satisfies Answer,
+  reset: ((response) => void response.socket?.resetAndDestroy()) satisfies Answer,
+  /** A 2xx of which the body never ends. */
+  endless: ((response) => {
+    response.writeHead(200);
+    const more = () => {
+      while (!response.destroyed && response.write(Buffer.alloc(16_384, 'x')));
+    };
+    response.on('drain', more);
+    more();
+  }) satisfies Answer,
+};
+
+const TAKE = answer.status(204);
+
+/** A real subscriber on a free port of 127.0.0.1: logs what it gets, and takes it unless it is told otherwise. */
+export class Receiver {
+  readonly deliveries: Delivery[] = [];
+  /** What it answers when nothing else is planned. */
+  usual: Answer = TAKE;
+  readonly #server: Server;
+  readonly #scheme: 'http' | 'https';
+  readonly #next: Answer[] = [];
+
+  /** `tls`: a certificate and its key, in PEM. */
+  static async start(tls?: { key: string; cert: string }): Promise<Receiver> {
+    const receiver = new Receiver(tls);
+    receiver.#server.listen(0, '127.0.0.1');
+    await once(receiver.#server, 'listening');
+    return receiver;
+  }
+
+  private constructor(tls?: { key: string; cert: string }) {
+    const listener: RequestListener = (request, response) => void this.#take(request, response);
+    this.#scheme = tls ? 'https' : 'http';
+    this.#server = tls ? createTlsServer(tls, listener) : createServer(listener);
+  }
+
+  get callback(): string {
+    return `${this.#scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}/events?from=bus`;
+  }
+
+  /** The events of the deliveries that it took, in the order of arrival. */
+  get events(): DeliveredEvent[] {
+    return this.deliveries.filter(({ taken }) => taken).flatMap(({ events }) => events);
+  }
+
+  /** Their URLs, which tests use to tell them apart. */
+  get urls(): string[] {
+    return this.events.map(({ url }) => url);
+  }
+
+  /** The next requests are answered so; those after them as usual. */
+  answers(...answers: Answer[]): void {
+    this.#next.push(...answers);
+  }
+
+  /** The next request gets no answer until the returned function is called; then it is taken. */
+  hold(): () => void {
+    const held = Promise.withResolvers<void>();
+    this.answers((response) => void held.promise.then(() => TAKE(response)));
+    return held.resolve;
+  }
+
+  /** Waits for the nth delivery (the first is 1), and gives it. */
+  async delivery(n: number, options: UntilOptions = {}): Promise<Delivery> {
+    return until(() => this.deliveries[n - 1], { what: `delivery ${n}`, ...options });
+  }
+
+  async stop(): Promise<void> {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await once(this.#server, 'close');
+  }
+
+  async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let body = '';
+    request.setEncoding('utf8');
+    try {
+      for await (const chunk of request) body += chunk;
+    } catch {
+      return; // The sender went away in the middle of it.
+    }
+    const { method = '', url: path = '', headers } = request;
+    this.deliveries.push({
+      method,
+      path,
+      headers,
+      body,
+      events: JSON.parse(body),
+      id: String(headers['webhook-id']),
+      attempt: Number(headers['routemaster-attempt']),
+      atMs: performance.now(),
+      get taken() {
+        return response.headersSent && response.statusCode >= 200 && response.statusCode < 300;
+      },
+    });
+    (this.#next.shift() ?? this.usual)(response);
+  }
+}

@@ -1,0 +1,109 @@
+import type { QueueName } from '../../src/models/job.ts';
+import type { Store } from '../../src/redis/store.ts';
+import { jobName, shortName } from './names.ts';
+
+export interface BatchState {
+  token: string;
+  attempts: number;
+  events: string[];
+}
+
+/** One queue; its jobs by name. */
+export interface QueueState {
+  index: string[];
+  /** The next due first. */
+  scheduled: string[];
+  /** The next to be acquired first. */
+  instant: string[];
+  /** By worker. */
+  pending: Record<string, string[]>;
+  pendingIndex: string[];
+}
+
+/** What Redis holds of batches and jobs; batches by their short names. */
+export interface State {
+  batches: Record<string, BatchState>;
+  /** `batches:index`, oldest first. */
+  index: string[];
+  /** `batches:index:{token}`, oldest first. */
+  queued: Record<string, string[]>;
+  current: Record<string, string[]>;
+  gauges: { events: Record<string, number>; batches: Record<string, number> };
+  main: QueueState;
+  aux: QueueState;
+}
+
+export const EMPTY_QUEUE: QueueState = {
+  index: [],
+  scheduled: [],
+  instant: [],
+  pending: {},
+  pendingIndex: [],
+};
+
+/** The state of a bus that never had an event. */
+export const EMPTY: State = {
+  batches: {},
+  index: [],
+  queued: {},
+  current: {},
+  gauges: { events: {}, batches: {} },
+  main: EMPTY_QUEUE,
+  aux: EMPTY_QUEUE,
+};
+
+export async function readState(store: Store): Promise<State> {
+  const { redis, keys } = store;
+  return {
+    batches: await readBatches(store),
+    index: (await redis.zrange(keys.batches_index(), '0', '-1')).map(shortName),
+    queued: await byToken(store, keys.batches_queued(''), (key) => redis.zrange(key, '0', '-1')),
+    current: await byToken(store, keys.batches_current(''), async (key) =>
+      (await redis.smembers(key)).sort(),
+    ),
+    gauges: {
+      events: numbers(await redis.hgetall(keys.gauge_events())),
+      batches: numbers(await redis.hgetall(keys.gauge_batches())),
+    },
+    main: await readQueue(store, 'main'),
+    aux: await readQueue(store, 'aux'),
+  };
+}
+
+async function readBatches({ redis, keys }: Store): Promise<Record<string, BatchState>> {
+  const batches: Record<string, BatchState> = {};
+  for (const key of (await redis.keys(keys.batch('*'))).sort()) {
+    const [token = '', , attempts, ...events] = await redis.lrange(key, '0', '-1');
+    const bid = key.slice(keys.batch('').length);
+    batches[shortName(bid)] = { token, attempts: Number(attempts), events };
+  }
+  return batches;
+}
+
+async function byToken(store: Store, prefix: string, read: (key: string) => Promise<string[]>) {
+  const found: Record<string, string[]> = {};
+  for (const key of await store.redis.keys(`${prefix}*`)) {
+    found[key.slice(prefix.length)] = (await read(key)).map(shortName);
+  }
+  return found;
+}
+
+async function readQueue({ redis, keys }: Store, q: QueueName): Promise<QueueState> {
+  const pending: Record<string, string[]> = {};
+  for (const key of await redis.keys(keys.jobs_pending(q, '*'))) {
+    pending[key.slice(keys.jobs_pending(q, '').length)] = (await redis.lrangeBuffer(key, '0', '-1')).map(
+      jobName,
+    );
+  }
+  return {
+    index: (await redis.smembersBuffer(keys.jobs_index(q))).map(jobName).sort(),
+    scheduled: (await redis.zrangeBuffer(keys.jobs_scheduled(q), '0', '-1')).map(jobName),
+    instant: (await redis.lrangeBuffer(keys.jobs_instant(q), '0', '-1')).map(jobName).reverse(),
+    pending,
+    pendingIndex: (await redis.smembers(keys.jobs_pending_index(q))).sort(),
+  };
+}
+
+function numbers(hash: Record<string, string>): Record<string, number> {
+  return Object.fromEntries(Object.entries(hash).map(([field, value]) => [field, Number(value)]));
+}

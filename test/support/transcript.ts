@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { type Answer, type Api, problemIn } from './api.ts';
+
+/** A request and what is to be answered to it, as one line of a transcript. */
+export interface Exchange {
+  line: string;
+  user: string;
+  method: string;
+  path: string;
+  headers: Record<string, string>;
+  body: string | undefined;
+  status: number;
+  answerHeaders: Record<string, string>;
+  /** Problems: the code, more members as name=value, and the detail in quotes, each but the code optional. */
+  answer: string | undefined;
+  /** The answer takes this long at least. */
+  afterMs: number;
+}
+
+export interface Section {
+  title: string;
+  exchanges: Exchange[];
+}
+
+const URLS = { url: 'https://app.example.com/widgets/1', callback: 'https://app.example.com/events' };
+const HEADERS = /((?: \[[A-Z][\w-]*: [^\]]*\])*)/.source;
+const LINE = new RegExp(`^(\\S+) ([A-Z]+) (\\S+)${HEADERS}(?: (.*?))? → (\\d{3})${HEADERS}(?: (.*))?$`);
+
+/**
+ * Reads a transcript. `== title` begins a section, a line that is indented goes on from the one above, `  # …` is a comment.
+ * Else a line is `user METHOD path [Header: value] body → status [Header: value] answer (after n ms)`. The user `-` is nobody.
+ */
+export function readTranscript(file: string): Section[] {
+  const sections: Section[] = [];
+  const text = readFileSync(file, 'utf8').replaceAll(/\n\s+(?=\S)/g, (gap) =>
+    /\n.*\n/s.test(gap) ? gap : ' ',
+  );
+  for (const each of text.split('\n')) {
+    const line = each.replace(/(^|\s+)#(\s.*)?$/, '');
+    if (line.startsWith('== ')) sections.push({ title: line.slice(3), exchanges: [] });
+    else if (line !== '') sections.at(-1)?.exchanges.push(readLine(line));
+  }
+  return sections;
+}
+
+function readLine(line: string): Exchange {
+  const [, afterMs = '0'] = / \(after (\d+) ms\)$/.exec(line) ?? [];
+  const parts = LINE.exec(line.replace(/ \(after \d+ ms\)$/, ''));
+  if (!parts) throw new Error(`this is no line of a transcript: ${line}`);
+  const [, user = '', method = '', path = '', headers, body, status, answerHeaders, answer] = parts;
+  return {
+    ...{ line, user, method, path, headers: readHeaders(headers), body },
+    ...{
+      status: Number(status),
+      answerHeaders: readHeaders(answerHeaders),
+      answer,
+      afterMs: Number(afterMs),
+    },
+  };
+}
+
+function readHeaders(text = ''): Record<string, string> {
+  return Object.fromEntries(
+    [...text.matchAll(/\[([^:]+): ([^\]]*)\]/g)].map(([, name = '', value = '']) => [name, value]),
+  );
+}
+
+/**
+ * Makes the call and checks the answer. `<name>` is the token of a client, who is made when it is first named; `<url>` is the
+ * URL of an event, `<65×a>` is 65 times an a. In what is expected, `…` stands for anything.
+ */
+export async function check(api: Api, exchange: Exchange): Promise<void> {
+  const { user, method, status, afterMs } = exchange;
+  const [path, body, answer] = await Promise.all(
+    [exchange.path, exchange.body, exchange.answer].map((text) => text && fill(api, text)),
+  );
+  const { headers } = exchange;
+  const got = await api.call(method, path ?? '', {
+    ...{ headers },
+    ...(user !== '-' && { as: user }),
+    ...(body !== undefined && { body }),
+  });
+  if (method === 'POST' && path === '/api_tokens' && got.status === 201) api.enter(JSON.parse(got.text));
+  try {
+    assert.equal(got.status, status);
+    for (const [name, value] of Object.entries(exchange.answerHeaders))
+      assert.match(got.headers[name.toLowerCase()]?.toString() ?? '', pattern(value), name);
+    if (status >= 400 && method !== 'HEAD') checkProblem(got, answer ?? '');
+    else checkBody(got.text, answer);
+    // Node's timers can be a little early.
+    assert.ok(got.tookMs > afterMs - 5, `it took ${got.tookMs} ms`);
+  } catch (error) {
+    throw new Error(`${exchange.line}\nanswered ${got.status} ${got.text}\n${(error as Error).message}`);
+  }
+}
+
+async function fill(api: Api, text: string): Promise<string> {
+  let filled = text.replaceAll(/<(url|callback)>/g, (_, name: keyof typeof URLS) => URLS[name]);
+  filled = filled.replaceAll(/<(\d+)×([^>]+)>/g, (_, n: string, what: string) => what.repeat(Number(n)));
+  for (const [mark, name = ''] of filled.matchAll(/<([a-z]\w*)>/g))
+    filled = filled.replaceAll(mark, await api.token(name));
+  return filled;
+}
+
+function checkProblem(got: Answer, expected: string): void {
+  const [, code, members = '', , detail] = /^(\w+)((?: \w+=\S+)*)( (".*"))?$/.exec(expected) ?? [];
+  const problem: Record<string, unknown> = { ...problemIn(got) };
+  assert.equal(problem.code, code);
+  for (const member of members.split(' ').filter(Boolean)) {
+    const [name = '', value] = member.split('=');
+    assert.equal(String(problem[name]), value, name);
+  }
+  if (detail !== undefined) assert.match(String(problem.detail), pattern(JSON.parse(detail)));
+}
+
+function checkBody(text: string, expected: string | undefined): void {
+  if (expected === undefined) assert.equal(text, '');
+  else if (/^[[{]/.test(expected)) assert.ok(matches(JSON.parse(text), JSON.parse(expected)), expected);
+  else assert.match(text, pattern(expected));
+}
+
+function matches(value: unknown, expected: unknown): boolean {
+  if (typeof expected === 'string' && expected.includes('…')) return pattern(expected).test(String(value));
+  if (typeof expected !== 'object' || expected === null) return value === expected;
+  if (typeof value !== 'object' || value === null || Array.isArray(value) !== Array.isArray(expected))
+    return false;
+  const [wanted, found] = [Object.entries(expected), value as Record<string, unknown>];
+  return (
+    wanted.length === Object.keys(value).length &&
+    wanted.every(([name, each]) => name in found && matches(found[name], each))
+  );
+}
+
+function pattern(text: string): RegExp {
+  return new RegExp(`^${text.split('…').map(RegExp.escape).join('.*')}$`, 's');
+}

@@ -1,0 +1,63 @@
+import type { JobHandler } from '../../src/jobs/job_handler.ts';
+import type { QueueName } from '../../src/models/job.ts';
+import { type Grant, Queue } from '../../src/models/queue.ts';
+import { connectListener } from '../../src/redis/connection.ts';
+import type { Store } from '../../src/redis/store.ts';
+import { Wakeups } from '../../src/redis/wakeups.ts';
+import { Workers } from '../../src/runtime/workers.ts';
+import { capturedLog } from './captured_log.ts';
+import { until } from './until.ts';
+
+interface WorkshopOptions {
+  queue?: QueueName;
+  count?: number;
+  /** Long by default, so that what happens within a test was announced and not found by looking. */
+  tickMs?: number;
+}
+
+/** Workers on a real Redis, with a handler of the test's; stopped by `close`. */
+export class Workshop {
+  readonly recorded = capturedLog();
+  readonly grants: Grant[] = [];
+  readonly removed: [token: string, events: number][] = [];
+  readonly workers: Workers;
+  readonly #wakeups: Wakeups;
+
+  /** Starts, and waits until announcements are heard: from then on nothing is polled. */
+  static async open(
+    store: Store,
+    url: string,
+    handler: JobHandler,
+    options: WorkshopOptions = {},
+  ): Promise<Workshop> {
+    const shop = new Workshop(store, url, handler, options);
+    shop.workers.start();
+    await until(async () => Number((await store.redis.pubsub('NUMSUB', 'wake'))[1]) > 0);
+    return shop;
+  }
+
+  private constructor(store: Store, url: string, handler: JobHandler, options: WorkshopOptions) {
+    const { log } = this.recorded;
+    const { queue = 'main', count = 2, tickMs = 60_000 } = options;
+    this.#wakeups = new Wakeups(connectListener(url, log), store.keys);
+    const recording: JobHandler = (grant, signal) => {
+      this.grants.push(grant);
+      return handler(grant, signal);
+    };
+    const removed = (token: string, events: number) => void this.removed.push([token, events]);
+    const parts = {
+      store,
+      queue: new Queue(store, queue),
+      wakeups: this.#wakeups,
+      handler: recording,
+      removed,
+      log,
+    };
+    this.workers = new Workers(parts, { count, tickMs, probeMs: 20_000 });
+  }
+
+  async close(graceMs = 0): Promise<void> {
+    await this.workers.stop(graceMs);
+    this.#wakeups.close();
+  }
+}
