@@ -12,9 +12,8 @@ COPY src src
 USER node
 EXPOSE 3000
 
-# With FORCE_SSL the answer is a redirect: the process is well all the same.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15s CMD ["node", "-e", \
-  "fetch(`http://127.0.0.1:${process.env.PORT || 3000}/health`, { redirect: 'manual' }).then((answer) => process.exit(answer.status < 400 ? 0 : 1), () => process.exit(1))"]
+  "fetch(`http://127.0.0.1:${process.env.PORT || 3000}/health`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 
 # The worker runs from the same image with `node src/worker.ts`.
 CMD ["node", "src/web.ts"]

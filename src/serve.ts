@@ -1,15 +1,12 @@
-import { createServer, type Server } from 'node:http';
-import type { Socket } from 'node:net';
 import { apiTokens } from './api/api_tokens.ts';
 import { createApp } from './api/app.ts';
 import { Authentication } from './api/authentication/authentication.ts';
 import { metricsApi } from './api/metrics.ts';
-import { refuseMalformed } from './api/problems.ts';
 import { healthApi, pulseApi } from './api/pulse.ts';
+import { HttpServer } from './api/server.ts';
 import { subscriptionsApi } from './api/subscriptions.ts';
 import { topicsApi } from './api/topics.ts';
 import type { Config } from './config.ts';
-import { BootError } from './errors.ts';
 import type { Log } from './log.ts';
 import { Clients } from './models/client.ts';
 import { ClientDirectory } from './models/client_directory.ts';
@@ -25,22 +22,19 @@ import { CallbackPolicy } from './services/callback_policy.ts';
 import { Recorder } from './services/metrics/recorder.ts';
 import { Publisher } from './services/publish.ts';
 
+/** How long requests under way may take when the process is told to stop. */
+const GRACE_MS = 20_000;
+
 /** One web process: listens at once, works as soon as Redis is prepared, drains at SIGTERM. */
 export async function serve(config: Config, log: Log): Promise<void> {
   const store = new Store(connect(config.redisUrl, log));
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const state = { ready: false };
-  const server = createServer(
-    // Ours answers it as a problem.
-    { requireHostHeader: false, requestTimeout: 30_000, keepAliveTimeout: 75_000 },
-    buildApp(config, store, recorder, state, log),
-  );
-  server.on('clientError', refuseMalformed);
-  const unused = unusedConnections(server);
-  await listen(server, config.port, log);
+  const server = new HttpServer(buildApp(config, store, recorder, state, log));
+  log.info({ port: await server.listen(config.port) }, 'listening');
   onStop(log, async () => {
-    await close(server, unused);
+    await server.close(GRACE_MS);
     if (state.ready) recorder.processStopped('web');
     await counters.stop();
     store.redis.disconnect();
@@ -82,40 +76,4 @@ function buildApp(config: Config, store: Store, recorder: Recorder, state: { rea
     ],
     log,
   });
-}
-
-async function listen(server: Server, port: number, log: Log): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause: NodeJS.ErrnoException) => {
-      const advice =
-        cause.code === 'EADDRINUSE' ? `port ${port} is taken; set PORT to another` : cause.message;
-      reject(new BootError(`Cannot listen: ${advice}.`, { cause }));
-    });
-    server.listen(port, resolve);
-  });
-  const address = server.address();
-  log.info({ port: typeof address === 'object' ? address?.port : port }, 'listening');
-}
-
-/** The connections on which no request has come yet, now and later. */
-function unusedConnections(server: Server): ReadonlySet<Socket> {
-  const unused = new Set<Socket>();
-  server.on('connection', (socket: Socket) => {
-    unused.add(socket);
-    socket.once('close', () => unused.delete(socket));
-  });
-  server.on('request', ({ socket }) => unused.delete(socket));
-  return unused;
-}
-
-/**
- * Takes no more connections, and ends each after the answer that is under way. Node does not count those that were never
- * used as idle, and a router that opened some in advance would keep us until the limit.
- */
-async function close(server: Server, unused: ReadonlySet<Socket>): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  for (const socket of unused) socket.destroy();
-  const sweep = setInterval(() => server.closeIdleConnections(), 50);
-  await closed;
-  clearInterval(sweep);
 }

@@ -20,8 +20,9 @@ export function createApp(parts: AppParts): Express {
   app.enable('strict routing');
   app.enable('case sensitive routing');
   app.use(wellFormed);
-  if (parts.forceSsl) app.use(forceSsl);
+  // Whoever asks for health stands beside us, and speaks plain http.
   app.use(parts.health);
+  if (parts.forceSsl) app.use(forceSsl);
   app.use(untilReady(parts.ready));
   for (const resource of parts.resources) app.use(resource);
   app.use(notFound);

@@ -1,4 +1,4 @@
-import { BootError, StorageUnavailable } from '../errors.ts';
+import { BootError, StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { prepareStorage } from '../models/schema.ts';
 import type { Store } from '../redis/store.ts';
@@ -18,7 +18,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Prepares Redis; while it cannot be reached, tries again with growing pauses. */
+/** Prepares Redis; while it cannot be reached, or is full, tries again with growing pauses. */
 export async function boot(store: Store, log: Log): Promise<void> {
   const patience = new Patience();
   const never = new AbortController().signal;
@@ -26,7 +26,7 @@ export async function boot(store: Store, log: Log): Promise<void> {
     try {
       return await prepareStorage(store, log);
     } catch (error) {
-      if (!(error instanceof StorageUnavailable)) throw error;
+      if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
       await patience.wait(never);
     }
   }

@@ -1,8 +1,12 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
+import { clock } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { Patience } from './patience.ts';
+
+/** A process that ran for so long did not die of its start. */
+const STEADY_MS = 10_000;
 
 /** Runs the web processes of `WEB_CONCURRENCY` on one port; one that dies is replaced after a growing pause. */
 export class WebProcesses {
@@ -35,13 +39,16 @@ export class WebProcesses {
 
   #fork(): void {
     const worker = cluster.fork();
-    worker.once('listening', () => this.#patience.reset());
-    worker.once('exit', (code, signal) => void this.#exited(worker, code, signal));
+    const startedMs = clock.monotonicMs();
+    worker.once('exit', (code, signal) => {
+      if (clock.monotonicMs() - startedMs > STEADY_MS) this.#patience.reset();
+      void this.#exited(worker, code, signal);
+    });
   }
 
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
-    this.#log.error({ pid: worker.process.pid, code, signal }, 'a web process died');
+    this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
     // It has said why, perhaps after it listened, as it does that before it looks at Redis: the next one would fail alike.
     if (code === BootError.EXIT_CODE) {
       await this.stop();

@@ -64,7 +64,8 @@ test('a full Redis drops its oldest batches, counts them, and takes events again
   await present.call('POST', '/subscription', { topics: [topic], callback, timeout: 0, max: 50 });
 
   let accepted = await fill(publisher, topic, 0);
-  assert.ok(accepted * 8_000 > MOST_BYTES / 2, `it took ${accepted} events`);
+  // Each is stored twice until one of the two has taken it.
+  assert.ok(accepted * 8_000 > MOST_BYTES / 4, `it took ${accepted} events`);
   const worker = bus.process('worker');
   const { batches } = await worker.logs('dropped the oldest batches');
   assert.ok(Number(batches) > 0);

@@ -50,7 +50,7 @@ describe('FORCE_SSL', () => {
   test('sends plain http to https, path and query kept, and the method by the status', async () => {
     const headers = { host: 'bus.example.com', 'x-forwarded-proto': 'http' };
     for (const [method, path] of [
-      ['GET', '/health'],
+      ['GET', '/pulse'],
       ['GET', '/topics?a=b%20c&d=e'],
       ['POST', '/topics/widgets'],
       ['DELETE', '/topics/widgets'],
@@ -65,20 +65,25 @@ describe('FORCE_SSL', () => {
       ['127.0.0.1:3000', '127.0.0.1'],
       ['[::1]:3000', '[::1]'],
     ] as const) {
-      const answer = await api.call('GET', '/health', { headers: { host, 'x-forwarded-proto': 'http' } });
-      assert.equal(answer.headers.location, `https://${named}/health`);
+      const answer = await api.call('GET', '/pulse', { headers: { host, 'x-forwarded-proto': 'http' } });
+      assert.equal(answer.headers.location, `https://${named}/pulse`);
     }
   });
 
   test('lets through what came to the router by https', async () => {
     for (const proto of ['https', 'https,http', 'https, http']) {
-      const answer = await api.call('GET', '/health', { headers: { 'x-forwarded-proto': proto } });
+      const answer = await api.call('GET', '/topics', { as: 'root', headers: { 'x-forwarded-proto': proto } });
       assert.equal(answer.status, 200);
     }
   });
 
+  test('answers health checks, which come from beside it over plain http', async () => {
+    const answer = await api.call('GET', '/health', { headers: { 'x-forwarded-proto': 'http' } });
+    assert.equal(answer.status, 200);
+  });
+
   test('does not send a client of HTTP 1.0 without Host to nowhere', async () => {
-    const { status, text } = await api.raw('GET /health HTTP/1.0\r\n\r\n');
+    const { status, text } = await api.raw('GET /pulse HTTP/1.0\r\n\r\n');
     assert.equal(status, 400);
     assert.equal(JSON.parse(text).code, 'bad_header');
   });
