@@ -38,7 +38,8 @@ local DEFAULT_MAX_EVENTS = 100
 -- Lua's unpack fails at 8,000 values.
 local CHUNK = 4000
 
-local DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+-- In the order of their bytes, so that the UIDs of one call sort as they were made.
+local DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
 local made = 0
 local function new_bid()
   local rest, tail = made, ''

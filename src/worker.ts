@@ -7,6 +7,7 @@ import { Wakeups } from './redis/wakeups.ts';
 import { Aux } from './runtime/aux.ts';
 import { boot, onStop, start } from './runtime/process.ts';
 import { Supervisor } from './runtime/supervisor.ts';
+import { CallbackPolicy } from './services/callback_policy.ts';
 import { Recorder } from './services/metrics/recorder.ts';
 
 /** How long deliveries under way may take when the process is told to stop. */
@@ -14,6 +15,8 @@ const GRACE_MS = 22_000;
 
 await start(async () => {
   const config = readConfig();
+  // What is wrong with it is said here, once, and not by thread after thread.
+  new CallbackPolicy(config.callbackAllow);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   const store = new Store(connect(config.redisUrl, log));
   const wakeups = new Wakeups(connectListener(config.redisUrl, log), store.keys);

@@ -63,21 +63,21 @@ test('a full Redis drops its oldest batches, counts them, and takes events again
   const { callback } = presentReceiver;
   await present.call('POST', '/subscription', { topics: [topic], callback, timeout: 0, max: 50 });
 
-  let accepted = await fill(publisher, topic, 0);
-  // Each is stored twice until one of the two has taken it.
-  assert.ok(accepted * 8_000 > MOST_BYTES / 4, `it took ${accepted} events`);
   const worker = bus.process('worker');
-  const { batches } = await worker.logs('dropped the oldest batches');
-  assert.ok(Number(batches) > 0);
+  let accepted = 0;
+  // A single refusal may come from memory that was needed for a moment only, and drops nothing.
+  while (!worker.log.some(({ msg }) => msg === 'dropped the oldest batches')) {
+    accepted = await fill(publisher, topic, accepted);
+  }
 
   await t.test('the oldest went, and no more than had to', async () => {
-    const queued = await queuedNumbers(away.token);
-    const first = queued[0] ?? 0;
-    assert.ok(first > 0);
-    assert.deepEqual(
-      queued,
-      Array.from({ length: accepted - first }, (_, i) => first + i),
-    );
+    await until(async () => {
+      const queued = await queuedNumbers(away.token);
+      const first = queued[0] ?? 0;
+      const newest = Array.from({ length: accepted - first }, (_, i) => first + i);
+      assert.deepEqual(queued, newest);
+      return first > 0;
+    });
     assert.ok((await memoryUsed()) > MOST_BYTES / 2, `${await memoryUsed()} bytes are left in use`);
   });
 
