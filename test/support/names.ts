@@ -1,10 +1,10 @@
 import { packJob, unpackJob } from '../../src/models/job.ts';
 
-const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+const DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
 
 /** The second batch that the call with the seed `first` made is `first2`; other UIDs stay as they are. */
 export function shortName(bid: string): string {
-  const [, word, high = '', low = ''] = /^([a-z]+)-*AA(.)(.)$/.exec(bid) ?? [];
+  const [, word, high = '', low = ''] = /^([a-z]+)-*--(.)(.)$/.exec(bid) ?? [];
   if (bid.length !== 20 || word === undefined) return bid;
   return `${word}${DIGITS.indexOf(high) * 64 + DIGITS.indexOf(low) + 1}`;
 }
@@ -13,7 +13,7 @@ export function shortName(bid: string): string {
 export function longName(name: string): string {
   const [, word = '', count = '1'] = /^([a-z]+)(\d+)$/.exec(name) ?? [];
   const index = Number(count) - 1;
-  return `${seedOf(word)}AA${DIGITS[Math.floor(index / 64)]}${DIGITS[index % 64]}`;
+  return `${seedOf(word)}--${DIGITS[Math.floor(index / 64)]}${DIGITS[index % 64]}`;
 }
 
 export function seedOf(word: string): string {
