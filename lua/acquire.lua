@@ -3,8 +3,8 @@
 acquire: hand instant jobs to idle workers, one each at most, oldest first.
 
 A worker that already holds a job gets the same one again: the reply that gave it was lost. A batch is closed to events
-and its attempt counted in the same step. Deliveries to a subscriber that is throttled are put off until it may be tried;
-the first that goes then holds the others back for as long as it may take (probe_ms).
+and its attempt counted in the same step. A delivery for which the lane of its subscriber has no room is put aside; it
+costs nothing more until the lane brings it back.
 
 KEYS
   schema                     string  names the partition
@@ -15,12 +15,15 @@ TOUCHES
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set
+  jobs:waiting:{token}       list
+  lanes:in_flight            hash
+  lanes:held                 hash
   batch:{bid}                list    attempts
   batches:current:{token}    set
-  subscriber:{token}         hash    last_attempted_at, throttled_until
+  subscriber:{token}         hash    last_attempted_at, throttled_until, probe
 ARGV
   q                          the queue
-  probe_ms                   how long a delivery may take
+  lane_limit                 how many deliveries to one subscriber may be in flight
   worker…                    idle workers
 RETURNS
   left                       how many instant jobs are left
@@ -30,13 +33,14 @@ RETURNS
 ]]
 -- include: now
 -- include: jobs
+-- include: lane_entry
 
 -- How many jobs that cannot run now one call steps over: bounds the time that it blocks Redis.
 local MOST_PASSED_OVER = 500
 -- How many events one call hands out, give or take a batch: bounds the time, and the reply.
 local MOST_EVENTS = 5000
 
-local q, probe_ms = ARGV[1], tonumber(ARGV[2])
+local q, lane_limit = ARGV[1], tonumber(ARGV[2])
 local passed_over = 0
 
 local function bid_of(job)
@@ -45,31 +49,19 @@ local function bid_of(job)
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
--- Puts the job off if its subscriber is throttled. If it was, and may be tried again now, this is the probe.
-local function throttled(job, subscriber)
-  local untl = tonumber(redis.call('HGET', subscriber, 'throttled_until'))
-  if not untl then return false end
-  if untl > now then
-    make_scheduled(q, job, untl)
-    return true
+-- Closes the batch and counts the attempt.
+local function begin_attempt(bid, token)
+  local batch = key.batch(bid)
+  redis.call('SREM', key.batches_current(token), bid)
+  redis.call('LSET', batch, 2, redis.call('LINDEX', batch, 2) + 1)
+  if redis.call('EXISTS', key.subscriber(token)) == 1 then
+    redis.call('HSET', key.subscriber(token), 'last_attempted_at', now)
   end
-  redis.call('HSET', subscriber, 'throttled_until', now + probe_ms)
-  return false
 end
 
--- The batch and its subscriber, as they go to the worker; nothing if there is no such batch.
-local function load_batch(bid, attempt)
-  local batch = key.batch(bid)
-  local token = redis.call('LINDEX', batch, 0)
-  if not token then return end
-  if attempt == 'new' then
-    redis.call('SREM', key.batches_current(token), bid)
-    redis.call('LSET', batch, 2, redis.call('LINDEX', batch, 2) + 1)
-    if redis.call('EXISTS', key.subscriber(token)) == 1 then
-      redis.call('HSET', key.subscriber(token), 'last_attempted_at', now)
-    end
-  end
-  return redis.call('LRANGE', batch, 0, -1), redis.call('HGETALL', key.subscriber(token))
+local function grant(worker, job, bid, token)
+  if not token then return { worker, job } end
+  return { worker, job, redis.call('LRANGE', key.batch(bid), 0, -1), redis.call('HGETALL', key.subscriber(token)) }
 end
 
 -- The next job that can run, made pending with the worker; nothing if there is none.
@@ -82,13 +74,13 @@ local function next_grant(worker)
     if bid and not token then
       redis.call('SREM', key.jobs_index(q), job)
       passed_over = passed_over + 1
-    elseif token and throttled(job, key.subscriber(token)) then
+    elseif token and not enter_lane(worker, job, token, lane_limit) then
       passed_over = passed_over + 1
     else
       redis.call('LPUSH', key.jobs_pending(q, worker), job)
       redis.call('SADD', key.jobs_pending_index(q), worker)
-      if not bid then return { worker, job } end
-      return { worker, job, load_batch(bid, 'new') }
+      if token then begin_attempt(bid, token) end
+      return grant(worker, job, bid, token)
     end
   end
 end
@@ -97,17 +89,16 @@ local function held_grant(worker)
   local job = redis.call('LINDEX', key.jobs_pending(q, worker), 0)
   if not job then return end
   local bid = bid_of(job)
-  if not bid then return { worker, job } end
-  return { worker, job, load_batch(bid, 'same') }
+  return grant(worker, job, bid, bid and redis.call('LINDEX', key.batch(bid), 0))
 end
 
 local grants, events = {}, 0
 for i = 3, #ARGV do
   local worker = ARGV[i]
   redis.call('HSET', key.workers(), worker, now)
-  local grant = held_grant(worker) or (events < MOST_EVENTS and next_grant(worker)) or nil
-  if grant and grant[3] then events = events + #grant[3] end
-  grants[#grants + 1] = grant
+  local granted = held_grant(worker) or (events < MOST_EVENTS and next_grant(worker)) or nil
+  if granted and granted[3] then events = events + #granted[3] end
+  grants[#grants + 1] = granted
 end
 announce()
 return { redis.call('LLEN', key.jobs_instant(q)), now, grants }

@@ -18,6 +18,8 @@ TOUCHES
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set
+  jobs:waiting:{token}       list
+  subscriber:{token}         hash    probe
 ARGV
   n                          the most batches to delete in this call
 RETURNS
@@ -25,6 +27,7 @@ RETURNS
   dropped                    a list of subscriber, events dropped; again and again
 ]]
 -- include: jobs
+-- include: waiting
 -- include: batches
 -- include: drop
 
@@ -37,7 +40,7 @@ local batches, dropped_of, tokens = 0, {}, {}
 for _, bid in ipairs(redis.call('ZRANGE', key.batches_index(), 0, n + held_count - 1)) do
   local job = batch_job(bid)
   if batches < n and not held[job] then
-    drop_job(job)
+    drop_job(job, redis.call('LINDEX', key.batch(bid), 0))
     local token, events = delete_batch(bid)
     batches = batches + 1
     if token then

@@ -18,6 +18,8 @@ TOUCHES
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set
+  jobs:waiting:{token}       list
+  subscriber:{token}         hash    probe
 ARGV
   token                      the subscriber
   n                          the most batches to delete in this call
@@ -26,6 +28,7 @@ RETURNS
   events                     how many events they held
 ]]
 -- include: jobs
+-- include: waiting
 -- include: batches
 -- include: drop
 
@@ -38,7 +41,7 @@ local batches, events = 0, 0
 for _, bid in ipairs(redis.call('ZRANGE', key.batches_queued(token), 0, n + held_count - 1)) do
   local job = batch_job(bid)
   if batches < n and not held[job] then
-    drop_job(job)
+    drop_job(job, token)
     local _, held_events = delete_batch(bid)
     -- Where its list is gone, delete_batch does not know the subscriber.
     redis.call('ZREM', key.batches_queued(token), bid)

@@ -11,8 +11,11 @@ TOUCHES
   jobs:scheduled:{q}         zset
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
+  jobs:waiting:{token}       list
+  lanes:in_flight            hash
+  lanes:held                 hash
   batch:{bid}                list
-  subscriber:{token}         hash    health_points, throttled_until
+  subscriber:{token}         hash    health_points, throttled_until, probe
 ARGV
   q                          the queue
   worker                     the worker that holds the job
@@ -21,38 +24,44 @@ ARGV
   bid                        the batch that it failed to deliver, or empty
   damage                     the health points that the subscriber loses
   throttle_ms                how long no other delivery to the subscriber is tried; 0: it is not throttled
+  lane_limit                 how many deliveries to one subscriber may be in flight
 RETURNS
   1, or 0 if the worker does not hold the job: nothing has changed
 ]]
 -- include: now
 -- include: jobs
 -- include: held
+-- include: waiting
+-- include: lanes
+-- include: advance
 
 local q, worker, job, delay_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local bid, damage, throttle_ms = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
+local bid, damage, throttle_ms, lane_limit = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local PERFECT_HEALTH = 100
 
 if not take_from(q, worker, job) then return 0 end
 
-if bid ~= '' then
-  local token = redis.call('LINDEX', key.batch(bid), 0)
-  if not token then
-    -- The batch was dropped while it was being delivered: there is nothing left to try again.
-    redis.call('SREM', key.jobs_index(q), job)
-    return 1
-  end
+local lane = leave_lane(worker)
+
+local function fail_subscriber(token)
   local subscriber = key.subscriber(token)
-  if redis.call('EXISTS', subscriber) == 1 then
-    local health = tonumber(redis.call('HGET', subscriber, 'health_points')) or PERFECT_HEALTH
-    if damage > 0 then redis.call('HSET', subscriber, 'health_points', math.max(0, health - damage)) end
-    if throttle_ms > 0 then redis.call('HSET', subscriber, 'throttled_until', now + throttle_ms) end
-  end
+  if redis.call('EXISTS', subscriber) == 0 then return end
+  local health = tonumber(redis.call('HGET', subscriber, 'health_points')) or PERFECT_HEALTH
+  if damage > 0 then redis.call('HSET', subscriber, 'health_points', math.max(0, health - damage)) end
+  if throttle_ms > 0 then redis.call('HSET', subscriber, 'throttled_until', now + throttle_ms) end
 end
 
-if delay_ms > 0 then
+local token = bid ~= '' and redis.call('LINDEX', key.batch(bid), 0)
+if token then fail_subscriber(token) end
+
+if bid ~= '' and not token then
+  -- The batch was dropped while it was being delivered: there is nothing left to try again.
+  redis.call('SREM', key.jobs_index(q), job)
+elseif delay_ms > 0 then
   make_scheduled(q, job, now + delay_ms)
 else
   make_instant_again(q, job)
 end
+if lane then advance_lane(lane, lane_limit) end
 announce()
 return 1

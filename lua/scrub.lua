@@ -11,6 +11,8 @@ TOUCHES
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set
+  lanes:in_flight            hash
+  lanes:held                 hash
 ARGV
   lease_ms                   a worker not heard of for longer is dead
   q…                         the queues
@@ -20,6 +22,7 @@ RETURNS
 ]]
 -- include: now
 -- include: jobs
+-- include: lanes
 
 local lease_ms = tonumber(ARGV[1])
 local heard = redis.call('HGETALL', key.workers())
@@ -37,6 +40,7 @@ for i = 2, #ARGV do
   local q, given_back = ARGV[i], 0
   for _, worker in ipairs(redis.call('SMEMBERS', key.jobs_pending_index(q))) do
     if not alive[worker] then
+      if q == 'main' then leave_lane(worker) end
       local job = redis.call('RPOP', key.jobs_pending(q, worker))
       while job do
         make_instant_again(q, job)

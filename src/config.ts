@@ -55,6 +55,7 @@ const ENVIRONMENT = z.object({
   ROUTEMASTER_APP_NAME: z.string().default('routemaster'),
   ROUTEMASTER_WORKER_THREADS: whole(1, 64, 2),
   ROUTEMASTER_WORKERS_PER_THREAD: whole(1, 1000, 32),
+  ROUTEMASTER_LANE_LIMIT: whole(1, 1000, 16),
   ROUTEMASTER_WORKER_LEASE: seconds(1, 3600, 30),
   ROUTEMASTER_ACQUIRE_TIMEOUT: seconds(0.1, 3600, 10),
   ROUTEMASTER_TIMEOUT: seconds(0.1, 3600, 20),
@@ -97,6 +98,7 @@ export interface Config {
   clients: string[];
   workerThreads: number;
   workersPerThread: number;
+  laneLimit: number;
   leaseMs: number;
   acquireTimeoutMs: number;
   deliveryTimeoutMs: number;
@@ -143,6 +145,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Readonly<Confi
     clients: e.ROUTEMASTER_CLIENTS,
     workerThreads: e.ROUTEMASTER_WORKER_THREADS,
     workersPerThread: e.ROUTEMASTER_WORKERS_PER_THREAD,
+    laneLimit: e.ROUTEMASTER_LANE_LIMIT,
     leaseMs: e.ROUTEMASTER_WORKER_LEASE,
     acquireTimeoutMs: e.ROUTEMASTER_ACQUIRE_TIMEOUT,
     deliveryTimeoutMs: e.ROUTEMASTER_TIMEOUT,

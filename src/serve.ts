@@ -52,7 +52,7 @@ function buildApp(config: Config, store: Store, recorder: Recorder, state: { rea
   const authentication = new Authentication({ rootKey: config.rootKey, clients: directory, log });
   const subscriptions = new Subscriptions(store);
   const policy = new CallbackPolicy(config.callbackAllow);
-  const aux = new Queue(store, 'aux');
+  const aux = new Queue(store, 'aux', config.laneLimit);
   const removed = (token: string, events: number) => recorder.removed(token, events);
   const removeSubscriber = async (token: string) => removed(token, (await subscriptions.remove(token)) ?? 0);
   const storageFull = () => void aux.enqueue('autodrop', config.leaseMs).catch(() => {});
@@ -71,7 +71,7 @@ function buildApp(config: Config, store: Store, recorder: Recorder, state: { rea
       }),
       subscriptionsApi({ authentication, subscriptions, policy, removed }),
       apiTokens({ clients, authentication, removeSubscriber }),
-      pulseApi({ authentication, store, main: new Queue(store, 'main'), ...config }),
+      pulseApi({ authentication, store, main: new Queue(store, 'main', config.laneLimit), ...config }),
       metricsApi({ authentication, store, config, publicNames, log }),
     ],
     log,

@@ -22,6 +22,8 @@ export interface QueueGauges {
   /** How many of the scheduled jobs are due. */
   due: number;
   pending: number;
+  /** How many wait aside, as the lane of their subscriber has no room. */
+  waiting: number;
 }
 
 /** What the whole bus holds at a moment. */
@@ -79,7 +81,8 @@ async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberG
 
 async function readQueue(store: Store, queue: QueueName, nowMs: number): Promise<QueueGauges> {
   return store.command(async (redis, keys) => {
-    const [instant, scheduled, due, workers] = await Promise.all([
+    const [all, instant, scheduled, due, workers] = await Promise.all([
+      redis.scard(keys.jobs_index(queue)),
       redis.llen(keys.jobs_instant(queue)),
       redis.zcard(keys.jobs_scheduled(queue)),
       redis.zcount(keys.jobs_scheduled(queue), '-inf', nowMs),
@@ -88,6 +91,7 @@ async function readQueue(store: Store, queue: QueueName, nowMs: number): Promise
     // An empty list does not exist.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    return { queue, instant, scheduled, due, pending };
+    const waiting = Math.max(0, all - instant - scheduled - pending);
+    return { queue, instant, scheduled, due, pending, waiting };
   });
 }

@@ -28,7 +28,7 @@ export interface Retry {
   delayMs: number;
   /** The health points that a failed delivery costs; 0 for a job that was only given back. */
   damage: number;
-  /** How long no other delivery to the subscriber is tried. */
+  /** How long no delivery to the subscriber is tried. */
   throttleMs: number;
 }
 
@@ -36,10 +36,13 @@ export interface Retry {
 export class Queue {
   readonly name: QueueName;
   readonly #store: Store;
+  readonly #laneLimit: number;
 
-  constructor(store: Store, name: QueueName) {
+  /** `laneLimit`: how many deliveries to one subscriber may be in flight, over all processes. */
+  constructor(store: Store, name: QueueName, laneLimit: number) {
     this.#store = store;
     this.name = name;
+    this.#laneLimit = laneLimit;
   }
 
   /** Puts an instant job in, unless the queue has it in any state. True if it was put in. */
@@ -48,8 +51,8 @@ export class Queue {
   }
 
   /** Hands instant jobs to idle workers, one each at most. A worker that holds a job gets that one again. */
-  async acquire(workers: readonly string[], probeMs: number): Promise<Acquired> {
-    const reply = await this.#store.run('acquire', this.name, probeMs, ...workers);
+  async acquire(workers: readonly string[]): Promise<Acquired> {
+    const reply = await this.#store.run('acquire', this.name, this.#laneLimit, ...workers);
     const [left, now, grants] = reply as [number, number, ScriptReply[]];
     return { left, grants: grants.map((grant) => readGrant(grant as GrantReply, now)) };
   }
@@ -57,7 +60,7 @@ export class Queue {
   /** Forgets a finished job, and deletes its batch. False, and nothing has changed, if the worker does not hold it. */
   async ack(grant: Grant, heal: number): Promise<{ held: boolean; removed: number }> {
     const bid = grant.batch?.bid ?? '';
-    const reply = await this.#store.run('ack', this.name, grant.worker, grant.packed, bid, heal);
+    const reply = await this.#store.run('ack', ...this.#held(grant), bid, heal, this.#laneLimit);
     const [held, removed] = reply as [number, number];
     return { held: held === 1, removed };
   }
@@ -66,10 +69,8 @@ export class Queue {
   async nack(grant: Grant, retry: Retry): Promise<boolean> {
     const bid = grant.batch?.bid ?? '';
     const { delayMs, damage, throttleMs } = retry;
-    const job = [this.name, grant.worker, grant.packed] as const;
-    return (
-      (await this.#store.run('nack', ...job, Math.ceil(delayMs), bid, damage, Math.ceil(throttleMs))) === 1
-    );
+    const delivery = [bid, damage, Math.ceil(throttleMs), this.#laneLimit] as const;
+    return (await this.#store.run('nack', ...this.#held(grant), Math.ceil(delayMs), ...delivery)) === 1;
   }
 
   /** Forgets workers that end; one that still holds a job is left to the scrub. */
@@ -88,6 +89,10 @@ export class Queue {
       ]);
       return instant + scheduled;
     });
+  }
+
+  #held(grant: Grant): [q: string, worker: string, job: Buffer] {
+    return [this.name, grant.worker, grant.packed];
   }
 }
 

@@ -91,6 +91,8 @@ function define(
 
 function rethrow(error: unknown): never {
   if (!(error instanceof ReplyError)) throw new StorageUnavailable(error);
+  // ioredis hangs the command on it, with arguments that may be secret: who logs the error would log these.
+  delete (error as { command?: unknown }).command;
   const word = /^\w+/.exec((error as Error).message)?.[0] ?? '';
   if (word === 'OOM') throw new StorageFull(error);
   if (PASSING.has(word)) throw new StorageUnavailable(error);

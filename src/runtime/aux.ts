@@ -33,7 +33,7 @@ export class Aux {
   #tickers: Ticker[] = [];
 
   constructor(config: Config, { store, wakeups, recorder, log }: AuxParts) {
-    const queue = new Queue(store, 'aux');
+    const queue = new Queue(store, 'aux', config.laneLimit);
     const handlers: Record<string, JobHandler> = {
       autodrop: autodropJob(store, config, recorder, log),
       monitor: monitorJob(store, config, log),
@@ -42,7 +42,7 @@ export class Aux {
     };
     this.#workers = new Workers(
       { store, queue, wakeups, handler: byName(handlers, log), removed: () => {}, log },
-      { count: 1, tickMs: tickMs(config), probeMs: config.deliveryTimeoutMs },
+      { count: 1, tickMs: tickMs(config) },
     );
     this.#scheduler = new Scheduler(store, wakeups, LONGEST_SLEEP_MS, log);
     const every = (job: string, ms: number) => new Ticker(queue, job, ms, config.leaseMs, log);

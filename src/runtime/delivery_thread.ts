@@ -37,13 +37,13 @@ function runThread({ config, index }: ThreadData): void {
   const workers = new Workers(
     {
       store,
-      queue: new Queue(store, 'main'),
+      queue: new Queue(store, 'main', config.laneLimit),
       wakeups,
       handler: batchJob({ delivery, throttle, recorder, healRate: config.healRate, log }),
       removed: (token, events) => recorder.removed(token, events),
       log,
     },
-    { count: config.workersPerThread, tickMs: tickMs(config), probeMs: config.deliveryTimeoutMs },
+    { count: config.workersPerThread, tickMs: tickMs(config) },
   );
   counters.start();
   store.redis.once('ready', () => workers.start());

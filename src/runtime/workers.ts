@@ -28,8 +28,6 @@ export interface WorkersSettings {
   count: number;
   /** How often idle workers look for jobs though nobody woke them, and all say that they are alive. */
   tickMs: number;
-  /** How long a job may take: what a throttled subscriber's probe holds the others back for. */
-  probeMs: number;
 }
 
 /** A third of the lease at most: two heartbeats may be lost before anybody takes a worker for dead. */
@@ -106,7 +104,7 @@ export class Workers {
     const { queue, log } = this.#parts;
     this.#expectant = false;
     try {
-      const { grants, left } = await queue.acquire(this.#idle, this.#settings.probeMs);
+      const { grants, left } = await queue.acquire(this.#idle);
       if (left > 0) this.#expectant = true;
       if (this.#patience.reset()) log.info('acquiring again');
       for (const grant of grants) this.#begin(grant);

@@ -42,11 +42,8 @@ function workersFor(t: TestContext): Workers {
   const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));
   const throttle = new Throttle({ maxBackoffMs: MINUTE_MS, damageRate: 2 });
   const handler = batchJob({ delivery, throttle, recorder, healRate: 1, log });
-  const queue = new Queue(store, 'main');
-  return new Workers(
-    { store, queue, wakeups, handler, removed: () => {}, log },
-    { count: 4, tickMs: 1000, probeMs: MINUTE_MS },
-  );
+  const queue = new Queue(store, 'main', 10);
+  return new Workers({ store, queue, wakeups, handler, removed: () => {}, log }, { count: 4, tickMs: 1000 });
 }
 
 // The worker process gives 22 s, which no test should wait for; hence the class that keeps the promise.
@@ -90,7 +87,7 @@ test('a delivery that outlasts the stop is given back, for another worker to tak
 
 test('a job under which Redis went away runs again within moments, as no other of its name can be put', async (t) => {
   const { store } = redis;
-  const queue = new Queue(store, 'aux');
+  const queue = new Queue(store, 'aux', 10);
   const { log, lines } = capturedLog();
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
   t.after(() => wakeups.close());
@@ -101,7 +98,7 @@ test('a job under which Redis went away runs again within moments, as no other o
   };
   const workers = new Workers(
     { store, queue, wakeups, handler, removed: () => {}, log },
-    { count: 1, tickMs: 1000, probeMs: MINUTE_MS },
+    { count: 1, tickMs: 1000 },
   );
   workers.start();
   await queue.enqueue('scrub', MINUTE_MS);

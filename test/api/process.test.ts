@@ -72,7 +72,10 @@ describe('FORCE_SSL', () => {
 
   test('lets through what came to the router by https', async () => {
     for (const proto of ['https', 'https,http', 'https, http']) {
-      const answer = await api.call('GET', '/topics', { as: 'root', headers: { 'x-forwarded-proto': proto } });
+      const answer = await api.call('GET', '/topics', {
+        as: 'root',
+        headers: { 'x-forwarded-proto': proto },
+      });
       assert.equal(answer.status, 200);
     }
   });

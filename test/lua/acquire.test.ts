@@ -178,7 +178,7 @@ describe('bytes that are no job', () => {
       await forge(bytes);
       const reply = (await bus.store.run('acquire', 'main', 20_000, 'w1')) as [number, number, Buffer[][]];
       assert.deepEqual(reply[2], [[Buffer.from('w1'), bytes]]);
-      assert.deepEqual(await bus.store.run('ack', 'main', 'w1', bytes, '', 0), [1, 0]);
+      assert.deepEqual(await bus.store.run('ack', 'main', 'w1', bytes, '', 0, 10), [1, 0]);
     });
   }
 });
@@ -190,20 +190,20 @@ describe('a throttled subscriber', () => {
     return String(until);
   };
 
-  test('has its deliveries put off until it may be tried, without an attempt; others pass', async () => {
-    await bus.subscribe('alice', { max: 1 });
+  test('waits for one probe when it may be tried; without an attempt, and others pass', async () => {
+    await readyBatches('a', 'b');
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
-    await bus.publish('a', 'widgets', ['e1']);
-    await bus.publish('b', 'gadgets', ['e2']);
+    await bus.publish('c', 'gadgets', ['e3']);
     const until = await throttle('alice', 60_000);
-    const { grants } = await bus.acquire(['w1', 'w2']);
+    const { grants } = await bus.acquire(['w1', 'w2', 'w3']);
     assert.deepEqual(
       grants.map(({ job }) => job),
-      ['b1'],
+      ['c1'],
     );
-    const state = await bus.state();
-    assert.equal(state.batches.a1?.attempts, 0);
-    assert.deepEqual(state.main.scheduled, ['a1']);
+    const { batches, main, lanes } = await bus.state();
+    assert.equal(batches.a1?.attempts, 0);
+    assert.deepEqual(main.scheduled, ['a1']);
+    assert.deepEqual(lanes.waiting, { alice: ['b1'] });
     assert.equal(await bus.store.redis.zscore('jobs:scheduled:main', packNamed('a1')), until);
     assert.equal((await bus.subscriber('alice')).last_attempted_at, undefined);
   });
@@ -220,34 +220,61 @@ describe('a throttled subscriber', () => {
     assert.deepEqual(state.batches.a1?.events, ['e1', 'e2']);
   });
 
-  test('is tried with one batch when its time has come, while the others wait for the outcome', async () => {
+  test('is tried with one batch when its time has come, while the others wait aside', async () => {
     await readyBatches('a', 'b', 'c');
     await throttle('alice', 0);
-    const { now, grants } = await bus.acquire(['w1', 'w2', 'w3'], { probeMs: 7000 });
+    const { grants } = await bus.acquire(['w1', 'w2', 'w3']);
     assert.deepEqual(
       grants.map(({ job }) => job),
       ['a1'],
     );
-    assert.equal((await bus.subscriber('alice')).throttled_until, String(now + 7000));
-    assert.deepEqual((await bus.state()).main, {
+    const { main, lanes } = await bus.state();
+    assert.deepEqual(main, {
       ...EMPTY_QUEUE,
       index: ['a1', 'b1', 'c1'],
-      scheduled: ['b1', 'c1'],
       pending: { w1: ['a1'] },
       pendingIndex: ['w1'],
     });
+    assert.deepEqual(lanes, {
+      waiting: { alice: ['b1', 'c1'] },
+      inFlight: { alice: 1 },
+      held: { w1: 'alice' },
+    });
   });
 
-  test('is throttled no longer when one batch was taken', async () => {
+  test('is throttled no longer when one batch was taken: what waited goes on', async () => {
     await readyBatches('a', 'b', 'c');
     await throttle('alice', 0);
-    await bus.acquire(['w1']);
+    await bus.acquire(['w1', 'w2']);
     await bus.ack('w1', 'a1');
     assert.equal((await bus.subscriber('alice')).throttled_until, undefined);
     assert.deepEqual(
       (await bus.acquire(['w1', 'w2'])).grants.map(({ job }) => job),
       ['b1', 'c1'],
     );
+  });
+
+  test('has another batch try it when the first failed, though that one itself waits for longer', async () => {
+    await readyBatches('a', 'b', 'c');
+    await throttle('alice', 0);
+    await bus.acquire(['w1', 'w2', 'w3']);
+    await bus.nack('w1', 'a1', { delayMs: 60_000, damage: 2, throttleMs: 1000 });
+    assert.deepEqual((await bus.acquire(['w1', 'w2'])).grants, []);
+    const { main, lanes } = await bus.state();
+    assert.deepEqual(main.scheduled, ['b1', 'a1']);
+    assert.deepEqual(lanes.waiting, { alice: ['c1'] });
+  });
+
+  test('gets another probe when the one it had is dropped', async () => {
+    await readyBatches('a', 'b', 'c');
+    await throttle('alice', 60_000);
+    await bus.acquire(['w1', 'w2', 'w3']);
+    await bus.autodrop(1);
+    await bus.acquire(['w1']);
+    const { main, lanes } = await bus.state();
+    assert.deepEqual(main.scheduled, ['b1']);
+    assert.deepEqual(lanes.waiting, { alice: ['c1'] });
+    await assertConsistent(bus.store);
   });
 
   test('that is stepped over five hundred times keeps others waiting for one more call at most', async () => {

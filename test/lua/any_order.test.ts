@@ -114,7 +114,7 @@ const someWorkers = fc.subarray(WORKERS, { minLength: 1 });
 
 const step = fc.oneof(
   call(6, 'publish', fc.tuple(topic, events), (c, ...args) => c.publish(...args)),
-  call(4, 'acquire', fc.tuple(someWorkers), (c, some) => c.bus.acquire(some, { probeMs: 1 })),
+  call(4, 'acquire', fc.tuple(someWorkers), (c, some) => c.bus.acquire(some, { laneLimit: 1 })),
   call(4, 'settle', fc.tuple(worker, outcome), (c, ...args) => c.settle(...args)),
   call(2, 'subscribe', settings, (c, ...args) => c.subscribe(...args)),
   call(2, 'schedule', fc.tuple(few), (c, n) => c.bus.schedule(n)),

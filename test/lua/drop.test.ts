@@ -4,7 +4,7 @@ import { StorageFull } from '../../src/errors.ts';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
 import { longName, nthWord } from '../support/names.ts';
-import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
+import { EMPTY, EMPTY_LANES, EMPTY_QUEUE } from '../support/state.ts';
 import { TestStore } from '../support/store.ts';
 import { until } from '../support/until.ts';
 
@@ -50,6 +50,7 @@ describe('autodrop', () => {
       gauges: { events: { alice: 1 }, batches: { alice: 1 } },
       main: { ...EMPTY_QUEUE, index: ['d1'], scheduled: ['d1'] },
       aux: EMPTY_QUEUE,
+      lanes: EMPTY_LANES,
     });
     assert.equal((await bus.subscriber('alice')).sent, undefined);
   });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
 import { longName, packNamed } from '../support/names.ts';
-import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
+import { EMPTY, EMPTY_LANES, EMPTY_QUEUE } from '../support/state.ts';
 import { TestStore } from '../support/store.ts';
 
 const redis = new TestStore();
@@ -75,6 +75,7 @@ describe('the first event for a subscriber', () => {
       gauges: { events: { alice: 1 }, batches: { alice: 1 } },
       main: { ...EMPTY_QUEUE, index: ['a1'], scheduled: ['a1'] },
       aux: EMPTY_QUEUE,
+      lanes: EMPTY_LANES,
     });
     const createdMs = Number(await bus.store.redis.zscore('batches:index', longName('a1')));
     assert.ok(earliest <= createdMs && createdMs <= latest);

@@ -75,7 +75,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
 
   test('delivers the oldest batch with its events, and leaves its open batch open', async () => {
     await takeOver();
-    const { grants } = await new Queue(redis.store, 'main').acquire(['w1'], 20_000);
+    const { grants } = await new Queue(redis.store, 'main', 10).acquire(['w1']);
     const [grant] = grants;
     assert.equal(grant?.batch?.bid, BID);
     assert.equal(grant?.batch?.attempts, 3);

@@ -17,15 +17,15 @@ const publish = (n: number) =>
 const queue = async (name: 'main' | 'aux') => {
   const found = (await gauges()).queues.find((each) => each.queue === name);
   assert.ok(found);
-  const { instant, scheduled, due, pending } = found;
-  return { instant, scheduled, due, pending };
+  const { instant, scheduled, due, pending, waiting } = found;
+  return { instant, scheduled, due, pending, waiting };
 };
 
 beforeEach(() => redis.flush());
 
 test('an empty bus', async () => {
   const { subscribers, queues, workers, memory, cpuSeconds } = await gauges();
-  const none = { instant: 0, scheduled: 0, due: 0, pending: 0 };
+  const none = { instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
   assert.deepEqual(subscribers, []);
   assert.deepEqual(queues, [
     { queue: 'main', ...none },
@@ -73,7 +73,7 @@ describe('subscribers', () => {
     const [worker, job, batch] = grants[0] as Buffer[];
     assert.ok(worker && job && batch);
     const bid = (await redis.store.redis.zrange(redis.store.keys.batches_index(), '0', '0'))[0] ?? '';
-    await redis.store.run('nack', 'main', worker, job, 60_000, bid, 2, 0);
+    await redis.store.run('nack', 'main', worker, job, 60_000, bid, 2, 0, 10);
     assert.equal((await gauges()).subscribers[0]?.healthPoints, 98);
   });
 
@@ -102,20 +102,27 @@ describe('jobs', () => {
   test('are counted in every state', async () => {
     await subscribe('soon', 60_000, 3);
     await publish(7);
-    assert.deepEqual(await queue('main'), { instant: 2, scheduled: 1, due: 0, pending: 0 });
+    assert.deepEqual(await queue('main'), { instant: 2, scheduled: 1, due: 0, pending: 0, waiting: 0 });
     await redis.store.run('acquire', 'main', 1000, 'one');
-    assert.deepEqual(await queue('main'), { instant: 1, scheduled: 1, due: 0, pending: 1 });
+    assert.deepEqual(await queue('main'), { instant: 1, scheduled: 1, due: 0, pending: 1, waiting: 0 });
     await redis.store.run('acquire', 'main', 1000, 'one', 'two', 'idle');
-    assert.deepEqual(await queue('main'), { instant: 0, scheduled: 1, due: 0, pending: 2 });
-    assert.deepEqual(await queue('aux'), { instant: 0, scheduled: 0, due: 0, pending: 0 });
+    assert.deepEqual(await queue('main'), { instant: 0, scheduled: 1, due: 0, pending: 2, waiting: 0 });
+    assert.deepEqual(await queue('aux'), { instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 });
     assert.equal((await gauges()).workers, 3);
+  });
+
+  test('wait aside where the lane of their subscriber has no room', async () => {
+    await subscribe('slow', 0, 1);
+    await publish(3);
+    await redis.store.run('acquire', 'main', 1, 'one', 'two');
+    assert.deepEqual(await queue('main'), { instant: 0, scheduled: 0, due: 0, pending: 1, waiting: 2 });
   });
 
   test('are due when their deadline has come', async () => {
     await subscribe('now', 1, 100);
     await publish(1);
     await until(async () => (await queue('main')).due === 1);
-    assert.deepEqual(await queue('main'), { instant: 0, scheduled: 1, due: 1, pending: 0 });
+    assert.deepEqual(await queue('main'), { instant: 0, scheduled: 1, due: 1, pending: 0, waiting: 0 });
   });
 });
 

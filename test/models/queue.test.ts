@@ -7,14 +7,14 @@ import { TestStore } from '../support/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-const main = () => new Queue(redis.store, 'main');
-const aux = () => new Queue(redis.store, 'aux');
+const main = () => new Queue(redis.store, 'main', 10);
+const aux = () => new Queue(redis.store, 'aux', 10);
 const NO_RETRY = { delayMs: 0, damage: 0, throttleMs: 0 };
 
 async function oneBatch() {
   await bus.subscribe('alice', { max: 2 });
   await bus.publish('a', 'widgets', ['e1', 'e2']);
-  const [grant] = (await main().acquire(['w1'], 20_000)).grants;
+  const [grant] = (await main().acquire(['w1'])).grants;
   assert.ok(grant);
   return grant;
 }
@@ -38,7 +38,7 @@ describe('a grant', () => {
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1']);
     await bus.store.run('remove_subscriber', 'alice');
-    const [grant] = (await main().acquire(['w1'], 20_000)).grants;
+    const [grant] = (await main().acquire(['w1'])).grants;
     assert.equal(grant?.batch?.token, 'alice');
     assert.equal(grant?.subscriber, undefined);
   });
@@ -48,19 +48,19 @@ describe('a grant', () => {
     await bus.subscribe('alice', { max: 1 });
     await commands.hdel('subscriber:alice', 'uuid', 'health_points');
     await bus.publish('a', 'widgets', ['e1']);
-    const [grant] = (await main().acquire(['w1'], 20_000)).grants;
+    const [grant] = (await main().acquire(['w1'])).grants;
     assert.deepEqual(grant?.subscriber, { callback: 'https://alice.example/', uuid: '', healthPoints: 100 });
   });
 
   test('of another job has the job alone; of bytes that are none, not even that', async () => {
     await aux().enqueue('scrub', 30_000);
-    const [grant] = (await aux().acquire(['x1'], 20_000)).grants;
+    const [grant] = (await aux().acquire(['x1'])).grants;
     assert.deepEqual(
       [grant?.job, grant?.batch, grant?.subscriber],
       [{ name: 'scrub', args: [] }, undefined, undefined],
     );
     await bus.store.redis.lpush('jobs:instant:main', 'garbage');
-    const [odd] = (await main().acquire(['w1'], 20_000)).grants;
+    const [odd] = (await main().acquire(['w1'])).grants;
     assert.deepEqual([odd?.job, odd?.packed], [undefined, Buffer.from('garbage')]);
     assert.deepEqual(await main().ack(odd ?? assert.fail(), 0), { held: true, removed: 0 });
   });
@@ -85,7 +85,7 @@ describe('what comes of a grant', () => {
 test('left tells whether to ask again', async () => {
   await bus.subscribe('alice', { max: 1 });
   await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
-  const { grants, left } = await main().acquire(['w1', 'w2'], 20_000);
+  const { grants, left } = await main().acquire(['w1', 'w2']);
   assert.deepEqual([grants.length, left], [2, 1]);
 });
 

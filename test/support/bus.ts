@@ -17,6 +17,9 @@ export interface Handed {
   subscriber?: Record<string, string>;
 }
 
+/** Unless a test says otherwise. */
+const LANE_LIMIT = 10;
+
 const text = (reply: ScriptReply | undefined): string => String(reply);
 const list = (reply: ScriptReply | undefined): string[] => (reply as ScriptReply[]).map(text);
 
@@ -66,9 +69,9 @@ export class Bus {
 
   async acquire(
     workers: string[],
-    { q = 'main', probeMs = 20_000 }: { q?: QueueName; probeMs?: number } = {},
+    { q = 'main', laneLimit = LANE_LIMIT }: { q?: QueueName; laneLimit?: number } = {},
   ) {
-    const [left, now, grants] = (await this.store.run('acquire', q, probeMs, ...workers)) as [
+    const [left, now, grants] = (await this.store.run('acquire', q, laneLimit, ...workers)) as [
       number,
       number,
       ScriptReply[],
@@ -76,15 +79,21 @@ export class Bus {
     return { left, now, grants: grants.map(readHanded) };
   }
 
-  async ack(worker: string, job: string, { q = 'main' as QueueName, heal = 1, bid = bidOf(job) } = {}) {
-    const [held, removed] = list(await this.store.run('ack', q, worker, packNamed(job), bid, heal));
+  async ack(
+    worker: string,
+    job: string,
+    { q = 'main' as QueueName, heal = 1, bid = bidOf(job), laneLimit = LANE_LIMIT } = {},
+  ) {
+    const [held, removed] = list(
+      await this.store.run('ack', q, worker, packNamed(job), bid, heal, laneLimit),
+    );
     return { held: held === '1', removed: Number(removed) };
   }
 
   async nack(
     worker: string,
     job: string,
-    { q = 'main' as QueueName, delayMs = 0, damage = 0, throttleMs = 0 } = {},
+    { q = 'main' as QueueName, delayMs = 0, damage = 0, throttleMs = 0, laneLimit = LANE_LIMIT } = {},
   ) {
     const reply = await this.store.run(
       'nack',
@@ -95,6 +104,7 @@ export class Bus {
       bidOf(job),
       damage,
       throttleMs,
+      laneLimit,
     );
     return reply === 1;
   }

@@ -33,7 +33,9 @@ export async function assertConsistent(store: Store): Promise<void> {
   const state = await readState(store);
   await assertBatches(store, state);
   assertGauges(state);
-  for (const queue of [state.main, state.aux]) assertQueue(queue);
+  assertQueue(state.main, Object.values(state.lanes.waiting).flat());
+  assertQueue(state.aux, []);
+  assertLanes(state);
   assert.deepEqual(
     state.main.index,
     Object.keys(state.batches).sort(),
@@ -99,16 +101,33 @@ function assertGauges(state: State): void {
   assert.deepEqual(state.gauges, { events, batches }, 'gauges are what the lists hold');
 }
 
-function assertQueue(queue: QueueState): void {
+function assertQueue(queue: QueueState, waiting: string[]): void {
   const held = Object.values(queue.pending);
   assert.ok(
     held.every((jobs) => jobs.length === 1),
     'a worker holds one job at most',
   );
-  const somewhere = [...queue.scheduled, ...queue.instant, ...held.flat()].sort();
+  const somewhere = [...queue.scheduled, ...queue.instant, ...held.flat(), ...waiting].sort();
   assert.deepEqual(somewhere, queue.index, 'each job is in exactly one state');
   for (const worker of Object.keys(queue.pending))
     assert.ok(queue.pendingIndex.includes(worker), `${worker} is indexed`);
+}
+
+function assertLanes({ lanes, main, batches }: State): void {
+  const held: Record<string, string> = {};
+  const inFlight: Record<string, number> = {};
+  const outside = new Set<string>();
+  for (const [worker, [job = '']] of Object.entries(main.pending)) {
+    const token = batches[job]?.token ?? '';
+    held[worker] = token;
+    inFlight[token] = (inFlight[token] ?? 0) + 1;
+  }
+  for (const job of [...main.scheduled, ...main.instant, ...Object.values(main.pending).flat()])
+    outside.add(batches[job]?.token ?? '');
+  assert.deepEqual(lanes.held, held, 'who holds a delivery is in its lane');
+  assert.deepEqual(lanes.inFlight, inFlight, 'lanes count what is in flight');
+  for (const token of Object.keys(lanes.waiting))
+    assert.ok(outside.has(token), `something brings back what waits aside for ${token}`);
 }
 
 function assertCurrent(state: State): void {

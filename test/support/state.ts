@@ -20,6 +20,17 @@ export interface QueueState {
   pendingIndex: string[];
 }
 
+/** By subscriber. */
+export interface LaneState {
+  /** The jobs that wait aside, the longest waiting first. */
+  waiting: Record<string, string[]>;
+  inFlight: Record<string, number>;
+  /** The subscriber to which each worker delivers. */
+  held: Record<string, string>;
+}
+
+export const EMPTY_LANES: LaneState = { waiting: {}, inFlight: {}, held: {} };
+
 /** What Redis holds of batches and jobs; batches by their short names. */
 export interface State {
   batches: Record<string, BatchState>;
@@ -31,6 +42,7 @@ export interface State {
   gauges: { events: Record<string, number>; batches: Record<string, number> };
   main: QueueState;
   aux: QueueState;
+  lanes: LaneState;
 }
 
 export const EMPTY_QUEUE: QueueState = {
@@ -50,6 +62,7 @@ export const EMPTY: State = {
   gauges: { events: {}, batches: {} },
   main: EMPTY_QUEUE,
   aux: EMPTY_QUEUE,
+  lanes: EMPTY_LANES,
 };
 
 export async function readState(store: Store): Promise<State> {
@@ -67,6 +80,7 @@ export async function readState(store: Store): Promise<State> {
     },
     main: await readQueue(store, 'main'),
     aux: await readQueue(store, 'aux'),
+    lanes: await readLanes(store),
   };
 }
 
@@ -101,6 +115,19 @@ async function readQueue({ redis, keys }: Store, q: QueueName): Promise<QueueSta
     instant: (await redis.lrangeBuffer(keys.jobs_instant(q), '0', '-1')).map(jobName).reverse(),
     pending,
     pendingIndex: (await redis.smembers(keys.jobs_pending_index(q))).sort(),
+  };
+}
+
+async function readLanes({ redis, keys }: Store): Promise<LaneState> {
+  const waiting: Record<string, string[]> = {};
+  for (const key of await redis.keys(keys.jobs_waiting('*'))) {
+    const token = key.slice(keys.jobs_waiting('').length);
+    waiting[token] = (await redis.lrangeBuffer(key, '0', '-1')).map(jobName);
+  }
+  return {
+    waiting,
+    inFlight: numbers(await redis.hgetall(keys.lanes_in_flight())),
+    held: await redis.hgetall(keys.lanes_held()),
   };
 }
 

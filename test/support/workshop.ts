@@ -47,13 +47,13 @@ export class Workshop {
     const removed = (token: string, events: number) => void this.removed.push([token, events]);
     const parts = {
       store,
-      queue: new Queue(store, queue),
+      queue: new Queue(store, queue, 10),
       wakeups: this.#wakeups,
       handler: recording,
       removed,
       log,
     };
-    this.workers = new Workers(parts, { count, tickMs, probeMs: 20_000 });
+    this.workers = new Workers(parts, { count, tickMs });
   }
 
   async close(graceMs = 0): Promise<void> {

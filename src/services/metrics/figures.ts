@@ -80,10 +80,11 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('subscriber.queue.oldest_ms', oldestMs, tags);
     if (healthPoints !== undefined) gauge('subscriber.health_points', healthPoints, tags);
   }
-  for (const { queue, instant, scheduled, due, pending } of reading.queues) {
+  for (const { queue, instant, scheduled, due, pending, waiting } of reading.queues) {
     gauge('jobs.count', instant, { queue, status: 'instant' });
     gauge('jobs.count', scheduled, { queue, status: 'scheduled' });
     gauge('jobs.count', pending, { queue, status: 'pending' });
+    gauge('jobs.count', waiting, { queue, status: 'waiting' });
     gauge('jobs.due', due, { queue });
   }
   const { memory, cpuSeconds } = reading;

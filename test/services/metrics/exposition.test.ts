@@ -49,9 +49,11 @@ test('an empty bus shows every family, and the process its own', async () => {
     'routemaster_jobs{queue="aux",state="instant"}': 0,
     'routemaster_jobs{queue="aux",state="pending"}': 0,
     'routemaster_jobs{queue="aux",state="scheduled"}': 0,
+    'routemaster_jobs{queue="aux",state="waiting"}': 0,
     'routemaster_jobs{queue="main",state="instant"}': 0,
     'routemaster_jobs{queue="main",state="pending"}': 0,
     'routemaster_jobs{queue="main",state="scheduled"}': 0,
+    'routemaster_jobs{queue="main",state="waiting"}': 0,
   });
 });
 

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent } from '../support/invariants.ts';
+import { EMPTY_LANES } from '../support/state.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const laneLimit = 2;
+
+/** The jobs that go to these workers. */
+async function acquire(...workers: string[]): Promise<string[]> {
+  return (await bus.acquire(workers, { laneLimit })).grants.map(({ job }) => job);
+}
+
+async function lanes() {
+  return (await bus.state()).lanes;
+}
+
+/** Ready batches of one event each for alice, and then for bob. */
+async function publishForBoth(forAlice: string[], forBob: string[] = []): Promise<void> {
+  await bus.subscribe('alice', { max: 1 });
+  await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
+  for (const seed of forAlice) await bus.publish(seed, 'widgets', ['e']);
+  for (const seed of forBob) await bus.publish(seed, 'gadgets', ['e']);
+}
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+describe('a lane', () => {
+  test('holds as many deliveries as its limit; the rest wait aside, and others pass', async () => {
+    await publishForBoth(['a', 'b', 'c', 'd'], ['x']);
+    assert.deepEqual(await acquire('w1', 'w2', 'w3', 'w4', 'w5'), ['a1', 'b1', 'x1']);
+    assert.deepEqual(await lanes(), {
+      waiting: { alice: ['c1', 'd1'] },
+      inFlight: { alice: 2, bob: 1 },
+      held: { w1: 'alice', w2: 'alice', w3: 'bob' },
+    });
+  });
+
+  test('goes on with what waited the longest when a delivery is taken', async () => {
+    await publishForBoth(['a', 'b', 'c', 'd']);
+    await acquire('w1', 'w2', 'w3');
+    await bus.ack('w2', 'b1', { laneLimit });
+    assert.deepEqual(await acquire('w2', 'w3'), ['c1']);
+    assert.deepEqual((await lanes()).waiting, { alice: ['d1'] });
+  });
+
+  test('takes turns with others: what it brings back goes behind what the queue has', async () => {
+    await publishForBoth(['a', 'b', 'c'], ['x', 'y', 'z']);
+    assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a1', 'b1', 'x1']);
+    await bus.ack('w1', 'a1', { laneLimit });
+    assert.deepEqual(await acquire('w1'), ['y1']);
+    await bus.ack('w3', 'x1', { laneLimit });
+    assert.deepEqual(await acquire('w3'), ['z1']);
+    await bus.ack('w2', 'b1', { laneLimit });
+    assert.deepEqual(await acquire('w2'), ['c1']);
+  });
+
+  test('has room again when a delivery is given back, and when its worker died', async () => {
+    await publishForBoth(['a', 'b', 'c']);
+    await acquire('w1', 'w2');
+    await bus.nack('w1', 'a1', { laneLimit });
+    assert.deepEqual(await acquire('w1'), ['a1']);
+    await bus.scrub(-1);
+    assert.deepEqual(await lanes(), EMPTY_LANES);
+    assert.deepEqual((await acquire('w3', 'w4')).sort(), ['a1', 'b1']);
+  });
+
+  test('goes on when a delivery is to be tried again later though its subscriber is not throttled', async () => {
+    await publishForBoth(['a', 'b', 'c']);
+    await acquire('w1', 'w2', 'w3');
+    await bus.nack('w1', 'a1', { delayMs: 60_000, laneLimit });
+    assert.deepEqual(await acquire('w1'), ['c1']);
+  });
+
+  test('counts a worker that asks again for what it holds once', async () => {
+    await publishForBoth(['a', 'b']);
+    await acquire('w1');
+    assert.deepEqual(await acquire('w1'), ['a1']);
+    assert.deepEqual((await lanes()).inFlight, { alice: 1 });
+  });
+
+  test('of a subscriber that left is emptied with its queue, but for what is in flight', async () => {
+    await publishForBoth(['a', 'b', 'c', 'd']);
+    await acquire('w1', 'w2', 'w3');
+    await bus.store.run('remove_subscriber', 'alice');
+    assert.deepEqual(await bus.dropQueue('alice'), { batches: 2, events: 2 });
+    await bus.ack('w1', 'a1', { laneLimit });
+    await bus.ack('w2', 'b1', { laneLimit });
+    assert.deepEqual(await lanes(), EMPTY_LANES);
+  });
+
+  test('whose subscriber left before its queue could be dropped brings all back, one by one', async () => {
+    await publishForBoth(['a', 'b', 'c', 'd']);
+    await acquire('w1', 'w2', 'w3');
+    await bus.store.run('remove_subscriber', 'alice');
+    const seen = ['a1', 'b1'];
+    for (let job = seen.shift(); job; job = seen.shift()) {
+      const worker = Object.entries((await bus.state()).main.pending).find(([, [held]]) => held === job)?.[0];
+      await bus.ack(worker ?? '', job, { laneLimit });
+      seen.push(...(await acquire('w1', 'w2')).filter((each) => !seen.includes(each)));
+    }
+    assert.deepEqual((await bus.state()).batches, {});
+  });
+
+  test('keeps a batch that waits aside open', async () => {
+    await bus.subscribe('alice', { max: 3 });
+    await bus.publish('a', 'widgets', ['1', '2', '3']);
+    await bus.publish('b', 'widgets', ['4', '5', '6']);
+    await bus.publish('c', 'widgets', ['7']);
+    await bus.ripen('c1');
+    await acquire('w1', 'w2', 'w3');
+    assert.deepEqual((await lanes()).waiting, { alice: ['c1'] });
+    await bus.publish('d', 'widgets', ['8', '9', '10']);
+    const { batches, lanes: after } = await bus.state();
+    assert.deepEqual([batches.c1?.events, batches.d1?.events], [['7', '8', '9'], ['10']]);
+    assert.deepEqual(after.waiting, { alice: ['c1'] });
+  });
+});
+
+test('of a lane that fails, only one waits for the time to try again, whatever happens', async () => {
+  await publishForBoth(['a', 'b', 'c', 'd', 'e']);
+  await acquire('w1', 'w2', 'w3');
+  await bus.nack('w1', 'a1', { delayMs: 50_000, damage: 2, throttleMs: 40_000, laneLimit });
+  await bus.nack('w2', 'b1', { delayMs: 50_000, damage: 2, throttleMs: 45_000, laneLimit });
+  assert.deepEqual(await acquire('w1', 'w2', 'w3'), []);
+  const { main, lanes: after } = await bus.state();
+  assert.deepEqual(main.scheduled.length, 3);
+  assert.equal(after.waiting.alice?.length, 2);
+});
