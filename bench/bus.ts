@@ -100,6 +100,8 @@ function environment(redis: PrivateRedis): Record<string, string> {
     ROUTEMASTER_REDIS_URL: redis.url,
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
     ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8',
+    // The subscriber of the delivery part holds back answers for as long as it takes to publish a backlog.
+    ROUTEMASTER_TIMEOUT: '600',
   };
 }
 

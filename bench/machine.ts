@@ -14,3 +14,8 @@ export function machine() {
     redis: /v=(\S+)/.exec(redis)?.[1] ?? redis.trim(),
   };
 }
+
+/** The same, for people. */
+export function describe({ cores, model, system, node, redis }: ReturnType<typeof machine>): string {
+  return `${cores} × ${model}, ${system}, Node ${node}, Redis ${redis}`;
+}

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 
 const MOST_FUNCTIONS = 30;
 
@@ -37,6 +37,7 @@ function summarize({ nodes, samples, timeDeltas }: Profile): string {
 }
 
 function nameOf({ functionName, url, lineNumber }: Profile['nodes'][number]['callFrame']): string {
-  const where = url === '' ? '' : ` ${url.replace(/^.*\/(node_modules|src)\//, '$1/')}:${lineNumber + 1}`;
-  return `${functionName || '(anonymous)'}${where.startsWith(' node_modules') ? where : where && ` ${where.trim() || basename(url)}`}`;
+  const name = functionName || '(anonymous)';
+  const file = url.replace(/^.*\/(?=(node_modules|src)\/)/, '');
+  return file === '' ? name : `${name} ${file}:${lineNumber + 1}`;
 }

@@ -1,4 +1,4 @@
-import { machine } from './machine.ts';
+import { describe, machine } from './machine.ts';
 import { HELP, type Options, readOptions, UsageError } from './options.ts';
 import { deliver } from './parts/deliver.ts';
 import { publish } from './parts/publish.ts';
@@ -11,6 +11,8 @@ const PARTS: Record<string, (stage: Stage, options: Options) => Promise<Table[]>
 
 async function run(options: Options): Promise<void> {
   const tables: Table[] = [];
+  const on = machine();
+  if (!options.json) process.stdout.write(`${describe(on)}\n`);
   for (const part of options.parts) {
     const stage = new Stage(options.cpuProf);
     process.removeAllListeners('SIGINT').removeAllListeners('SIGTERM');
@@ -25,7 +27,7 @@ async function run(options: Options): Promise<void> {
       await stage.close();
     }
   }
-  const whole = { machine: machine(), options, tables: tables.map(forMachines) };
+  const whole = { machine: on, options, tables: tables.map(forMachines) };
   if (options.json) process.stdout.write(`${JSON.stringify(whole, null, 2)}\n`);
   if (options.cpuProf) process.stderr.write(summarizeProfiles(options.cpuProf));
 }

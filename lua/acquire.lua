@@ -37,11 +37,12 @@ RETURNS
 
 -- How many jobs that cannot run now one call steps over: bounds the time that it blocks Redis.
 local MOST_PASSED_OVER = 500
--- How many events one call hands out, give or take a batch: bounds the time, and the reply.
+-- How much one call hands out, give or take a batch: bounds the time that it blocks Redis, and the reply.
 local MOST_EVENTS = 5000
+local MOST_BYTES = 1000000
 
 local q, lane_limit = ARGV[1], tonumber(ARGV[2])
-local passed_over = 0
+local passed_over, empty = 0, false
 
 local function bid_of(job)
   local ok, call = pcall(cmsgpack.unpack, job)
@@ -68,7 +69,10 @@ end
 local function next_grant(worker)
   while passed_over < MOST_PASSED_OVER do
     local job = redis.call('RPOP', key.jobs_instant(q))
-    if not job then return end
+    if not job then
+      empty = true
+      return
+    end
     local bid = bid_of(job)
     local token = bid and redis.call('LINDEX', key.batch(bid), 0)
     if bid and not token then
@@ -92,13 +96,30 @@ local function held_grant(worker)
   return grant(worker, job, bid, bid and redis.call('LINDEX', key.batch(bid), 0))
 end
 
-local grants, events = {}, 0
+local function say_alive()
+  local heard = {}
+  for i = 3, #ARGV do
+    heard[#heard + 1] = ARGV[i]
+    heard[#heard + 1] = now
+  end
+  if #heard > 0 then redis.call('HSET', key.workers(), unpack(heard)) end
+end
+
+local grants, events, bytes = {}, 0, 0
+local function hand_out(granted)
+  grants[#grants + 1] = granted
+  for _, item in ipairs(granted[3] or {}) do
+    events = events + 1
+    bytes = bytes + #item
+  end
+end
+
+say_alive()
 for i = 3, #ARGV do
   local worker = ARGV[i]
-  redis.call('HSET', key.workers(), worker, now)
-  local granted = held_grant(worker) or (events < MOST_EVENTS and next_grant(worker)) or nil
-  if granted and granted[3] then events = events + #granted[3] end
-  grants[#grants + 1] = granted
+  local room = not empty and events < MOST_EVENTS and bytes < MOST_BYTES
+  local granted = held_grant(worker) or room and next_grant(worker)
+  if granted then hand_out(granted) end
 end
 announce()
 return { redis.call('LLEN', key.jobs_instant(q)), now, grants }

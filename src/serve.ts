@@ -6,6 +6,7 @@ import { healthApi, pulseApi } from './api/pulse.ts';
 import { HttpServer } from './api/server.ts';
 import { subscriptionsApi } from './api/subscriptions.ts';
 import { topicsApi } from './api/topics.ts';
+import { pause } from './clock.ts';
 import type { Config } from './config.ts';
 import type { Log } from './log.ts';
 import { Clients } from './models/client.ts';
@@ -25,24 +26,31 @@ import { Publisher } from './services/publish.ts';
 /** How long requests under way may take when the process is told to stop. */
 const GRACE_MS = 20_000;
 
-/** One web process: listens at once, works as soon as Redis is prepared, drains at SIGTERM. */
+/** How long a boot takes that has a Redis: nobody is turned away meanwhile. */
+const BOOT_MS = 1000;
+
+/** One web process: listens when Redis is prepared, or without it after a second; drains at SIGTERM. */
 export async function serve(config: Config, log: Log): Promise<void> {
   const store = new Store(connect(config.redisUrl, log));
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const state = { ready: false };
   const server = new HttpServer(buildApp(config, store, recorder, state, log));
-  log.info({ port: await server.listen(config.port) }, 'listening');
   onStop(log, async () => {
     await server.close(GRACE_MS);
     if (state.ready) recorder.processStopped('web');
     await counters.stop();
     store.redis.disconnect();
   });
-  await boot(store, log);
-  state.ready = true;
-  counters.start();
-  recorder.processStarted('web');
+  const booting = boot(store, log).then(() => {
+    state.ready = true;
+    counters.start();
+    recorder.processStarted('web');
+  });
+  // While Redis is away it listens all the same, and says so to who calls.
+  await Promise.race([booting, pause(BOOT_MS)]);
+  log.info({ port: await server.listen(config.port) }, 'listening');
+  await booting;
 }
 
 function buildApp(config: Config, store: Store, recorder: Recorder, state: { ready: boolean }, log: Log) {

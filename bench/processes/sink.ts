@@ -24,6 +24,8 @@ export type SinkCalls = {
   listen: typeof listen;
   reset: typeof reset;
   reach: typeof reach;
+  hold: typeof hold;
+  release: typeof release;
   ages: typeof ages;
   sample: typeof sample;
 };
@@ -32,6 +34,8 @@ let events = 0;
 let last = { head: '', body: '' };
 /** Ages of the stamped events, in ms; undefined: nobody wants to know. */
 let agesMs: number[] | undefined;
+/** Connections that wait for their answer while answers are held back; undefined: none are. */
+let held: Socket[] | undefined;
 let waiting: { events: number; resolve: (reached: Reached) => void } | undefined;
 
 /** A subscriber that takes every batch, as cheaply as it goes: raw, since a server of Node's costs three times that. */
@@ -61,6 +65,19 @@ async function reach(wanted: number): Promise<Reached> {
   return promise.finally(() => clearInterval(watch));
 }
 
+/** Takes deliveries, and answers none: a worker can then do nothing but wait. */
+function hold(): void {
+  held = [];
+}
+
+/** Answers all that wait, and those that come from now on. Answers how many events had come. */
+function release(): Reached {
+  const reached = { events, atUs: nowMicros() };
+  for (const socket of held ?? []) socket.write(TAKEN, 'latin1');
+  held = undefined;
+  return reached;
+}
+
 function ages(): { p50Ms: number; p99Ms: number } {
   const all = Float64Array.from(agesMs ?? []);
   return { p50Ms: percentile(all, 0.5), p99Ms: percentile(all, 0.99) };
@@ -87,7 +104,8 @@ function receive(socket: Socket): void {
     if (body.length < length) return;
     pending = Buffer.alloc(0);
     take(head, body);
-    socket.write(TAKEN, 'latin1');
+    if (held) held.push(socket);
+    else socket.write(TAKEN, 'latin1');
     tell();
   });
   socket.on('error', () => {}); // the client has gone
@@ -105,4 +123,4 @@ function tell(): void {
   waiting = undefined;
 }
 
-serveCalls({ listen, reset, reach, ages, sample } satisfies SinkCalls);
+serveCalls({ listen, reset, reach, hold, release, ages, sample } satisfies SinkCalls);

@@ -21,6 +21,8 @@ export class WebProcesses {
   }
 
   start(): void {
+    // The system deals out connections. When the primary does, those dealt to a process that was just killed hang.
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
   }

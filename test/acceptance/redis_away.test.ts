@@ -14,7 +14,7 @@ const bus = RunningBus.forTests({
 test('Redis is killed and comes back under a running bus: nothing that was accepted is lost', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
   const pids = [bus.process('web').pid, bus.process('worker').pid];
-  const ledgers = ['a', 'b', 'c'].map((name) => new Ledger(publisher, topic, name));
+  const ledgers = ['a', 'b', 'c'].map((name) => new Ledger(t, publisher, topic, name));
   for (let outage = 1; outage <= 2; outage++) {
     await Promise.all(ledgers.map((each) => each.accepts(40)));
     await bus.redis.kill('SIGKILL');

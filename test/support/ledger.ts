@@ -1,3 +1,4 @@
+import type { TestContext } from 'node:test';
 import type { Receiver } from './receiver.ts';
 import type { Client } from './running_bus.ts';
 import { until } from './until.ts';
@@ -11,9 +12,10 @@ export class Ledger {
   readonly #publishing: Promise<void>;
   #stopped = false;
 
-  /** `name` keeps the events of several apart. */
-  constructor(publisher: Client, topic: string, name: string) {
+  /** `name` keeps the events of several apart. It ends with the test at the latest. */
+  constructor(t: TestContext, publisher: Client, topic: string, name: string) {
     this.#publishing = this.#publish(publisher, topic, name);
+    t.after(() => this.stop());
   }
 
   /** Resolves when the event under way is answered. */
