@@ -31,39 +31,39 @@ ARGV
 RETURNS
   held                       1, or 0 if the worker does not hold the job: nothing has changed
   removed                    how many events the batch held
+  left                       how many instant jobs there are: who acks looks for the next, so nobody else is told
 ]]
 -- include: jobs
 -- include: batches
 -- include: held
 -- include: waiting
 -- include: lanes
--- include: advance
 
 local q, worker, job, bid = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local heal, lane_limit = tonumber(ARGV[5]), tonumber(ARGV[6])
 local PERFECT_HEALTH = 100
 
-if not take_from(q, worker, job) then return { 0, 0 } end
+if not take_from(q, worker, job) then return { 0, 0, 0 } end
 redis.call('SREM', key.jobs_index(q), job)
 
+-- True if that ended its throttling.
 local function heal_subscriber(token, events)
   local subscriber = key.subscriber(token)
-  if redis.call('EXISTS', subscriber) == 0 then return end
+  if redis.call('EXISTS', subscriber) == 0 then return false end
   local health = tonumber(redis.call('HGET', subscriber, 'health_points')) or PERFECT_HEALTH
   redis.call('HINCRBY', subscriber, 'sent', events)
   redis.call('HSET', subscriber, 'health_points', math.min(PERFECT_HEALTH, health + heal))
-  redis.call('HDEL', subscriber, 'throttled_until', 'probe')
+  return redis.call('HDEL', subscriber, 'throttled_until', 'probe') > 0
 end
 
-local removed = 0
+local removed, recovered = 0, false
 if bid ~= '' then
   local token, events = delete_batch(bid)
   if token then
-    heal_subscriber(token, events)
+    recovered = heal_subscriber(token, events)
     removed = events
   end
 end
 local lane = leave_lane(worker)
-if lane then advance_lane(lane, lane_limit) end
-announce()
-return { 1, removed }
+if lane then bring_back(lane, recovered and lane_limit or 1) end
+return { 1, removed, redis.call('LLEN', key.jobs_instant(q)) }

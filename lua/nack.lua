@@ -24,7 +24,6 @@ ARGV
   bid                        the batch that it failed to deliver, or empty
   damage                     the health points that the subscriber loses
   throttle_ms                how long no other delivery to the subscriber is tried; 0: it is not throttled
-  lane_limit                 how many deliveries to one subscriber may be in flight
 RETURNS
   1, or 0 if the worker does not hold the job: nothing has changed
 ]]
@@ -33,10 +32,9 @@ RETURNS
 -- include: held
 -- include: waiting
 -- include: lanes
--- include: advance
 
 local q, worker, job, delay_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local bid, damage, throttle_ms, lane_limit = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local bid, damage, throttle_ms = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
 local PERFECT_HEALTH = 100
 
 if not take_from(q, worker, job) then return 0 end
@@ -62,6 +60,6 @@ elseif delay_ms > 0 then
 else
   make_instant_again(q, job)
 end
-if lane then advance_lane(lane, lane_limit) end
+if lane then bring_back(lane, 1) end
 announce()
 return 1

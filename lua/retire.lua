@@ -2,18 +2,23 @@
 --[[
 retire: forget workers that end. A worker that still holds a job is left to the scrub.
 
+Jobs that their last acks brought back are announced, as nobody was told of them.
+
 KEYS
   schema                     string  names the partition
 TOUCHES
   workers                    hash
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set
+  jobs:instant:{q}           list
 ARGV
   q                          the queue
   worker…                    the workers
 RETURNS
   how many were forgotten
 ]]
+-- include: jobs
+
 local q = ARGV[1]
 local forgotten = 0
 for i = 2, #ARGV do
@@ -23,4 +28,6 @@ for i = 2, #ARGV do
     forgotten = forgotten + redis.call('HDEL', key.workers(), worker)
   end
 end
+if redis.call('LLEN', key.jobs_instant(q)) > 0 then wakes[q] = true end
+announce()
 return forgotten

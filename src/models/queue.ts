@@ -23,6 +23,15 @@ export interface Acquired {
   left: number;
 }
 
+export interface Acknowledged {
+  /** False, and nothing has changed, if the worker does not hold the job. */
+  held: boolean;
+  /** How many events the batch held. */
+  removed: number;
+  /** How many instant jobs there are; nobody else is told of those that this call brought back. */
+  left: number;
+}
+
 export interface Retry {
   /** When to run the job again; 0: at once. */
   delayMs: number;
@@ -57,19 +66,19 @@ export class Queue {
     return { left, grants: grants.map((grant) => readGrant(grant as GrantReply, now)) };
   }
 
-  /** Forgets a finished job, and deletes its batch. False, and nothing has changed, if the worker does not hold it. */
-  async ack(grant: Grant, heal: number): Promise<{ held: boolean; removed: number }> {
+  /** Forgets a finished job, and deletes its batch. */
+  async ack(grant: Grant, heal: number): Promise<Acknowledged> {
     const bid = grant.batch?.bid ?? '';
     const reply = await this.#store.run('ack', ...this.#held(grant), bid, heal, this.#laneLimit);
-    const [held, removed] = reply as [number, number];
-    return { held: held === 1, removed };
+    const [held, removed, left] = reply as [number, number, number];
+    return { held: held === 1, removed, left };
   }
 
   /** Takes a job back. False, and nothing has changed, if the worker does not hold it. */
   async nack(grant: Grant, retry: Retry): Promise<boolean> {
     const bid = grant.batch?.bid ?? '';
     const { delayMs, damage, throttleMs } = retry;
-    const delivery = [bid, damage, Math.ceil(throttleMs), this.#laneLimit] as const;
+    const delivery = [bid, damage, Math.ceil(throttleMs)] as const;
     return (await this.#store.run('nack', ...this.#held(grant), Math.ceil(delayMs), ...delivery)) === 1;
   }
 

@@ -161,6 +161,7 @@ export class Workers {
     try {
       if (settlement.done) {
         const ack = await queue.ack(grant, settlement.heal);
+        if (ack.left > 0) this.#expectant = true;
         if (!ack.held) log.warn({ job: grant.job }, 'the lease ran out before the job was done');
         else if (grant.batch && ack.removed > 0) removed(grant.batch.token, ack.removed);
       } else if (!(await queue.nack(grant, settlement.retry))) {

@@ -178,7 +178,7 @@ describe('bytes that are no job', () => {
       await forge(bytes);
       const reply = (await bus.store.run('acquire', 'main', 20_000, 'w1')) as [number, number, Buffer[][]];
       assert.deepEqual(reply[2], [[Buffer.from('w1'), bytes]]);
-      assert.deepEqual(await bus.store.run('ack', 'main', 'w1', bytes, '', 0, 10), [1, 0]);
+      assert.deepEqual(await bus.store.run('ack', 'main', 'w1', bytes, '', 0, 10), [1, 0, 0]);
     });
   }
 });

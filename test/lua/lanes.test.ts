@@ -62,7 +62,7 @@ describe('a lane', () => {
   test('has room again when a delivery is given back, and when its worker died', async () => {
     await publishForBoth(['a', 'b', 'c']);
     await acquire('w1', 'w2');
-    await bus.nack('w1', 'a1', { laneLimit });
+    await bus.nack('w1', 'a1', {});
     assert.deepEqual(await acquire('w1'), ['a1']);
     await bus.scrub(-1);
     assert.deepEqual(await lanes(), EMPTY_LANES);
@@ -72,8 +72,17 @@ describe('a lane', () => {
   test('goes on when a delivery is to be tried again later though its subscriber is not throttled', async () => {
     await publishForBoth(['a', 'b', 'c']);
     await acquire('w1', 'w2', 'w3');
-    await bus.nack('w1', 'a1', { delayMs: 60_000, laneLimit });
+    await bus.nack('w1', 'a1', { delayMs: 60_000 });
     assert.deepEqual(await acquire('w1'), ['c1']);
+  });
+
+  test('brings back one job for each that ends, however much room it has', async () => {
+    await publishForBoth(['a', 'b', 'c', 'd', 'e', 'f']);
+    await acquire('w1', 'w2', 'w3');
+    await bus.ack('w1', 'a1', { laneLimit });
+    await bus.ack('w2', 'b1', { laneLimit });
+    const { main, lanes: after } = await bus.state();
+    assert.deepEqual([main.instant, after.waiting], [['c1', 'd1'], { alice: ['e1', 'f1'] }]);
   });
 
   test('counts a worker that asks again for what it holds once', async () => {
@@ -124,8 +133,8 @@ describe('a lane', () => {
 test('of a lane that fails, only one waits for the time to try again, whatever happens', async () => {
   await publishForBoth(['a', 'b', 'c', 'd', 'e']);
   await acquire('w1', 'w2', 'w3');
-  await bus.nack('w1', 'a1', { delayMs: 50_000, damage: 2, throttleMs: 40_000, laneLimit });
-  await bus.nack('w2', 'b1', { delayMs: 50_000, damage: 2, throttleMs: 45_000, laneLimit });
+  await bus.nack('w1', 'a1', { delayMs: 50_000, damage: 2, throttleMs: 40_000 });
+  await bus.nack('w2', 'b1', { delayMs: 50_000, damage: 2, throttleMs: 45_000 });
   assert.deepEqual(await acquire('w1', 'w2', 'w3'), []);
   const { main, lanes: after } = await bus.state();
   assert.deepEqual(main.scheduled.length, 3);

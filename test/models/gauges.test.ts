@@ -73,7 +73,7 @@ describe('subscribers', () => {
     const [worker, job, batch] = grants[0] as Buffer[];
     assert.ok(worker && job && batch);
     const bid = (await redis.store.redis.zrange(redis.store.keys.batches_index(), '0', '0'))[0] ?? '';
-    await redis.store.run('nack', 'main', worker, job, 60_000, bid, 2, 0, 10);
+    await redis.store.run('nack', 'main', worker, job, 60_000, bid, 2, 0);
     assert.equal((await gauges()).subscribers[0]?.healthPoints, 98);
   });
 

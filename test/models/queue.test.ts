@@ -62,15 +62,15 @@ describe('a grant', () => {
     await bus.store.redis.lpush('jobs:instant:main', 'garbage');
     const [odd] = (await main().acquire(['w1'])).grants;
     assert.deepEqual([odd?.job, odd?.packed], [undefined, Buffer.from('garbage')]);
-    assert.deepEqual(await main().ack(odd ?? assert.fail(), 0), { held: true, removed: 0 });
+    assert.deepEqual(await main().ack(odd ?? assert.fail(), 0), { held: true, removed: 0, left: 0 });
   });
 });
 
 describe('what comes of a grant', () => {
   test('ack forgets it, once', async () => {
     const grant = await oneBatch();
-    assert.deepEqual(await main().ack(grant, 1), { held: true, removed: 2 });
-    assert.deepEqual(await main().ack(grant, 1), { held: false, removed: 0 });
+    assert.deepEqual(await main().ack(grant, 1), { held: true, removed: 2, left: 0 });
+    assert.deepEqual(await main().ack(grant, 1), { held: false, removed: 0, left: 0 });
   });
 
   test('nack takes it back, once; times are rounded up', async () => {

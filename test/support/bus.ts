@@ -93,7 +93,7 @@ export class Bus {
   async nack(
     worker: string,
     job: string,
-    { q = 'main' as QueueName, delayMs = 0, damage = 0, throttleMs = 0, laneLimit = LANE_LIMIT } = {},
+    { q = 'main' as QueueName, delayMs = 0, damage = 0, throttleMs = 0 } = {},
   ) {
     const reply = await this.store.run(
       'nack',
@@ -104,7 +104,6 @@ export class Bus {
       bidOf(job),
       damage,
       throttleMs,
-      laneLimit,
     );
     return reply === 1;
   }
