@@ -52,12 +52,16 @@ local function new_bid()
   return ARGV[1] .. tail
 end
 
+local publisher_of = {}
 local function claim(topic, client)
-  local publisher = redis.call('HGET', key.topic(topic), 'publisher')
-  if publisher and publisher ~= '' then return publisher == client end
-  redis.call('HSET', key.topic(topic), 'publisher', client)
-  redis.call('SADD', key.topics(), topic)
-  return true
+  local publisher = publisher_of[topic] or redis.call('HGET', key.topic(topic), 'publisher')
+  if not publisher or publisher == '' then
+    publisher = client
+    redis.call('HSET', key.topic(topic), 'publisher', client)
+    redis.call('SADD', key.topics(), topic)
+  end
+  publisher_of[topic] = publisher
+  return publisher == client
 end
 
 -- A batch of which the list is gone is forgotten.
@@ -121,6 +125,7 @@ local function append(token, events)
 end
 
 local accepted = {}
+local counted = {}
 local subscribers_of = {}
 local events_of = {}
 local tokens = {}
@@ -130,7 +135,7 @@ while i <= #ARGV do
   local ok = claim(topic, client)
   accepted[#accepted + 1] = ok and 1 or 0
   if ok then
-    redis.call('HINCRBY', key.topic(topic), 'counter', n)
+    counted[topic] = (counted[topic] or 0) + n
     if not subscribers_of[topic] then
       subscribers_of[topic] = redis.call('SMEMBERS', key.topic_subscribers(topic))
     end
@@ -147,6 +152,10 @@ while i <= #ARGV do
     end
   end
   i = i + 3 + n
+end
+
+for topic, n in pairs(counted) do
+  redis.call('HINCRBY', key.topic(topic), 'counter', n)
 end
 
 local added = {}

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { encode } from '@msgpack/msgpack';
 import fc from 'fast-check';
-import { packData, packEvent } from '../../src/models/event.ts';
+import { EVENT_TYPES, packData, packEvent } from '../../src/models/event.ts';
 import { batchJson, eventJson } from '../../src/models/event_json.ts';
 import { RUBY_EVENT, RUBY_EVENT_WITH_DATA } from '../support/ruby_redis.ts';
 
@@ -61,4 +61,41 @@ describe('bytes that are no event throw RangeError', () => {
   for (const [what, bytes] of Object.entries(wrong)) {
     test(what, () => assert.throws(() => eventJson(bytes), RangeError));
   }
+});
+
+const anyEvent = fc.record({
+  topic: fc.stringMatching(/^[a-z0-9_]{1,64}$/),
+  type: fc.constantFrom(...EVENT_TYPES),
+  url: fc.oneof(fc.webUrl(), fc.string({ unit: 'grapheme', maxLength: 300 }), fc.string({ maxLength: 300 })),
+  timestamp: fc.oneof(fc.maxSafeNat(), fc.integer({ min: 1.7e12, max: 1.9e12 })),
+  data: fc.option(fc.jsonValue()),
+});
+
+test('whatever an event holds, its JSON says just that', () => {
+  fc.assert(
+    fc.property(anyEvent, ({ data, timestamp, ...rest }) => {
+      const json = JSON.parse(eventJson(packEvent({ ...rest, timestamp }, packData(data))));
+      const expected = { ...rest, t: timestamp, ...(data === null ? {} : { data }) };
+      assert.deepEqual(json, JSON.parse(JSON.stringify(expected)));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('with any byte of it changed, it is JSON of something else, or refused', () => {
+  fc.assert(
+    fc.property(anyEvent, fc.nat(), fc.nat(255), ({ data, ...rest }, where, byte) => {
+      const packed = packEvent(rest, packData(data));
+      packed[where % packed.length] = byte;
+      let json: string;
+      try {
+        json = eventJson(packed);
+      } catch (error) {
+        assert.ok(error instanceof RangeError);
+        return;
+      }
+      JSON.parse(json);
+    }),
+    { numRuns: 1000 },
+  );
 });

@@ -2,15 +2,15 @@ import type { Request } from 'express';
 import { BasicStrategy } from 'passport-http';
 import { REALM } from '../../models/client.ts';
 import { credentialsOf } from './authorization.ts';
-import { type Attempt, end, type Refusal } from './caller.ts';
-import type { Credentials, PasswordChecked } from './credentials.ts';
+import { type Attempt, end, type Judged, type Refusal } from './caller.ts';
+import type { Credentials } from './credentials.ts';
 
 const NO_PAIR: Refusal = {
   message: 'no user and password',
   advice: 'after Basic comes user:password in Base64',
 };
 
-type CheckPassword = (user: string, password: string, done: PasswordChecked) => void;
+type CheckPassword = (user: string, password: string, done: Judged) => void;
 
 /**
  * Basic as in RFC 7617. passport-http's own refuses empty passwords, which token-only clients send, cuts passwords at
@@ -29,14 +29,16 @@ export class Basic extends BasicStrategy implements Attempt {
     super({ realm: REALM }, check);
   }
 
+  /** As passport calls it. */
   override authenticate(req: Request): void {
+    this.judge(req, (error, verdict) => end(this, error, verdict));
+  }
+
+  judge(req: Request, done: Judged): void {
     const decoded = Buffer.from(credentialsOf(req), 'base64').toString();
     const colon = decoded.indexOf(':');
-    if (colon < 0) this.fail(NO_PAIR);
-    else {
-      const [user, password] = [decoded.slice(0, colon), decoded.slice(colon + 1)];
-      this._verify(user, password, (error, verdict) => end(this, error, verdict));
-    }
+    if (colon < 0) done(null, NO_PAIR);
+    else this._verify(decoded.slice(0, colon), decoded.slice(colon + 1), done);
   }
 
   challenge(): string {

@@ -19,6 +19,9 @@ export type Refusal = {
 
 export type Verdict = Caller | Refusal;
 
+/** Called with a verdict, or with the error that kept us from one. */
+export type Judged = (error: unknown, verdict?: Verdict) => void;
+
 /** What passport gives a strategy to end an attempt with. */
 export interface Attempt {
   success(caller: Caller): void;

@@ -1,7 +1,7 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type Client, ha1 } from '../../models/client.ts';
 import type { ClientDirectory } from '../../models/client_directory.ts';
-import type { Caller, Verdict } from './caller.ts';
+import type { Caller, Judged, Verdict } from './caller.ts';
 
 /** Digest needs a user name for root; Basic has the root key itself there. */
 export const ROOT_USER = 'root';
@@ -12,8 +12,6 @@ export interface Holder {
   ha1: Client['ha1'];
 }
 
-/** Called with a verdict, or with the error of the lookup. */
-export type PasswordChecked = (error: unknown, verdict?: Verdict) => void;
 /** Called with what was found, if anything, or with the error of the lookup. */
 export type HolderFound = (error: unknown, holder?: Holder) => void;
 
@@ -45,7 +43,7 @@ export class Credentials {
   }
 
   /** For Basic. The root key is never looked up, as that would send it to Redis; so no client can stand in front of it. */
-  checkPassword(user: string, password: string, done: PasswordChecked): void {
+  checkPassword(user: string, password: string, done: Judged): void {
     const known = this.#clients.known(user);
     if (known) done(null, judge(known, user, password));
     else if (this.isRootKey(user)) done(null, ROOT);

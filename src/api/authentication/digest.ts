@@ -3,7 +3,7 @@ import { DigestStrategy } from 'passport-http';
 import { BusError } from '../../errors.ts';
 import { type DigestAlgorithm, HASHES, REALM } from '../../models/client.ts';
 import { credentialsOf } from './authorization.ts';
-import { type Attempt, end, type Refusal, type Verdict } from './caller.ts';
+import { type Attempt, end, type Judged, type Refusal, type Verdict } from './caller.ts';
 import {
   type Credentials,
   type Holder,
@@ -52,20 +52,26 @@ export class Digest extends DigestStrategy implements Attempt {
     this.nonces = nonces;
   }
 
-  /** Throws bad_header for an answer that no secret could make right. */
+  /** As passport calls it. Throws as `judge` does. */
   override authenticate(req: Request): void {
+    this.judge(req, (error, verdict) => end(this, error, verdict));
+  }
+
+  /** Throws bad_header for an answer that no secret could make right. */
+  judge(req: Request, done: Judged): void {
     const answer = readAnswer(credentialsOf(req));
     if (!namesTarget(answer.uri, req)) {
       throw new BusError('bad_header', 'the Digest parameter uri must be the target of the request');
     }
     const age = this.nonces.check(answer.nonce);
     const algorithm = ALGORITHMS.find((name) => name === answer.algorithm);
-    if (age === 'unknown' || !algorithm || answer.realm !== REALM) this.fail(WRONG_TERMS);
+    if (age === 'unknown' || !algorithm || answer.realm !== REALM) done(null, WRONG_TERMS);
     else {
       this._secret(answer.username, (error, holder) => {
+        if (error) return done(error);
         const verdict = judge(holder, algorithm, req.method, answer);
         // Only a right answer may learn that its nonce is old.
-        end(this, error, age === 'old' && 'role' in verdict ? STALE : verdict);
+        done(null, age === 'old' && 'role' in verdict ? STALE : verdict);
       });
     }
   }
