@@ -48,7 +48,8 @@ const ENVIRONMENT = z.object({
   ROUTEMASTER_REDIS_URL: z.string().default('redis://localhost:6379'),
   ROUTEMASTER_ROOT_KEY: z
     .string({ error: 'must be set: the key that creates clients (32 random characters)' })
-    .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it'),
+    .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it')
+    .refine((key) => key !== 'CHANGE-ME', 'is still the placeholder: make it 32 random characters'),
   ROUTEMASTER_CLIENTS: list.pipe(
     z.array(z.string().regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')),
   ),

@@ -45,7 +45,7 @@ export function readEvents(
 function parseLines(text: string): unknown[] {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   checkCount(lines.length);
-  return lines.map((line, index) => parseJson(line, `event ${index}`, { index }));
+  return lines.map((line, index) => parseJson(line, `event ${index} (one a line)`, { index }));
 }
 
 function checkCount(events: number): void {

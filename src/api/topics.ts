@@ -66,7 +66,10 @@ function publish({ publisher, limits, storageFull }: TopicsParts): Handler {
       throw error;
     }
     if (!accepted)
-      throw new BusError('topic_claimed', `another client publishes to ${topic}; choose another topic`);
+      throw new BusError(
+        'topic_claimed',
+        `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
+      );
     response.writeHead(204).end();
   };
 }

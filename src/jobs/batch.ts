@@ -1,5 +1,6 @@
 import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
+import type { PublicNames } from '../models/public_names.ts';
 import type { Grant } from '../models/queue.ts';
 import type { Delivery } from '../services/delivery.ts';
 import type { Recorder } from '../services/metrics/recorder.ts';
@@ -10,17 +11,23 @@ export interface BatchParts {
   delivery: Delivery;
   throttle: Throttle;
   recorder: Recorder;
+  publicNames: PublicNames;
   healRate: number;
   log: Log;
 }
 
 /** The `batch` job: delivers one batch to its subscriber. */
-export function batchJob({ delivery, throttle, recorder, healRate, log }: BatchParts): JobHandler {
+export function batchJob(parts: BatchParts): JobHandler {
+  const { delivery, throttle, recorder, healRate, log } = parts;
   return async function deliverBatch({ batch, subscriber, atMs }: Grant, signal): Promise<Settlement> {
     if (!batch) return DONE;
     const { bid, token: queue, attempts, events } = batch;
     if (!subscriber) {
-      log.info({ bid, events: events.length }, 'dropped a batch: its subscriber has unsubscribed');
+      const name = await subscriberName(parts, queue);
+      log.info(
+        { subscriber: name, bid, events: events.length },
+        'dropped a batch: its subscriber has unsubscribed',
+      );
       return DONE;
     }
     const waitedMs = atMs - batch.createdAtMs;
@@ -45,10 +52,17 @@ export function batchJob({ delivery, throttle, recorder, healRate, log }: BatchP
     const { healthPoints } = subscriber;
     const retry = throttle.retry({ healthPoints, attempts, retryAfterMs: outcome.retryAfterMs });
     const { reason } = outcome;
-    log.warn(
-      { bid, events: events.length, attempts, reason, retryMs: Math.round(retry.delayMs) },
-      'failed to deliver',
-    );
+    const what = { subscriber: await subscriberName(parts, queue), bid, events: events.length };
+    log.warn({ ...what, attempts, reason, retryMs: Math.round(retry.delayMs) }, 'failed to deliver');
     return { done: false, retry };
   };
+}
+
+/** A token can be a credential, which no log may show. */
+async function subscriberName({ publicNames }: BatchParts, token: string): Promise<string> {
+  try {
+    return (await publicNames.of([token]))(token);
+  } catch {
+    return 'unknown, as Redis is away';
+  }
 }

@@ -14,6 +14,8 @@ interface Kept {
 }
 
 const publishEveryMs = 350;
+/** A batch is open for 1.5 s. */
+const drainLimitMs = 3000;
 
 /** A sample publisher and a sample subscriber, which speak to the bus by its HTTP API alone. */
 export class Demo {
@@ -22,6 +24,7 @@ export class Demo {
   readonly #stopping = new AbortController();
   #kept: Kept | undefined;
   #receiver: Receiver | undefined;
+  #subscriber: BusClient | undefined;
   #publishing: Promise<void> = Promise.resolve();
 
   constructor(dataDir: string, print: (line: string) => void) {
@@ -51,7 +54,8 @@ export class Demo {
     writeFileSync(this.#file, JSON.stringify(kept), { mode: 0o600 });
     const publisher = new BusClient(busUrl, kept.publisher);
     const first = demoEvent(0);
-    await new BusClient(busUrl, kept.subscriber).call('POST', '/subscription', {
+    this.#subscriber = new BusClient(busUrl, kept.subscriber);
+    await this.#subscriber.call('POST', '/subscription', {
       topics: ['demo_orders', 'demo_customers'],
       callback: this.#receiver.callback,
       uuid: 'demo',
@@ -66,15 +70,30 @@ export class Demo {
     this.#publishing = this.#publishOn(publisher);
   }
 
-  /** Ends the publisher; the receiver goes on to take what the worker finishes. */
+  /** Ends the publisher, and waits a little for what it published: the receiver goes on to take what the worker delivers. */
   async stopPublishing(): Promise<void> {
     this.#stopping.abort();
     await this.#publishing;
+    const endAt = performance.now() + drainLimitMs;
+    while ((await this.#queued()) > 0 && performance.now() < endAt) await pause(50);
   }
 
   async stop(): Promise<void> {
     await this.stopPublishing();
     await this.#receiver?.stop();
+  }
+
+  /** How many events wait for the sample subscriber; 0 where the bus cannot say. */
+  async #queued(): Promise<number> {
+    if (!this.#subscriber) return 0;
+    try {
+      const [report] = (await this.#subscriber.call('GET', '/subscriptions')) as {
+        events: { queued: number };
+      }[];
+      return report?.events.queued ?? 0;
+    } catch {
+      return 0;
+    }
   }
 
   async #publishOn(publisher: BusClient): Promise<void> {

@@ -67,5 +67,8 @@ async function givenPort(text: string): Promise<number> {
 }
 
 async function portNear(port: number): Promise<number> {
-  return (await isFreePort(port)) ? port : freePort();
+  if (await isFreePort(port)) return port;
+  const other = await freePort();
+  console.error(`start: port ${port} is taken; using ${other} (set PORT to choose)`);
+  return other;
 }

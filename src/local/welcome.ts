@@ -7,7 +7,7 @@ Routemaster listens on http://127.0.0.1:${port}   (Ctrl-C stops it)
   root key   ${rootKey}   (from ${rootKeyFrom})
   Redis      ${redis}
 
-To try it, run a subscriber in a second terminal:
+To try it (README.md has the whole tour), run a subscriber in a second terminal:
 
   bin/receive 9292
 

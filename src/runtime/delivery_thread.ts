@@ -2,7 +2,10 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { Config } from '../config.ts';
 import { batchJob } from '../jobs/batch.ts';
 import { createLog } from '../log.ts';
+import { Clients } from '../models/client.ts';
+import { ClientDirectory } from '../models/client_directory.ts';
 import { Counters } from '../models/counters.ts';
+import { PublicNames } from '../models/public_names.ts';
 import { Queue } from '../models/queue.ts';
 import { connect, connectListener } from '../redis/connection.ts';
 import { Store } from '../redis/store.ts';
@@ -34,12 +37,13 @@ function runThread({ config, index }: ThreadData): void {
   const recorder = new Recorder(counters);
   const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow));
   const throttle = new Throttle(config);
+  const publicNames = new PublicNames(new ClientDirectory(new Clients(store, config.clients)));
   const workers = new Workers(
     {
       store,
       queue: new Queue(store, 'main', config.laneLimit),
       wakeups,
-      handler: batchJob({ delivery, throttle, recorder, healRate: config.healRate, log }),
+      handler: batchJob({ delivery, throttle, recorder, publicNames, healRate: config.healRate, log }),
       removed: (token, events) => recorder.removed(token, events),
       log,
     },

@@ -4,8 +4,10 @@ import { StorageUnavailable } from '../../src/errors.ts';
 import { uidSeed } from '../../src/ids.ts';
 import { batchJob } from '../../src/jobs/batch.ts';
 import { DONE, type JobHandler } from '../../src/jobs/job_handler.ts';
+import { Clients } from '../../src/models/client.ts';
 import { Counters } from '../../src/models/counters.ts';
 import { packData, packEvent } from '../../src/models/event.ts';
+import { PublicNames } from '../../src/models/public_names.ts';
 import { promoteDue, Queue } from '../../src/models/queue.ts';
 import { Subscriptions } from '../../src/models/subscription.ts';
 import { connectListener } from '../../src/redis/connection.ts';
@@ -40,8 +42,9 @@ function workersFor(t: TestContext): Workers {
     await delivery.close();
   });
   const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));
+  const publicNames = new PublicNames(new Clients(store, []));
   const throttle = new Throttle({ maxBackoffMs: MINUTE_MS, damageRate: 2 });
-  const handler = batchJob({ delivery, throttle, recorder, healRate: 1, log });
+  const handler = batchJob({ delivery, throttle, recorder, publicNames, healRate: 1, log });
   const queue = new Queue(store, 'main', 10);
   return new Workers({ store, queue, wakeups, handler, removed: () => {}, log }, { count: 4, tickMs: 1000 });
 }

@@ -149,12 +149,12 @@ describe('NDJSON is refused', () => {
     [
       'with a line that is no JSON',
       `${event('')}\n\n{"type":`,
-      { code: 'bad_body', index: 1, detail: /event 1 is not JSON/ },
+      { code: 'bad_body', index: 1, detail: /event 1 \(one a line\) is not JSON/ },
     ],
     [
       'with an event over two lines',
       event('').replace(',', ',\n'),
-      { code: 'bad_body', index: 0, detail: /event 0 is not JSON/ },
+      { code: 'bad_body', index: 0, detail: /event 0 \(one a line\) is not JSON/ },
     ],
     [
       'with an array on a line',

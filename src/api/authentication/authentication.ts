@@ -16,7 +16,7 @@ export interface AuthenticationOptions {
 }
 
 const CREDENTIALS: Record<Role, string> = {
-  client: "a client's credentials (its token and secret)",
+  client: "a client's credentials (its token and secret, or its token alone if it has none)",
   root: 'the root credentials (user root and the root key with Digest, or the root key as the user with Basic)',
 };
 
@@ -67,7 +67,8 @@ export class Authentication {
   #refuse(req: Request, roles: Role[], refusal?: Refusal): BusError {
     if (refusal && !refusal.stale) {
       const { message: reason, client } = refusal;
-      this.#log.info({ reason, remoteAddress: req.ip, ...(client && { client }) }, 'authentication failed');
+      const call = { method: req.method, path: req.path, remoteAddress: req.ip };
+      this.#log.info({ reason, ...call, ...(client && { client }) }, 'authentication failed');
     }
     const challenges = [...this.#digest.challenges(refusal?.stale ?? false), this.#basic.challenge()];
     const detail = [`this call takes ${needed(roles)}`, refusal?.advice].filter(Boolean).join('; ');

@@ -71,6 +71,8 @@ describe('a failure', () => {
       {
         level: 30,
         reason: 'wrong secret',
+        method: 'GET',
+        path: '/client',
         remoteAddress: '127.0.0.1',
         client: token,
         msg: 'authentication failed',
