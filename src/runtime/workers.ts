@@ -1,26 +1,14 @@
-import { StorageUnavailable } from '../errors.ts';
 import { uid } from '../ids.ts';
-import { GIVEN_BACK, type JobHandler, type Settlement } from '../jobs/job_handler.ts';
-import type { Log } from '../log.ts';
-import { type Grant, heartbeat, type Queue } from '../models/queue.ts';
+import { type Grant, heartbeat } from '../models/queue.ts';
 import type { Store } from '../redis/store.ts';
 import type { Wakeups } from '../redis/wakeups.ts';
+import { Assignment, type AssignmentParts, reasonOf } from './assignment.ts';
 import { Bell } from './bell.ts';
 import { Patience } from './patience.ts';
 
-/** A job whose handler threw is run again after this long. */
-const FAILED_JOB_RETRY: Settlement = { done: false, retry: { delayMs: 30_000, damage: 0, throttleMs: 0 } };
-/** One that only lost Redis has not failed, and a scrub or an autodrop must not wait: no other can be put meanwhile. */
-const LOST_REDIS_RETRY: Settlement = { done: false, retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
-
-export interface WorkersParts {
+export interface WorkersParts extends AssignmentParts {
   store: Store;
-  queue: Queue;
   wakeups: Wakeups;
-  handler: JobHandler;
-  /** Told how many events left the queue of a subscriber with a batch that was acknowledged. */
-  removed: (token: string, events: number) => void;
-  log: Log;
 }
 
 export interface WorkersSettings {
@@ -117,64 +105,14 @@ export class Workers {
 
   #begin(grant: Grant): void {
     this.#idle.splice(this.#idle.indexOf(grant.worker), 1);
-    const work = this.#work(grant).finally(() => {
+    const assignment = new Assignment(grant, this.#parts, this.#givingUp.signal);
+    const work = assignment.run().then((left) => {
+      if (left > 0) this.#expectant = true;
       this.#busy.delete(grant.worker);
       this.#idle.push(grant.worker);
       this.#bell.ring();
     });
     this.#busy.set(grant.worker, work);
-  }
-
-  async #work(grant: Grant): Promise<void> {
-    const settlement = await this.#handle(grant);
-    const patience = new Patience();
-    // While Redis is away the outcome is kept: forgetting a delivery that succeeded would repeat it.
-    while (!(await this.#settle(grant, settlement))) {
-      if (this.#givingUp.signal.aborted) {
-        this.#parts.log.error(
-          { job: grant.job },
-          'stopped before Redis took the outcome; the job will run again',
-        );
-        return;
-      }
-      await patience.wait(this.#givingUp.signal);
-    }
-  }
-
-  async #handle(grant: Grant): Promise<Settlement> {
-    if (this.#givingUp.signal.aborted) return GIVEN_BACK;
-    try {
-      return await this.#parts.handler(grant, this.#givingUp.signal);
-    } catch (error) {
-      if (error instanceof StorageUnavailable) {
-        this.#parts.log.warn({ job: grant.job }, 'Redis went away under a job; it will run again');
-        return LOST_REDIS_RETRY;
-      }
-      this.#parts.log.error({ err: error, job: grant.job }, 'a job failed; it will run again');
-      return FAILED_JOB_RETRY;
-    }
-  }
-
-  /** True when Redis has the outcome, or had given the job to somebody else. */
-  async #settle(grant: Grant, settlement: Settlement): Promise<boolean> {
-    const { queue, removed, log } = this.#parts;
-    try {
-      if (settlement.done) {
-        const ack = await queue.ack(grant, settlement.heal);
-        if (ack.left > 0) this.#expectant = true;
-        if (!ack.held) log.warn({ job: grant.job }, 'the lease ran out before the job was done');
-        else if (grant.batch && ack.removed > 0) removed(grant.batch.token, ack.removed);
-      } else if (!(await queue.nack(grant, settlement.retry))) {
-        log.warn({ job: grant.job }, 'the lease ran out before the job was given back');
-      }
-      return true;
-    } catch (error) {
-      log.warn(
-        { reason: reasonOf(error), job: grant.job },
-        'Redis did not take the outcome of a job; trying again',
-      );
-      return false;
-    }
   }
 
   /** Idle workers say so when they acquire. A heartbeat that fails is no error: the next one may not. */
@@ -184,8 +122,4 @@ export class Workers {
       this.#parts.log.warn({ reason: reasonOf(error) }, 'a heartbeat failed');
     });
   }
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
