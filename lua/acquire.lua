@@ -74,8 +74,9 @@ local function next_grant(worker)
       return
     end
     local bid = bid_of(job)
-    local token = bid and redis.call('LINDEX', key.batch(bid), 0)
-    if bid and not token then
+    -- What is no list is no batch; an error here would leave the job in no state at all.
+    local token = bid and redis.pcall('LINDEX', key.batch(bid), 0)
+    if bid and type(token) ~= 'string' then
       redis.call('SREM', key.jobs_index(q), job)
       passed_over = passed_over + 1
     elseif token and not enter_lane(worker, job, token, lane_limit) then

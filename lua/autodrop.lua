@@ -32,9 +32,7 @@ RETURNS
 -- include: drop
 
 local n = tonumber(ARGV[1])
-local held = jobs_held()
-local held_count = 0
-for _ in pairs(held) do held_count = held_count + 1 end
+local held, held_count = jobs_held()
 
 local batches, dropped_of, tokens = 0, {}, {}
 for _, bid in ipairs(redis.call('ZRANGE', key.batches_index(), 0, n + held_count - 1)) do

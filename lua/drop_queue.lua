@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-drop_queue: delete batches of one subscriber that has unsubscribed, with their jobs.
+drop_queue: delete the batches of a subscriber that has unsubscribed, created until then, with their jobs.
 
 Batches that are being delivered right now are passed over.
 
@@ -23,6 +23,7 @@ TOUCHES
 ARGV
   token                      the subscriber
   n                          the most batches to delete in this call
+  until                      ms: batches that were created later stay
 RETURNS
   batches                    how many batches were deleted; 0: there is nothing left to drop
   events                     how many events they held
@@ -32,13 +33,11 @@ RETURNS
 -- include: batches
 -- include: drop
 
-local token, n = ARGV[1], tonumber(ARGV[2])
-local held = jobs_held()
-local held_count = 0
-for _ in pairs(held) do held_count = held_count + 1 end
+local token, n, untl = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local held, held_count = jobs_held()
 
 local batches, events = 0, 0
-for _, bid in ipairs(redis.call('ZRANGE', key.batches_queued(token), 0, n + held_count - 1)) do
+for _, bid in ipairs(redis.call('ZRANGEBYSCORE', key.batches_queued(token), '-inf', untl, 'LIMIT', 0, n + held_count)) do
   local job = batch_job(bid)
   if batches < n and not held[job] then
     drop_job(job, token)

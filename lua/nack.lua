@@ -46,7 +46,11 @@ local function fail_subscriber(token)
   if redis.call('EXISTS', subscriber) == 0 then return end
   local health = tonumber(redis.call('HGET', subscriber, 'health_points')) or PERFECT_HEALTH
   if damage > 0 then redis.call('HSET', subscriber, 'health_points', math.max(0, health - damage)) end
-  if throttle_ms > 0 then redis.call('HSET', subscriber, 'throttled_until', now + throttle_ms) end
+  if throttle_ms > 0 then
+    -- Another that failed at the same time may have been asked for more patience.
+    local before = tonumber(redis.call('HGET', subscriber, 'throttled_until')) or 0
+    redis.call('HSET', subscriber, 'throttled_until', math.max(before, now + throttle_ms))
+  end
 end
 
 local token = bid ~= '' and redis.call('LINDEX', key.batch(bid), 0)

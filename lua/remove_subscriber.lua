@@ -2,7 +2,8 @@
 --[[
 remove_subscriber: forget a subscriber and its subscriptions.
 
-Its batches are dropped next (drop_queue). Should the process die in between, their jobs find no subscriber and delete
+Its batches are dropped next (drop_queue), those created up to now: should the client subscribe again meanwhile, its new
+batches are its own. Should the process die in between, their jobs find no subscriber and delete
 them one by one.
 
 KEYS
@@ -12,15 +13,19 @@ TOUCHES
   subscriber:{token}         hash
   topics:{token}             set
   subscribers:{topic}        set
+  batches:current:{token}    set
 ARGV
   token                      the subscriber
 RETURNS
-  1, or 0 if there is no such subscriber
+  found                      1, or 0 if there is no such subscriber
+  now                        ms
 ]]
+-- include: now
+
 local token = ARGV[1]
 local found = redis.call('SREM', key.subscribers(), token)
 for _, topic in ipairs(redis.call('SMEMBERS', key.subscriber_topics(token))) do
   redis.call('SREM', key.topic_subscribers(topic), token)
 end
-redis.call('DEL', key.subscriber_topics(token), key.subscriber(token))
-return found
+redis.call('DEL', key.subscriber_topics(token), key.subscriber(token), key.batches_current(token))
+return { found, now }

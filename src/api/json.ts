@@ -24,7 +24,7 @@ export function parseJson(
   if (text.trim() === '') throw new BusError('bad_body', `${where} is empty; send JSON`, { members });
   try {
     if (SURROGATE.test(text)) refuseLoneSurrogates(text);
-    return LONG_NUMBER.test(text) ? JSON.parse(text, withAllDigits) : JSON.parse(text);
+    return LONG_NUMBER.test(text) ? parseLongNumbers(text) : JSON.parse(text);
   } catch (cause) {
     throw new BusError('bad_body', `${where} ${fault(cause)}`, { cause, members });
   }
@@ -34,6 +34,16 @@ function fault(cause: unknown): string {
   if (cause instanceof Unfaithful) return cause.message;
   if (cause instanceof SyntaxError) return `is not JSON: ${cause.message}`;
   return 'is nested too deeply'; // The stack has an end; only a reviver meets it.
+}
+
+/** Half a microsecond a value: as many as this a request may make us wait for. */
+const MOST_VALUES = 500_000;
+
+function parseLongNumbers(text: string): unknown {
+  let commas = 0;
+  for (let at = text.indexOf(','); at >= 0 && commas <= MOST_VALUES; at = text.indexOf(',', at + 1)) commas++;
+  if (commas > MOST_VALUES) throw new Unfaithful('has too many values beside a number of 16 digits or more');
+  return JSON.parse(text, withAllDigits);
 }
 
 /** UTF-8 has no half characters: stored, they would become others. */

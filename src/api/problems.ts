@@ -62,6 +62,8 @@ export function onlyMethods(...methods: string[]): RequestHandler {
   };
 }
 
+const LINGER_MS = 1000;
+
 /** What Node's HTTP parser says, and what we make of it. */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request did not arrive in time'],
@@ -83,4 +85,6 @@ export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): v
     'Connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  // Who keeps its side open would keep ours: time enough to read the answer.
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

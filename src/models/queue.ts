@@ -90,8 +90,8 @@ export class Queue {
   /** How many jobs are due now, or will be within `withinMs`. */
   async due(withinMs: number): Promise<number> {
     return this.#store.command(async (redis, keys) => {
-      const [seconds = 0] = await redis.time();
-      const until = Number(seconds) * 1000 + withinMs;
+      const [seconds, micros] = await redis.time();
+      const until = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) + withinMs;
       const [instant, scheduled] = await Promise.all([
         redis.llen(keys.jobs_instant(this.name)),
         redis.zcount(keys.jobs_scheduled(this.name), '-inf', until),

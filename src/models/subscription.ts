@@ -52,10 +52,12 @@ export class Subscriptions {
    * A batch that is being delivered at that moment still arrives.
    */
   async remove(token: string): Promise<number | undefined> {
-    if ((await this.#store.run('remove_subscriber', token)) !== 1) return undefined;
+    const [found, untilMs] = (await this.#store.run('remove_subscriber', token)) as [number, number];
+    if (found !== 1) return undefined;
     let dropped = 0;
     for (;;) {
-      const [batches, events] = (await this.#store.run('drop_queue', token, DROP_SLICE)) as [number, number];
+      const reply = await this.#store.run('drop_queue', token, DROP_SLICE, untilMs);
+      const [batches, events] = reply as [number, number];
       dropped += events;
       if (batches < DROP_SLICE) return dropped;
     }

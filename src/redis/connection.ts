@@ -60,5 +60,5 @@ export function connect(url: string, log: Log): Redis {
 
 /** A connection that only listens to channels. It subscribes again by itself after it was cut. */
 export function connectListener(url: string, log: Log): Redis {
-  return open(url, log, { maxRetriesPerRequest: null });
+  return open(url, log, { socketTimeout: SILENCE_MS, maxRetriesPerRequest: null });
 }

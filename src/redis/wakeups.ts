@@ -4,6 +4,9 @@ import type { Keyspace } from './keys.ts';
 /** What scripts announce: a queue has an instant job, or the next deadline came nearer. */
 export type Wake = 'main' | 'aux' | 'due';
 
+/** A connection that was cut without a word looks like one on which nothing happens. */
+const PING_EVERY_MS = 30_000;
+
 const ALL: readonly Wake[] = ['main', 'aux', 'due'];
 
 /**
@@ -12,6 +15,7 @@ const ALL: readonly Wake[] = ['main', 'aux', 'due'];
  */
 export class Wakeups {
   readonly #redis: Redis;
+  readonly #ping: NodeJS.Timeout;
   readonly #listeners = new Map<Wake, Set<() => void>>(ALL.map((wake) => [wake, new Set()]));
 
   /** Takes over a connection of its own: one that has subscribed takes no other commands. */
@@ -25,6 +29,10 @@ export class Wakeups {
     // Fails only if the connection is cut again.
     const listen = () => redis.subscribe(keys.wakeChannel).then(tellAll, () => {});
     redis.on('ready', listen);
+    // No answer within the connection's time limit ends it; it is then made anew.
+    this.#ping = setInterval(() => {
+      if (redis.status === 'ready') redis.ping().catch(() => {});
+    }, PING_EVERY_MS);
     if (redis.status === 'ready') listen();
   }
 
@@ -35,6 +43,7 @@ export class Wakeups {
   }
 
   close(): void {
+    clearInterval(this.#ping);
     this.#redis.disconnect();
   }
 

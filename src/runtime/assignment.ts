@@ -22,6 +22,8 @@ export class Assignment {
   readonly #grant: Grant;
   readonly #parts: AssignmentParts;
   readonly #givingUp: AbortSignal;
+  /** An earlier call may have been applied though it failed: its reply was lost. */
+  #inDoubt = false;
 
   /** `givingUp` is aborted when jobs under way are to be given back. */
   constructor(grant: Grant, parts: AssignmentParts, givingUp: AbortSignal) {
@@ -66,6 +68,7 @@ export class Assignment {
     try {
       return await (settlement.done ? this.#ack(settlement.heal) : this.#nack(settlement));
     } catch (error) {
+      this.#inDoubt = true;
       const what = { reason: reasonOf(error), job: this.#grant.job };
       this.#parts.log.warn(what, 'Redis did not take the outcome of a job; trying again');
       return undefined;
@@ -76,14 +79,15 @@ export class Assignment {
     const { queue, removed, log } = this.#parts;
     const { batch, job } = this.#grant;
     const ack = await queue.ack(this.#grant, heal);
-    if (!ack.held) log.warn({ job }, 'the lease ran out before the job was done');
-    else if (batch && ack.removed > 0) removed(batch.token, ack.removed);
+    if (!ack.held && !this.#inDoubt) log.warn({ job }, 'the lease ran out before the job was done');
+    const events = ack.held ? ack.removed : this.#inDoubt ? (batch?.events.length ?? 0) : 0;
+    if (batch && events > 0) removed(batch.token, events);
     return ack.left;
   }
 
   async #nack({ retry }: Extract<Settlement, { done: false }>): Promise<number> {
     const held = await this.#parts.queue.nack(this.#grant, retry);
-    if (!held)
+    if (!held && !this.#inDoubt)
       this.#parts.log.warn({ job: this.#grant.job }, 'the lease ran out before the job was given back');
     return 0;
   }

@@ -24,7 +24,6 @@ export interface ThreadData {
 
 /** What the supervisor says to a thread. */
 export interface StopMessage {
-  stop: true;
   graceMs: number;
 }
 

@@ -24,7 +24,7 @@ export class Supervisor {
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     const threads = [...this.#threads.values()];
-    const message: StopMessage = { stop: true, graceMs };
+    const message: StopMessage = { graceMs };
     for (const { worker } of threads) worker.postMessage(message);
     await Promise.all(threads.map(({ over }) => over));
   }

@@ -11,14 +11,16 @@ export type Outcome =
 
 type Headers = Record<string, string | string[] | undefined>;
 
-/** One request and its answer. The status decides; what follows it only has to end in time for the connection's sake. */
+/**
+ * One request and its answer. The status decides, at once: a body that drips must not hold a worker. It is read in the
+ * same time limit all the same, for the connection's sake.
+ */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly outcome: Promise<Outcome>;
   readonly #signal: AbortSignal;
   readonly #timer: NodeJS.Timeout;
   readonly #onAbort = () => this.#giveUp({ taken: false, reason: 'the worker is stopping', aborted: true });
   #resolve!: (outcome: Outcome) => void;
-  #answer: Outcome | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #over = false;
   #bytes = 0;
@@ -43,7 +45,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Headers): void {
     if (status < 200) return;
-    this.#answer = status < 300 ? { taken: true, status } : refused(status, headers['retry-after']);
+    this.#resolve(status < 300 ? { taken: true, status } : refused(status, headers['retry-after']));
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -52,22 +54,21 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.#finish(this.#answer ?? { taken: false, reason: 'no answer' });
+    this.#end({ taken: false, reason: 'no answer' });
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     const code = (error as NodeJS.ErrnoException).code;
-    this.#finish(
-      this.#answer ?? { taken: false, reason: code ? `${code}: ${error.message}` : error.message },
-    );
+    this.#end({ taken: false, reason: code ? `${code}: ${error.message}` : error.message });
   }
 
   #giveUp(outcome: Outcome): void {
-    this.#finish(this.#answer ?? outcome);
+    this.#end(outcome);
     this.#controller?.abort(new Error('given up'));
   }
 
-  #finish(outcome: Outcome): void {
+  /** The outcome counts if no status has come before. */
+  #end(outcome: Outcome): void {
     if (this.#over) return;
     this.#over = true;
     clearTimeout(this.#timer);

@@ -12,6 +12,8 @@ const run = async (name: 'unsubscribe' | 'remove_subscriber' | 'remove_topic', .
   return typeof reply === 'number' ? reply : String(reply);
 };
 
+const removeSubscriber = async () => (await bus.store.run('remove_subscriber', 'alice')) as [number, number];
+
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
@@ -93,17 +95,43 @@ describe('unsubscribe', () => {
   });
 });
 
+describe('a subscriber that changes', () => {
+  test('its timeout to a shorter one hurries the batch that is open; to a longer one does not delay it', async () => {
+    await bus.subscribe('alice', { timeout: 3_600_000 });
+    await bus.publish('a', 'widgets', ['e1']);
+    const before = await bus.nowMs();
+    await bus.subscribe('alice', { timeout: 1000 });
+    const { redis: commands } = bus.store;
+    const due = async () => Number((await commands.zrange('jobs:scheduled:main', '0', '0', 'WITHSCORES'))[1]);
+    assert.ok((await due()) >= before + 1000 && (await due()) < before + 60_000);
+    const hurried = await due();
+    await bus.subscribe('alice', { timeout: 3_600_000 });
+    assert.equal(await due(), hurried);
+  });
+
+  test('by leaving and coming back, loses what it had, and nothing that came since', async () => {
+    await bus.subscribe('alice');
+    await bus.publish('a', 'widgets', ['old']);
+    const [, untilMs] = await removeSubscriber();
+    while ((await bus.nowMs()) <= untilMs);
+    await bus.subscribe('alice');
+    await bus.publish('b', 'widgets', ['new']);
+    assert.deepEqual(await bus.dropQueue('alice', 500, untilMs), { batches: 1, events: 1 });
+    assert.deepEqual((await bus.state()).batches, { b1: { token: 'alice', attempts: 0, events: ['new'] } });
+  });
+});
+
 describe('remove_subscriber', () => {
   test('forgets the subscriber and its subscriptions; its topics stay', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.subscribe('bob', { topics: ['gadgets'] });
-    assert.equal(await run('remove_subscriber', 'alice'), 1);
+    assert.equal((await removeSubscriber())[0], 1);
     assert.deepEqual(await members('subscribers'), ['bob']);
     assert.deepEqual(await bus.subscriber('alice'), {});
     assert.deepEqual(await members('topics:alice'), []);
     assert.deepEqual(await members('subscribers:gadgets'), ['bob']);
     assert.deepEqual(await members('topics'), ['gadgets', 'widgets']);
-    assert.equal(await run('remove_subscriber', 'alice'), 0);
+    assert.equal((await removeSubscriber())[0], 0);
   });
 
   test('leaves its batches to drop_queue, or else to their jobs', async () => {

@@ -93,7 +93,7 @@ describe('subscribers', () => {
         healthPoints: undefined,
       },
     );
-    await redis.store.run('drop_queue', 'gone', 10);
+    await redis.store.run('drop_queue', 'gone', 10, '+inf');
     assert.deepEqual((await gauges()).subscribers, []);
   });
 });

@@ -130,8 +130,8 @@ export class Bus {
     return { batches, dropped: pairs(dropped) };
   }
 
-  async dropQueue(token: string, n = 500) {
-    const [batches, events] = (await this.store.run('drop_queue', token, n)) as [number, number];
+  async dropQueue(token: string, n = 500, untilMs: number | '+inf' = '+inf') {
+    const [batches, events] = (await this.store.run('drop_queue', token, n, untilMs)) as [number, number];
     return { batches, events };
   }
 

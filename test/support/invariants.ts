@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { packJob } from '../../src/models/job.ts';
 import { type KeyName, LAYOUT } from '../../src/redis/keys.ts';
 import type { Store } from '../../src/redis/store.ts';
+import { jobName } from './names.ts';
 import { type QueueState, readState, type State } from './state.ts';
 
 /** What the parts of a key look like. */
@@ -35,6 +36,7 @@ export async function assertConsistent(store: Store): Promise<void> {
   assertGauges(state);
   assertQueue(state.main, Object.values(state.lanes.waiting).flat());
   assertQueue(state.aux, []);
+  await assertLeftovers(store, state);
   assertLanes(state);
   assert.deepEqual(
     state.main.index,
@@ -111,6 +113,13 @@ function assertQueue(queue: QueueState, waiting: string[]): void {
   assert.deepEqual(somewhere, queue.index, 'each job is in exactly one state');
   for (const worker of Object.keys(queue.pending))
     assert.ok(queue.pendingIndex.includes(worker), `${worker} is indexed`);
+}
+
+/** A job that is instant without being indexed is that of a dropped batch, which acquire will forget. */
+async function assertLeftovers({ redis, keys }: Store, { main, batches }: State): Promise<void> {
+  const instant = (await redis.lrangeBuffer(keys.jobs_instant('main'), '0', '-1')).map(jobName);
+  for (const job of instant.filter((each) => !main.index.includes(each)))
+    assert.ok(!(job in batches), `${job} is instant and indexed, or its batch was dropped`);
 }
 
 function assertLanes({ lanes, main, batches }: State): void {

@@ -13,7 +13,7 @@ export interface QueueState {
   index: string[];
   /** The next due first. */
   scheduled: string[];
-  /** The next to be acquired first. */
+  /** The next to be acquired first; without what is left of dropped batches. */
   instant: string[];
   /** By worker. */
   pending: Record<string, string[]>;
@@ -109,10 +109,12 @@ async function readQueue({ redis, keys }: Store, q: QueueName): Promise<QueueSta
       jobName,
     );
   }
+  const index = (await redis.smembersBuffer(keys.jobs_index(q))).map(jobName).sort();
+  const instant = (await redis.lrangeBuffer(keys.jobs_instant(q), '0', '-1')).map(jobName).reverse();
   return {
-    index: (await redis.smembersBuffer(keys.jobs_index(q))).map(jobName).sort(),
+    index,
     scheduled: (await redis.zrangeBuffer(keys.jobs_scheduled(q), '0', '-1')).map(jobName),
-    instant: (await redis.lrangeBuffer(keys.jobs_instant(q), '0', '-1')).map(jobName).reverse(),
+    instant: instant.filter((job) => index.includes(job)),
     pending,
     pendingIndex: (await redis.smembers(keys.jobs_pending_index(q))).sort(),
   };
