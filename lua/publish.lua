@@ -26,7 +26,8 @@ ARGV
   seed                       the first 16 characters of the UIDs that this call makes
   topic, client, n, event…   a publication: its topic, the token of its client, n packed events; again and again
 RETURNS
-  accepted                   a list with 1 or 0 for each publication; 0: the topic is another client's
+  accepted                   a list with, for each publication, how many subscribers got it; -1: the topic is another
+                             client's
   added                      a list of subscriber, events added; again and again
 ]]
 -- include: now
@@ -133,12 +134,12 @@ local i = 2
 while i <= #ARGV do
   local topic, client, n = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local ok = claim(topic, client)
-  accepted[#accepted + 1] = ok and 1 or 0
   if ok then
     counted[topic] = (counted[topic] or 0) + n
     if not subscribers_of[topic] then
       subscribers_of[topic] = redis.call('SMEMBERS', key.topic_subscribers(topic))
     end
+    accepted[#accepted + 1] = #subscribers_of[topic]
     for _, token in ipairs(subscribers_of[topic]) do
       local events = events_of[token]
       if not events then
@@ -150,6 +151,8 @@ while i <= #ARGV do
         events[#events + 1] = ARGV[e]
       end
     end
+  else
+    accepted[#accepted + 1] = -1
   end
   i = i + 3 + n
 end

@@ -1,9 +1,15 @@
+import { BusError } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import type { ScriptArgument, Store } from '../redis/store.ts';
 
 /** What rides in one script call: bounds how long it blocks Redis (a few ms) and how long others wait. */
 const MOST_EVENTS = 2000;
 const MOST_BYTES = 2_000_000;
+/** Copies: an event for each subscriber of its topic. */
+const MOST_COPIES = 100_000;
+/** One publication cannot be split. So many copies take Redis half a second, and no memory limit interrupts a script. */
+const MOST_COPIES_ALONE = 1_000_000;
+const MOST_TOPICS_REMEMBERED = 10_000;
 
 /** One client's events for one topic; all are stored, or none. */
 export interface Publication {
@@ -34,6 +40,8 @@ interface Waiting {
 export class Publisher {
   readonly #store: Store;
   readonly #figures: PublishFigures;
+  /** How many subscribers a topic had when it was published to last. */
+  readonly #subscribers = new Map<string, number>();
   #waiting: Waiting[] = [];
   #underWay = false;
 
@@ -44,9 +52,11 @@ export class Publisher {
 
   /**
    * Resolves when the events are in the batch of every subscriber of the topic; false if the topic is another client's.
-   * Throws StorageFull (nothing was stored) or StorageUnavailable (whether anything was stored is not known).
+   * Throws StorageFull (nothing was stored), StorageUnavailable (whether anything was stored is not known), or
+   * body_too_large where there are too many subscribers for so many events at once.
    */
-  publish(publication: Publication): Promise<boolean> {
+  async publish(publication: Publication): Promise<boolean> {
+    this.#refuseTooMany(publication);
     return new Promise((accept, fail) => {
       const bytes = publication.events.reduce((sum, event) => sum + event.length, 0);
       this.#waiting.push({ publication, bytes, accept, fail });
@@ -71,14 +81,34 @@ export class Publisher {
 
   /** In the order of arrival, as many as fit; one that is over the bounds by itself goes alone. */
   #nextGroup(): Waiting[] {
-    let [count, events, bytes] = [0, 0, 0];
+    let [count, events, bytes, copies] = [0, 0, 0, 0];
     for (const next of this.#waiting) {
       events += next.publication.events.length;
       bytes += next.bytes;
-      if (count > 0 && (events > MOST_EVENTS || bytes > MOST_BYTES)) break;
+      copies += this.#copies(next.publication);
+      if (count > 0 && (events > MOST_EVENTS || bytes > MOST_BYTES || copies > MOST_COPIES)) break;
       count++;
     }
     return this.#waiting.splice(0, count);
+  }
+
+  #copies({ topic, events }: Publication): number {
+    return events.length * (this.#subscribers.get(topic) ?? 1);
+  }
+
+  #remember(topic: string, subscribers: number): void {
+    if (this.#subscribers.size >= MOST_TOPICS_REMEMBERED) this.#subscribers.clear();
+    this.#subscribers.set(topic, subscribers);
+  }
+
+  #refuseTooMany(publication: Publication): void {
+    if (this.#copies(publication) <= MOST_COPIES_ALONE) return;
+    const subscribers = this.#subscribers.get(publication.topic) ?? 1;
+    const most = Math.floor(MOST_COPIES_ALONE / subscribers);
+    throw new BusError(
+      'body_too_large',
+      `${publication.topic} has ${subscribers} subscribers; send ${most} events at a time at most`,
+    );
   }
 
   async #storeGroup(group: Waiting[]): Promise<void> {
@@ -98,7 +128,9 @@ export class Publisher {
     }
     const [accepted, added] = (await this.#store.run('publish', ...args)) as [number[], (Buffer | number)[]];
     group.forEach(({ publication, bytes, accept }, index) => {
-      const ok = accepted[runOf[index] as number] === 1;
+      const subscribers = accepted[runOf[index] as number] as number;
+      const ok = subscribers >= 0;
+      if (ok) this.#remember(publication.topic, subscribers);
       if (ok) this.#figures.published(publication.topic, publication.events.length, bytes);
       accept(ok);
     });

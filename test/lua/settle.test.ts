@@ -120,6 +120,14 @@ describe('nack', () => {
     assert.equal((await bus.subscriber('alice')).throttled_until, undefined);
   });
 
+  test('does not cut short the patience that another failure was asked for', async () => {
+    await delivering();
+    await bus.store.redis.hset('subscriber:alice', 'throttled_until', (await bus.nowMs()) + 60_000);
+    const before = (await bus.subscriber('alice')).throttled_until;
+    await bus.nack('w1', 'a1', { damage: 2, throttleMs: 24 });
+    assert.equal((await bus.subscriber('alice')).throttled_until, before);
+  });
+
   test('throttles though it does not damage, as where the operator set the damage to 0', async () => {
     await delivering();
     await bus.nack('w1', 'a1', { delayMs: 60_000, throttleMs: 60_000 });

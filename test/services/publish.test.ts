@@ -73,6 +73,25 @@ describe('group commit', () => {
     assert.equal((await scriptCalls(redis.store)) - before, 2, '2 MB; the last');
   });
 
+  test('bounds how often events are copied: many subscribers, fewer events a call; far too many are refused', async () => {
+    const crowd = Array.from({ length: 200 }, (_, i) => `s${i}`);
+    for (const token of crowd)
+      await redis.store.run('subscribe', token, 'https://x.example/', '', 60_000, 10_000, 'crowded');
+    const shared = publisher();
+    const events = (n: number) => ({
+      topic: 'crowded',
+      client: 'shop',
+      events: Array.from({ length: n }, () => Buffer.from('e')),
+    });
+    await shared.publish(events(1));
+    const before = await scriptCalls(redis.store);
+    await Promise.all([shared.publish(events(400)), shared.publish(events(400))]);
+    assert.equal((await scriptCalls(redis.store)) - before, 2, '160,000 copies go in two calls');
+    const tooMany = { code: 'body_too_large', message: /200 subscribers; send 5000 events at a time/ };
+    await assert.rejects(shared.publish(events(5001)), tooMany);
+    assert.equal((await queued('s0')).length, 801);
+  });
+
   test('sends alone what is over the bounds by itself', async () => {
     const events = Array.from({ length: 10_000 }, (_, i) => Buffer.from(`${i}`));
     const shared = publisher();

@@ -55,7 +55,7 @@ export class Bus {
   /** One publication of the client `shop`. The first batch that it makes is named `{seed}1`. */
   async publish(seed: string, topic: string, events: string[]): Promise<void> {
     const { accepted } = await this.publishAll(seed, [topic, 'shop', events]);
-    if (accepted[0] !== 1) throw new Error(`${topic} is another client's`);
+    if (accepted[0] === -1) throw new Error(`${topic} is another client's`);
   }
 
   async publishAll(seed: string, ...publications: [topic: string, client: string, events: string[]][]) {
