@@ -120,7 +120,8 @@ export class Launcher {
   }
 
   async #stopAll(): Promise<void> {
-    const stopping = this.#demo?.stopPublishing();
+    // First, so that the demo's last batch is delivered rather than left for the next demo.
+    await this.#demo?.stopPublishing();
     for (const running of this.#processes) running.stop();
     const last = setTimeout(() => {
       for (const running of this.#processes) running.kill();
@@ -128,7 +129,6 @@ export class Launcher {
     await Promise.all(this.#processes.map((running) => running.ended));
     clearTimeout(last);
     for (const running of this.#processes) running.kill(); // what a process left in its group
-    await stopping;
     await this.#demo?.stop();
     await this.#redis?.stop();
   }
