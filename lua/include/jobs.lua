@@ -1,5 +1,5 @@
--- Jobs: the transitions that several scripts share. A job is in its queue's index, and in exactly one of
--- scheduled, instant, or one worker's pending list.
+-- Jobs: the transitions that several scripts share. A job is in its queue's index, and in exactly one of scheduled,
+-- instant (or waiting aside for its lane), or one worker's pending list.
 
 -- The job that delivers a batch.
 local function batch_job(bid)

@@ -18,7 +18,7 @@ export class Wakeups {
   readonly #ping: NodeJS.Timeout;
   readonly #listeners = new Map<Wake, Set<() => void>>(ALL.map((wake) => [wake, new Set()]));
 
-  /** Takes over a connection of its own: one that has subscribed takes no other commands. */
+  /** Takes over a connection of its own: one that has subscribed takes no commands but pings. */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
     redis.on('message', (_channel: string, wake: string) => this.#tell(wake as Wake));

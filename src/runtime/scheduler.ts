@@ -5,9 +5,6 @@ import type { Wakeups } from '../redis/wakeups.ts';
 import { Bell } from './bell.ts';
 import { Patience } from './patience.ts';
 
-/** How many jobs one script call promotes: a few milliseconds of Redis. */
-const SLICE = 500;
-
 /** Makes scheduled jobs instant when they are due: sleeps until the next deadline, or until an earlier one is announced. */
 export class Scheduler {
   readonly #store: Store;
@@ -49,7 +46,7 @@ export class Scheduler {
   /** Answers how long to sleep. */
   async #promote(): Promise<number> {
     try {
-      const { nextDueMs = this.#longestSleepMs } = await promoteDue(this.#store, SLICE);
+      const { nextDueMs = this.#longestSleepMs } = await promoteDue(this.#store);
       this.#patience.reset();
       return Math.min(nextDueMs, this.#longestSleepMs);
     } catch (error) {

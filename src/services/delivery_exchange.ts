@@ -5,9 +5,9 @@ const MOST_ANSWER_BYTES = 64 * 1024;
 
 /** How a delivery ended. */
 export type Outcome =
-  | { taken: true; status: number }
-  /** `status` is missing where there was no answer; `aborted`: we gave up, and the subscriber is not to blame. */
-  | { taken: false; reason: string; status?: number; retryAfterMs?: number; aborted?: boolean };
+  | { taken: true }
+  /** `aborted`: we gave up, and the subscriber is not to blame. */
+  | { taken: false; reason: string; retryAfterMs?: number; aborted?: boolean };
 
 type Headers = Record<string, string | string[] | undefined>;
 
@@ -45,7 +45,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Headers): void {
     if (status < 200) return;
-    this.#resolve(status < 300 ? { taken: true, status } : refused(status, headers['retry-after']));
+    this.#resolve(status < 300 ? { taken: true } : refused(status, headers['retry-after']));
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -82,7 +82,6 @@ function refused(status: number, header: string | string[] | undefined): Outcome
   return {
     taken: false,
     reason: `HTTP ${status}`,
-    status,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   };
 }
