@@ -20,7 +20,7 @@ const layer = (name, allowed) =>
     `layer-${name}`,
     `src/${name}/ imports only ${[name, ...allowed].join(', ')} and the leaves`,
     `^src/${name}/`,
-    { path: '^(src|bench|test)/', pathNot: `^src/(${[name, ...allowed].join('|')})/|${leaves}` },
+    { path: '^(src|bench|test|faults|fuzz)/', pathNot: `^src/(${[name, ...allowed].join('|')})/|${leaves}` },
   );
 
 /** A package that one place only may import. */
@@ -46,7 +46,7 @@ module.exports = {
       },
     ),
     forbid('leaves', 'a leaf imports other leaves at most', leaves, {
-      path: '^(src|bench|test)/',
+      path: '^(src|bench|test|faults|fuzz)/',
       pathNot: leaves,
     }),
     layer('redis', []),
@@ -73,7 +73,9 @@ module.exports = {
         path: entries,
       },
     ),
-    forbid('no-tests', 'src/ knows nothing of tests and benchmarks', '^src/', { path: '^(test|bench)/' }),
+    forbid('no-tests', 'src/ knows nothing of tests, benchmarks and the fault lab', '^src/', {
+      path: '^(test|bench|faults|fuzz)/',
+    }),
     confine('ioredis', '^src/redis/'),
     confine('undici', '^src/services/deliver'),
     confine('express|passport|passport-http', '^src/api/'),

@@ -1,95 +1,139 @@
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../src/local/bus_client.ts';
 import type { PrivateRedis } from '../src/local/redis_server.ts';
+import { keyspace } from '../src/redis/keys.ts';
+import type { Options } from './options.ts';
 import type { Running, Stage } from './stage.ts';
+import { Store } from './store.ts';
 
-export const TOPIC = 'widgets';
 const ROOT_KEY = 'the-root-key-of-a-bus-that-lives-for-a-benchmark';
 /** What is not to be delivered by its deadline has this one, in ms: the longest that the bus takes. */
 export const FAR_MS = 3_600_000;
+/** Where nobody is to deliver to, since no worker runs. */
+export const NOWHERE = 'https://127.0.0.1:9/events';
+
+/** Asked of Redis itself: the API would tell of every subscriber. */
+const KEYS = keyspace('');
 
 /** This checkout. */
 export const OWN_TREE = join(import.meta.dirname, '..');
+/** How many clients are made at a time. */
+const AT_ONCE = 32;
+/** Nothing may be queued so long after the last event was delivered. */
+const DRAIN_MS = 10_000;
+/** What a worker does by itself when it starts, a sweep of ten million events, takes less. */
+const SETTLE_MS = 300_000;
+/** How often it must look so before it is idle; its jobs are put as it starts, and not all at once. */
+const IDLE_LOOKS = 20;
 
 export interface Subscription {
+  topics: string[];
   callback: string;
   timeout: number;
   max: number;
 }
 
-/** A bus: a Redis, one web process and, while it is wanted, one worker process. It has a publisher and a subscriber. */
+/** A bus: a Redis, one web process and, while it is wanted, one worker process. It has a publisher. */
 export class Bus {
   readonly port: number;
   readonly redis: PrivateRedis;
+  readonly store: Store;
   readonly web: Running;
   readonly publisher: Credentials;
   readonly #stage: Stage;
   readonly #tree: string;
   readonly #root: BusClient;
-  readonly #subscriber: Credentials;
-  readonly #client: BusClient;
 
   /** Starts the bus of a checkout. */
   static async start(stage: Stage, tree = OWN_TREE): Promise<Bus> {
     const redis = await stage.redis();
     const web = stage.node(tree, 'src/web.ts', environment(redis));
     const { port } = JSON.parse(await web.said('"listening"')) as { port: number };
-    const url = `http://127.0.0.1:${port}`;
-    const root = new BusClient(url, { token: ROOT_KEY, secret: 'x' });
-    await ready(root);
-    const make = async (name: string) => (await root.call('POST', '/api_tokens', { name })) as Credentials;
-    return new Bus(stage, tree, { redis, web, port, root }, await make('billing'), await make('search'));
+    const root = new BusClient(`http://127.0.0.1:${port}`, { token: ROOT_KEY, secret: 'x' });
+    await until(() => answers(root), 10_000, 'the bus does not answer');
+    const publisher = (await root.call('POST', '/api_tokens', { name: 'billing' })) as Credentials;
+    return new Bus(stage, tree, { redis, web, port, root, publisher });
   }
 
   private constructor(
     stage: Stage,
     tree: string,
-    parts: { redis: PrivateRedis; web: Running; port: number; root: BusClient },
-    publisher: Credentials,
-    subscriber: Credentials,
+    parts: { redis: PrivateRedis; web: Running; port: number; root: BusClient; publisher: Credentials },
   ) {
     this.#stage = stage;
     this.#tree = tree;
     this.port = parts.port;
     this.redis = parts.redis;
+    this.store = new Store(parts.redis.url);
     this.web = parts.web;
     this.#root = parts.root;
-    this.publisher = publisher;
-    this.#subscriber = subscriber;
-    this.#client = new BusClient(`http://127.0.0.1:${parts.port}`, subscriber);
+    this.publisher = parts.publisher;
   }
 
-  worker(): Running {
-    return this.#stage.node(this.#tree, 'src/worker.ts', environment(this.redis));
+  /** For the load that `LoadPlan` describes. */
+  get target() {
+    return { port: this.port, credentials: { scheme: 'basic', ...this.publisher } as const };
   }
 
-  async subscribe({ callback, timeout, max }: Subscription): Promise<void> {
-    await this.#client.call('POST', '/subscription', {
-      topics: [TOPIC],
-      callback,
-      uuid: 'benchmark',
-      timeout,
-      max,
-    });
+  /** Starts a worker process, and waits until it is done with what it does of itself then. */
+  async readyWorker(env: Record<string, string> = {}): Promise<Running> {
+    const worker = this.worker(env);
+    await worker.said('"delivering"');
+    await this.#settled();
+    return worker;
   }
 
-  /** Forgets the subscriber with its queue; it is not an error if there is none. */
-  async forgetSubscriber(): Promise<void> {
-    await this.#root.call('DELETE', `/subscribers/${this.#subscriber.token}`).catch((error) => {
-      if (error.status !== 404) throw error;
-    });
+  worker(env: Record<string, string> = {}): Running {
+    return this.#stage.node(this.#tree, 'src/worker.ts', { ...environment(this.redis), ...env });
   }
 
-  /** Resolves when nothing is queued: every delivery has been acknowledged. Throws if that takes longer than seconds. */
+  /** Makes a client. */
+  async client(name = 'search'): Promise<Credentials> {
+    return (await this.#root.call('POST', '/api_tokens', { name })) as Credentials;
+  }
+
+  async subscribe(client: Credentials, subscription: Subscription): Promise<void> {
+    const its = new BusClient(`http://127.0.0.1:${this.port}`, client);
+    await its.call('POST', '/subscription', { uuid: 'benchmark', ...subscription });
+  }
+
+  /** Makes so many clients that all subscribe to the same. */
+  async audience(count: number, subscription: Subscription): Promise<void> {
+    let left = count;
+    const some = async () => {
+      while (left-- > 0) await this.subscribe(await this.client(), subscription);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, some));
+  }
+
+  /** Resolves when nothing is queued: every delivery has been acknowledged. */
   async drained(): Promise<void> {
-    for (let attempt = 0; attempt < 500; attempt++) {
-      const [own] = (await this.#client.call('GET', '/subscriptions')) as { events: { queued: number } }[];
-      if (own?.events.queued === 0) return;
-      await pause(10);
-    }
-    throw new Error('events were delivered, and stayed queued');
+    const isEmpty = async () => Number(await this.store.call('HLEN', KEYS.gauge_batches())) === 0;
+    await until(isEmpty, DRAIN_MS, 'events were delivered, and stayed queued');
   }
+
+  /** Resolves when no aux job is left, nor any comes: a sweep, say. */
+  async #settled(): Promise<void> {
+    let idle = 0;
+    const isIdle = async () => {
+      const jobs = Number(await this.store.call('SCARD', KEYS.jobs_index('aux')));
+      idle = jobs === 0 ? idle + 1 : 0;
+      return idle > IDLE_LOOKS;
+    };
+    await until(isIdle, SETTLE_MS, 'the worker stays busy with itself');
+  }
+}
+
+/** The bus of this checkout and of the one that it is compared with, with what their rows are called. */
+export async function startBuses(stage: Stage, { against }: Options): Promise<{ name: string; bus: Bus }[]> {
+  const trees = [OWN_TREE, ...(against ? [against] : [])];
+  return Promise.all(
+    trees.map(async (tree, index) => ({
+      name: index === 0 ? 'bus' : `bus of ${basename(tree)}`,
+      bus: await Bus.start(stage, tree),
+    })),
+  );
 }
 
 /** Nothing of our own environment: a variable that is set by chance must not change what is measured. */
@@ -100,19 +144,29 @@ function environment(redis: PrivateRedis): Record<string, string> {
     ROUTEMASTER_REDIS_URL: redis.url,
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
     ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8',
-    // The subscriber of the delivery part holds back answers for as long as it takes to publish a backlog.
+    // Subscribers hold back answers for as long as it takes to publish a backlog.
     ROUTEMASTER_TIMEOUT: '600',
+    // There is one when a worker starts; another in the middle would be measured by chance.
+    ROUTEMASTER_SWEEP_INTERVAL: '86400',
   };
 }
 
-async function ready(root: BusClient): Promise<void> {
-  for (let attempt = 0; attempt < 1000; attempt++) {
-    const answered = await root.call('GET', '/pulse').then(
-      () => true,
-      () => false,
-    );
-    if (answered) return;
+function answers(root: BusClient): Promise<boolean> {
+  return root.call('GET', '/pulse').then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Throws `otherwise` if it does not become true in time. */
+export async function until(
+  condition: () => Promise<boolean>,
+  limitMs: number,
+  otherwise: string,
+): Promise<void> {
+  const end = performance.now() + limitMs;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error(otherwise);
     await pause(10);
   }
-  throw new Error('the bus does not answer');
 }

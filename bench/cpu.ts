@@ -1,15 +1,33 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 /** What Linux counts CPU time of processes in, on every architecture that Node runs on. */
 const MICROS_A_TICK = 10_000;
 
-/** The CPU time that a process and its threads have used so far, user and system, in µs: exact to 10 ms. */
+/** The CPU time that a process and its threads have used so far, user and system, in µs. */
 export function cpuMicros(pid: number): number {
-  return process.platform === 'linux' ? ofProc(pid) : ofPs(pid);
+  if (process.platform !== 'linux') return ofPs(pid);
+  return ofThreads(pid) || ofProcess(pid);
 }
 
-function ofProc(pid: number): number {
+/**
+ * What the scheduler has counted, in ns: the time of a process is only told in ticks of 10 ms. 0 if the kernel does not count.
+ * Threads that have ended count no more, so it may only be asked while a process keeps those that it has.
+ */
+function ofThreads(pid: number): number {
+  let nanos = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    try {
+      nanos += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== 'ENOENT' && code !== 'ESRCH') throw error;
+    }
+  }
+  return nanos / 1000;
+}
+
+function ofProcess(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   // The second field is the name, in brackets, and may hold spaces; the times are the 14th and 15th.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -22,4 +40,29 @@ function ofPs(pid: number): number {
   const [clock = '', days = '0'] = text.split('-').reverse();
   const seconds = clock.split(':').reduce((sum, part) => sum * 60 + Number(part), 0);
   return (Number(days) * 86_400 + seconds) * 1e6;
+}
+
+/** How long a process, but for its threads, was ready to run and had no CPU. Only Linux tells. */
+export function waitedMs(pid: number): number {
+  if (process.platform !== 'linux') return 0;
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
+}
+
+/** The memory of a process that is in RAM, in MiB. */
+export function residentMiB(pid: number): number {
+  return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / 1024;
+}
+
+/** Starts to count the CPU time of processes, in µs; answers how to read, for each, what it has used since. */
+export function cpuSince<Pids extends Record<string, number | undefined>>(pids: Pids): () => Pids {
+  const now = () =>
+    Object.entries(pids).map(([name, pid]): [string, number | undefined] => [
+      name,
+      pid === undefined ? undefined : cpuMicros(pid),
+    ]);
+  const before = Object.fromEntries(now());
+  return () =>
+    Object.fromEntries(
+      now().map(([name, micros]) => [name, micros === undefined ? undefined : micros - (before[name] ?? 0)]),
+    ) as Pids;
 }

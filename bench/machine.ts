@@ -16,6 +16,13 @@ export function machine() {
 }
 
 /** The same, for people. */
-export function describe({ cores, model, system, node, redis }: ReturnType<typeof machine>): string {
-  return `${cores} × ${model}, ${system}, Node ${node}, Redis ${redis}`;
+export function describe({
+  cores,
+  model,
+  memoryBytes,
+  system,
+  node,
+  redis,
+}: ReturnType<typeof machine>): string {
+  return `${cores} × ${model}, ${Math.round(memoryBytes / 2 ** 30)} GiB, ${system}, Node ${node}, Redis ${redis}`;
 }

@@ -1,43 +1,143 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
-const MOST_FUNCTIONS = 30;
+const MOST_FUNCTIONS = 20;
+/** A thread that did less than this in all has nothing to tell: the primary of a worker process, say. */
+const LEAST_MS = 200;
 
 interface Profile {
-  nodes: {
-    id: number;
-    callFrame: { functionName: string; url: string; lineNumber: number };
-  }[];
+  nodes: { id: number; callFrame: CallFrame; children?: number[] }[];
   samples: number[];
   timeDeltas: number[];
 }
 
-/** For each CPU profile of a directory, where the time went: the share of each function by itself, without idling. */
-export function summarizeProfiles(dir: string): string {
-  return readdirSync(dir)
-    .filter((file) => file.endsWith('.cpuprofile'))
-    .map((file) => `\n${file}\n${summarize(JSON.parse(readFileSync(join(dir, file), 'utf8')))}\n`)
-    .join('');
+interface CallFrame {
+  functionName: string;
+  url: string;
+  lineNumber: number;
 }
 
-function summarize({ nodes, samples, timeDeltas }: Profile): string {
-  const names = new Map(nodes.map(({ id, callFrame }) => [id, nameOf(callFrame)]));
-  const micros = new Map<string, number>();
-  samples.forEach((id, index) => {
-    const name = names.get(id) ?? '?';
-    // `(program)` is time outside JavaScript: system calls, and the parsers of Node in C.
-    if (name !== '(idle)') micros.set(name, (micros.get(name) ?? 0) + (timeDeltas[index] ?? 0));
-  });
-  const all = [...micros.values()].reduce((sum, value) => sum + value, 0);
-  return [...micros]
-    .sort(([, a], [, b]) => b - a)
-    .slice(0, MOST_FUNCTIONS)
-    .map(([name, value]) => `${((value / all) * 100).toFixed(1).padStart(6)} %  ${name}`)
+interface Thread {
+  /** The entry that it runs. */
+  name: string;
+  ms: number;
+  places: [name: string, share: number][];
+  functions: [name: string, share: number][];
+}
+
+/** Removes the profiles of an earlier part. */
+export function emptyProfiles(dir: string): void {
+  mkdirSync(dir, { recursive: true });
+  for (const file of profilesIn(dir)) rmSync(file);
+}
+
+/** Where the time of each thread went, without idling and starting up: by package or folder, and by function. */
+export function profilesForPeople(dir: string): string {
+  return threadsIn(dir)
+    .map(({ name, ms, places, functions }) =>
+      [
+        `\n${name}, ${Math.round(ms)} ms`,
+        ...places.map(([place, share]) => `${percent(share)}  ${place}`),
+        '',
+        ...functions.map(([its, share]) => `${percent(share)}  ${its}`),
+      ].join('\n'),
+    )
     .join('\n');
 }
 
-function nameOf({ functionName, url, lineNumber }: Profile['nodes'][number]['callFrame']): string {
-  const name = functionName || '(anonymous)';
-  const file = url.replace(/^.*\/(?=(node_modules|src)\/)/, '');
-  return file === '' ? name : `${name} ${file}:${lineNumber + 1}`;
+/** The same as Markdown. */
+export function profilesForDocument(dir: string): string {
+  const list = (entries: [string, number][]) =>
+    entries.map(([name, share]) => `| ${percent(share).trim()} | \`${name}\` |`).join('\n');
+  return threadsIn(dir)
+    .map(
+      ({ name, ms, places, functions }) =>
+        `\`${name}\`, ${Math.round(ms).toLocaleString('en')} ms of work:\n\n` +
+        `| share | where |\n| --: | --- |\n${list(places)}\n\n| share | function, by itself |\n| --: | --- |\n${list(functions)}`,
+    )
+    .join('\n\n');
+}
+
+function profilesIn(dir: string): string[] {
+  return readdirSync(dir)
+    .filter((file) => file.endsWith('.cpuprofile'))
+    .map((file) => join(dir, file));
+}
+
+function threadsIn(dir: string): Thread[] {
+  return profilesIn(dir)
+    .map((file) => summarize(JSON.parse(readFileSync(file, 'utf8')) as Profile))
+    .filter(({ ms }) => ms >= LEAST_MS)
+    .sort((a, b) => b.ms - a.ms);
+}
+
+function summarize({ nodes, samples, timeDeltas }: Profile): Thread {
+  const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]));
+  for (const id of startingUp(nodes)) frames.delete(id);
+  const [places, functions] = [new Map<string, number>(), new Map<string, number>()];
+  let all = 0;
+  samples.forEach((id, index) => {
+    const frame = frames.get(id);
+    const micros = timeDeltas[index] ?? 0;
+    // `(program)` is time outside JavaScript: system calls, and the parsers of Node in C.
+    if (!frame || frame.functionName === '(idle)') return;
+    all += micros;
+    add(places, placeOf(frame), micros);
+    add(functions, nameOf(frame), micros);
+  });
+  const entry = nodes
+    .map(({ callFrame }) => callFrame.url)
+    .find((url) => /\/src\/(web|worker|runtime\/delivery_thread)\.ts$/.test(url));
+  return {
+    name: entry ? fileOf(entry) : 'a thread',
+    ms: all / 1000,
+    places: shares(places, all),
+    functions: shares(functions, all).slice(0, MOST_FUNCTIONS),
+  };
+}
+
+/** What is called while modules are loaded: a process that runs for days does it once. Parents come before their children. */
+function startingUp(nodes: Profile['nodes']): ReadonlySet<number> {
+  const all = new Set<number>();
+  for (const { id, callFrame, children = [] } of nodes) {
+    if (callFrame.url.startsWith('node:internal/modules/')) all.add(id);
+    if (all.has(id)) for (const child of children) all.add(child);
+  }
+  return all;
+}
+
+function add(sums: Map<string, number>, name: string, value: number): void {
+  sums.set(name, (sums.get(name) ?? 0) + value);
+}
+
+/** In their order, without those below a percent. */
+function shares(sums: ReadonlyMap<string, number>, all: number): [string, number][] {
+  return [...sums]
+    .map(([name, value]): [string, number] => [name, value / all])
+    .filter(([, share]) => share >= 0.01)
+    .sort(([, a], [, b]) => b - a);
+}
+
+/** The package, the folder of src/, or the module of Node that a function belongs to. */
+function placeOf({ functionName, url }: CallFrame): string {
+  const file = fileOf(url);
+  if (file === '')
+    return functionName.startsWith('(') ? functionName : 'functions of Node in C++, and regular expressions';
+  if (file.startsWith('node_modules/')) return /node_modules\/((@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? file;
+  if (file.startsWith('src/')) return file.split('/').slice(0, -1).join('/');
+  return file.startsWith('node:internal/') ? file.split('/').slice(0, 2).join('/') : file;
+}
+
+function nameOf(frame: CallFrame): string {
+  const name = frame.functionName || '(anonymous)';
+  const file = fileOf(frame.url);
+  return file === '' ? name : `${name} ${file}:${frame.lineNumber + 1}`;
+}
+
+function fileOf(url: string): string {
+  return url.replace(/^.*\/(?=(node_modules|src)\/)/, '');
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(1).padStart(6)} %`;
 }

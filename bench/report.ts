@@ -1,27 +1,41 @@
+import { columns } from './columns.ts';
+import type { Measured } from './part.ts';
 import { METRICS, type Metric, type Row, ratio, summary, type Table } from './result.ts';
 import type { Spread } from './statistics.ts';
+import type { Verdict } from './targets.ts';
 
 const ALL = Object.keys(METRICS) as Metric[];
 
-/** A table as text, with the ratios to its floors below it. */
-export function forPeople(table: Table): string {
-  const shown = ALL.filter((metric) => table.rows.some((row) => summary(row, metric)));
-  const head = ['', ...shown.map((metric) => METRICS[metric])];
-  const lines = table.rows.map((row) => [row.name, ...shown.map((metric) => cell(summary(row, metric)))]);
-  const ratios = comparisons(table).map(({ row, floor }) => [
-    `${row.name} ÷ ${floor.name}`,
-    ...shown.map((metric) => cell(ratio(row, floor, metric), '×')),
-  ]);
+/** A table as text, with the ratios to its floors and what it was to reach below it. */
+export function forPeople({ table, verdicts }: Measured): string {
+  const { head, rows, ratios } = cellsOf(table);
   return [
     table.title,
     ...table.notes.map((note) => `  ${note}`),
     '',
-    ...columns([head, ...lines, [], ...ratios]),
+    ...columns([head, ...rows, ...(ratios.length > 0 ? [[], ...ratios] : [])]),
+    ...(verdicts.length > 0 ? ['', ...verdicts.map((each) => `  ${judgement(each)}`)] : []),
+  ].join('\n');
+}
+
+/** The same as Markdown. */
+export function forDocument({ table, verdicts }: Measured): string {
+  const { head, rows, ratios } = cellsOf(table);
+  const line = (cells: string[]) => `| ${cells.join(' | ')} |`;
+  return [
+    `#### ${table.title}`,
+    '',
+    ...table.notes.map((note) => `- ${note}`),
+    ...(table.notes.length > 0 ? [''] : []),
+    line(head),
+    line(head.map((_, at) => (at === 0 ? '---' : '--:'))),
+    ...[...rows, ...ratios].map(line),
+    ...(verdicts.length > 0 ? ['', ...verdicts.map((each) => `- ${judgement(each)}`)] : []),
   ].join('\n');
 }
 
 /** A table as data: every metric with its median, least, greatest and all its values. */
-export function forMachines(table: Table) {
+export function forMachines({ table, verdicts }: Measured) {
   const rows = table.rows.map((row) => ({
     name: row.name,
     metrics: onlyKnown((metric) => {
@@ -34,13 +48,39 @@ export function forMachines(table: Table) {
     floor: floor.name,
     metrics: onlyKnown((metric) => ratio(row, floor, metric)),
   }));
-  return { title: table.title, notes: table.notes, rows, ratios };
+  const targets = verdicts.map(({ text, met, found }) => ({
+    text,
+    met,
+    found: found.map(({ bar, spread }) => ({ ...bar, ...spread })),
+  }));
+  return { title: table.title, notes: table.notes, rows, ratios, targets };
+}
+
+/** A verdict in a line. */
+export function judgement({ text, met, found }: Verdict): string {
+  const figures = found.map(
+    ({ bar, spread }) => `${cell(spread, bar.floor ? '×' : '')} ${METRICS[bar.metric]}`,
+  );
+  return `${met ? 'met' : 'MISSED'}: ${text} (${figures.join('; ')})`;
+}
+
+/** Only the columns that some row has something for. */
+function cellsOf(table: Table): { head: string[]; rows: string[][]; ratios: string[][] } {
+  const shown = ALL.filter((metric) => table.rows.some((row) => summary(row, metric)));
+  return {
+    head: ['', ...shown.map((metric) => METRICS[metric])],
+    rows: table.rows.map((row) => [row.name, ...shown.map((metric) => cell(summary(row, metric)))]),
+    ratios: comparisons(table).map(({ row, floor }) => [
+      `${row.name} ÷ ${floor.name}`,
+      ...shown.map((metric) => cell(ratio(row, floor, metric), '×')),
+    ]),
+  };
 }
 
 /** Each row with each of its floors. */
 function comparisons({ rows }: Table): { row: Row; floor: Row }[] {
   return rows.flatMap((row) =>
-    (row.floors ?? []).flatMap((name) =>
+    row.floors.flatMap((name) =>
       rows.filter((other) => other.name === name).map((floor) => ({ row, floor })),
     ),
   );
@@ -48,28 +88,22 @@ function comparisons({ rows }: Table): { row: Row; floor: Row }[] {
 
 function onlyKnown<T>(of: (metric: Metric) => T | undefined): Partial<Record<Metric, T>> {
   return Object.fromEntries(
-    ALL.flatMap((metric) => (of(metric) === undefined ? [] : [[metric, of(metric)]])),
+    ALL.flatMap((metric) => {
+      const its = of(metric);
+      return its === undefined ? [] : [[metric, its]];
+    }),
   );
 }
 
 function cell(spread: Spread | undefined, unit = ''): string {
   if (!spread) return '–';
   const { median, min, max } = spread;
+  if (min === max) return `${figure(median)}${unit}`;
   return `${figure(median)}${unit} [${figure(min)}–${figure(max)}]`;
 }
 
 /** Three significant digits, and no fractions of what is beyond a hundred. */
 function figure(value: number): string {
-  if (value >= 100) return Math.round(value).toLocaleString('en');
-  return value.toFixed(value >= 10 ? 1 : 2);
-}
-
-function columns(lines: string[][]): string[] {
-  const widths = (lines[0] ?? []).map((_, at) => Math.max(...lines.map((line) => line[at]?.length ?? 0)));
-  return lines.map((line) =>
-    line
-      .map((text, at) => (at === 0 ? text.padEnd(widths[at] ?? 0) : text.padStart(widths[at] ?? 0)))
-      .join('   ')
-      .trimEnd(),
-  );
+  if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en');
+  return value.toFixed(Math.abs(value) >= 10 ? 1 : 2);
 }

@@ -5,9 +5,27 @@ export const METRICS = {
   eventsPerSecond: 'events/s',
   webMicros: 'web µs/event',
   workerMicros: 'worker µs/event',
+  workerMicrosBatch: 'worker µs/batch',
   redisMicros: 'Redis µs/event',
+  redisMicrosMore: 'Redis µs/event a further subscriber',
   p50Ms: 'p50 ms',
   p99Ms: 'p99 ms',
+  lateP50Ms: 'p50 ms after the deadline',
+  lateP99Ms: 'p99 ms after the deadline',
+  commandsPerSecond: 'commands/s a process',
+  busPercent: 'web + worker % of a core',
+  webPercent: 'web %',
+  workerPercent: 'worker %',
+  redisPercent: 'Redis %',
+  bytes: 'bytes/event',
+  timesPacked: '× packed',
+  webMiB: 'web MiB',
+  workerMiB: 'worker MiB',
+  redisMiB: 'Redis MiB',
+  webGrowth: 'web × early',
+  workerGrowth: 'worker × early',
+  seconds: 'seconds',
+  scriptMs: 'longest script ms',
 } as const;
 
 export type Metric = keyof typeof METRICS;
@@ -18,8 +36,8 @@ export type Figures = Partial<Record<Metric, number>>;
 /** The same thing measured several times. */
 export interface Row {
   name: string;
-  /** The name of what the row's ratios are to; missing for a floor itself. */
-  floors?: string[];
+  /** The names of what the row's ratios are to; none for a floor itself. */
+  floors: string[];
   repetitions: Figures[];
 }
 
@@ -41,7 +59,7 @@ export function summary(row: Row, metric: Metric): Spread | undefined {
 export function ratio(row: Row, floor: Row, metric: Metric): Spread | undefined {
   const values = row.repetitions.flatMap((figures, index) => {
     const [own, its] = [figures[metric], floor.repetitions[index]?.[metric]];
-    return own === undefined || its === undefined ? [] : own / its;
+    return own === undefined || its === undefined || its === 0 ? [] : own / its;
   });
   return values.length === 0 ? undefined : spread(values);
 }

@@ -21,23 +21,27 @@ export interface Running {
 export class Stage {
   /** Rejects when a process ends that was not told to: nothing that is measured then is worth anything. */
   readonly lost: Promise<never>;
-  readonly #cpuProf: string | undefined;
+  readonly #profile: string | undefined;
+  readonly #aof: boolean;
   readonly #running = new Map<ChildProcess, () => Promise<void>>();
   readonly #redis: PrivateRedis[] = [];
   #lose!: (error: Error) => void;
   #closing: Promise<void> | undefined;
 
-  constructor(cpuProf?: string) {
-    this.#cpuProf = cpuProf;
+  /** `profile`: a directory for the profiles of all that `node` starts. `aof`: whether what `redis` starts has one. */
+  constructor({ profile, aof }: { profile: string | undefined; aof: boolean }) {
+    this.#profile = profile;
+    this.#aof = aof;
     this.lost = new Promise((_, reject) => {
       this.#lose = reject;
     });
     this.lost.catch(() => {}); // it may be that nobody waits yet, or any more
   }
 
-  /** A Redis as `bin/start` runs it. */
+  /** A Redis that keeps nothing, or (AOF) what `bin/start` has it keep. */
   async redis(): Promise<PrivateRedis> {
-    const config = { appendonly: 'yes', appendfsync: 'everysec', 'auto-aof-rewrite-percentage': '0' };
+    const aof = { appendonly: 'yes', appendfsync: 'everysec', 'auto-aof-rewrite-percentage': '0' };
+    const config: Record<string, string> = this.#aof ? aof : { appendonly: 'no' };
     const redis = await PrivateRedis.start({ config });
     this.#redis.push(redis);
     return redis;
@@ -45,7 +49,7 @@ export class Stage {
 
   /** An entry of a checkout, such as `src/web.ts`, with no other environment than this. */
   node(root: string, entry: string, env: Record<string, string>): Running {
-    const profile = this.#cpuProf ? ['--cpu-prof', '--cpu-prof-dir', this.#cpuProf] : [];
+    const profile = this.#profile ? ['--cpu-prof', '--cpu-prof-dir', this.#profile] : [];
     const child = spawn(process.execPath, [...profile, entry], {
       cwd: root,
       env,

@@ -3,18 +3,19 @@
  * processes of a machine share, which `performance.now()` is not.
  */
 const STAMP = /"sentAtUs":(\d+)/;
+const STAMPS = /"sentAtUs":(\d+)/g;
 
 export function nowMicros(): number {
   return Number(process.hrtime.bigint() / 1000n);
 }
 
-/** `body` with the stamp that it holds set to now. */
-export function stamped(body: string): string {
-  return body.replace(STAMP, `"sentAtUs":${nowMicros()}`);
+/** `body` with the stamp that it holds set. */
+export function stampedAt(body: string, atUs: number): string {
+  return body.replace(STAMP, `"sentAtUs":${atUs}`);
 }
 
-/** How long ago the body's stamp was set, in ms; undefined if it has none. */
-export function ageMs(body: string): number | undefined {
-  const sentAtUs = STAMP.exec(body)?.[1];
-  return sentAtUs === undefined ? undefined : (nowMicros() - Number(sentAtUs)) / 1000;
+/** How long ago each of the body's stamps was set, in ms, in their order. */
+export function agesMs(body: string): number[] {
+  const now = nowMicros();
+  return Array.from(body.matchAll(STAMPS), ([, sentAtUs]) => (now - Number(sentAtUs)) / 1000);
 }

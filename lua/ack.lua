@@ -2,68 +2,63 @@
 --[[
 ack: forget a job that its worker has finished, and delete the batch that it delivered.
 
-Only the worker that holds the job can. Taken batches heal their subscriber and end its throttling. Its lane goes on
-with what waited aside.
+Only under the lease by which the worker holds the job. Taken batches heal their subscriber and end its trial; one that took
+long makes it slow. Its lane goes on with what waited aside. acquire does the same on its way, for many jobs at a time.
 
 KEYS
   schema                     string  names the partition
 TOUCHES
+  workers                    hash
+  workers:main               set
+  leases                     hash
   jobs:index:{q}             set
+  jobs:scheduled:{q}         zset
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
-  jobs:waiting:{token}       list
+  jobs:waiting:{token}       zset
   lanes:in_flight            hash
   lanes:held                 hash
+  shares:jobs:{share}        list
+  shares:workers:{share}     set
   batch:{bid}                list
-  batches:current:{token}    set
+  attempts:{bid}             list
   batches:index              zset
   batches:index:{token}      zset
   batches:gauges:event       hash
   batches:gauges:batch       hash
-  subscriber:{token}         hash    sent, health_points, throttled_until, probe
+  gap:telling:{token}        hash
+  subscriber:{token}         hash    sent, health_points, throttled_until, slow, probe; reads the settings of its lane
 ARGV
   q                          the queue
+  lease_ms                   how long a worker holds a job without being heard of
+  lane_limit                 how many deliveries to one subscriber may be in flight, unless it asked for another number
+  lane_limit_max             the most that it may ask for
   worker                     the worker that holds the job
-  job                        the packed job
+  job                        the packed job; empty if it is the one that delivers the batch `bid`, as this bus packs it
+  lease                      the number of its lease
   bid                        the batch that it delivered, or empty
   heal                       the health points that the subscriber gains
-  lane_limit                 how many deliveries to one subscriber may be in flight
+  took_ms                    how long it took the subscriber to take the batch
 RETURNS
   held                       1, or 0 if the worker does not hold the job: nothing has changed
   removed                    how many events the batch held
-  left                       how many instant jobs there are: who acks looks for the next, so nobody else is told
+  left                       how many jobs are ready: who acks looks for the next, so nobody else is told
 ]]
+-- include: now
+-- include: try
 -- include: jobs
+-- include: health
 -- include: batches
--- include: held
+-- include: leases
 -- include: waiting
+-- include: probe
 -- include: lanes
+-- include: gaps
+-- include: finish
 
-local q, worker, job, bid = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local heal, lane_limit = tonumber(ARGV[5]), tonumber(ARGV[6])
-local PERFECT_HEALTH = 100
+local FIRST_FINISHED = 5
 
-if not take_from(q, worker, job) then return { 0, 0, 0 } end
-redis.call('SREM', key.jobs_index(q), job)
-
--- True if that ended its throttling.
-local function heal_subscriber(token, events)
-  local subscriber = key.subscriber(token)
-  if redis.call('EXISTS', subscriber) == 0 then return false end
-  local health = tonumber(redis.call('HGET', subscriber, 'health_points')) or PERFECT_HEALTH
-  redis.call('HINCRBY', subscriber, 'sent', events)
-  redis.call('HSET', subscriber, 'health_points', math.min(PERFECT_HEALTH, health + heal))
-  return redis.call('HDEL', subscriber, 'throttled_until', 'probe') > 0
-end
-
-local removed, recovered = 0, false
-if bid ~= '' then
-  local token, events = delete_batch(bid)
-  if token then
-    recovered = heal_subscriber(token, events)
-    removed = events
-  end
-end
-local lane = leave_lane(worker)
-if lane then bring_back(lane, recovered and lane_limit or 1) end
-return { 1, removed, redis.call('LLEN', key.jobs_instant(q)) }
+local q, lease_ms, lane_limit, lane_limit_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local acks = finish_all(q, FIRST_FINISHED, 1, lease_ms, lane_limit, lane_limit_max)
+throw_failure()
+return { acks[1], acks[2], count_ready(q) }

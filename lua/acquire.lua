@@ -1,126 +1,119 @@
 #!lua flags=allow-oom
 --[[
-acquire: hand instant jobs to idle workers, one each at most, oldest first.
+acquire: forget the jobs that workers have finished, and hand ready ones to idle workers, one each at most, oldest first.
 
-A worker that already holds a job gets the same one again: the reply that gave it was lost. A batch is closed to events
-and its attempt counted in the same step. A delivery for which the lane of its subscriber has no room is put aside; it
-costs nothing more until the lane brings it back.
+What is finished is acknowledged first, as by ack, one after the other: so one call serves many workers, and each has its next
+job by the same call. Each is handed out under a lease. A worker that already holds a job gets the same one again: the reply
+that gave it was lost. If that lease has not run out it goes on, as this call may be the one that was held back on its way. A
+batch is closed to events and its attempt counted in the same step. A delivery for which the lane of its subscriber has no
+room is put aside; it costs nothing more until the lane brings it back. One for which its share has no room waits for that.
 
 KEYS
   schema                     string  names the partition
 TOUCHES
   workers                    hash    the workers' heartbeat
+  workers:main               set
+  leases                     hash
+  leases:last                string
   jobs:index:{q}             set
   jobs:scheduled:{q}         zset
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set
-  jobs:waiting:{token}       list
+  jobs:waiting:{token}       zset
   lanes:in_flight            hash
   lanes:held                 hash
+  shares:jobs:{share}        list
+  shares:workers:{share}     set
   batch:{bid}                list    attempts
+  attempts:{bid}             list
+  batches:open               hash
   batches:current:{token}    set
-  subscriber:{token}         hash    last_attempted_at, throttled_until, probe
+  batches:index              zset
+  batches:index:{token}      zset
+  batches:gauges:event       hash
+  batches:gauges:batch       hash
+  gap:{token}                hash
+  gap:telling:{token}        hash
+  subscriber:{token}         hash    last_attempted_at, sent, health_points, throttled_until, slow, probe; reads the
+                                     settings of its lane
 ARGV
   q                          the queue
-  lane_limit                 how many deliveries to one subscriber may be in flight
-  worker…                    idle workers
+  lease_ms                   how long a worker holds a job without being heard of
+  lane_limit                 how many deliveries to one subscriber may be in flight, unless it asked for another number
+  lane_limit_max             the most that it may ask for
+  n                          how many jobs are finished
+  worker, job, lease, bid, heal, took_ms…
+                             a finished job, as ack has it; n times
+  worker…                    idle workers, and those of finished jobs that want another
 RETURNS
-  left                       how many instant jobs are left
+  left                       how many jobs are ready still
   now                        ms
-  grants                     a list of {worker, job, batch, subscriber}; the last two for jobs that deliver only:
-                             batch is the list as stored, its attempt counted; subscriber is the hash as field, value, …
+  grants                     a list of {worker, job, lease, batch, gap}; the last two for jobs that deliver only: batch is the
+                             list as stored, its attempt counted; gap is what was dropped of its subscriber's queue, if it
+                             is to be told, as field, value, …
+  subscribers                the subscribers of these batches, but those that left: a list of subscriber, a list of its
+                             callback, uuid, subscribed_at, health_points, max_attempts, max_age, signing; again and again
+  acks                       a list of held, removed for each finished job, as ack has them
 ]]
 -- include: now
+-- include: try
 -- include: jobs
+-- include: health
+-- include: open_batch
+-- include: batches
+-- include: leases
+-- include: waiting
+-- include: probe
+-- include: lanes
 -- include: lane_entry
+-- include: gaps
+-- include: finish
+-- include: choosing
+-- include: handing_out
 
--- How many jobs that cannot run now one call steps over: bounds the time that it blocks Redis.
-local MOST_PASSED_OVER = 500
--- How much one call hands out, give or take a batch: bounds the time that it blocks Redis, and the reply.
-local MOST_EVENTS = 5000
-local MOST_BYTES = 1000000
+local FIRST_FINISHED = 6
 
-local q, lane_limit = ARGV[1], tonumber(ARGV[2])
-local passed_over, empty = 0, false
+local q, lease_ms, lane_limit, lane_limit_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local n = tonumber(ARGV[5])
 
-local function bid_of(job)
-  local ok, call = pcall(cmsgpack.unpack, job)
-  local args = ok and type(call) == 'table' and call[1] == 'batch' and call[2]
-  if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
+-- The jobs that idle workers hold, by worker: none, but where a reply was lost.
+local function held_by(workers)
+  local held, lists = {}, {}
+  for i, worker in ipairs(workers) do lists[i] = key.jobs_pending(q, worker) end
+  if #lists == 0 or redis.call('EXISTS', unpack(lists)) == 0 then return held end
+  for i, worker in ipairs(workers) do held[worker] = redis.call('LINDEX', lists[i], 0) end
+  return held
 end
 
--- Closes the batch and counts the attempt.
-local function begin_attempt(bid, token)
-  local batch = key.batch(bid)
-  redis.call('SREM', key.batches_current(token), bid)
-  redis.call('LSET', batch, 2, redis.call('LINDEX', batch, 2) + 1)
-  if redis.call('EXISTS', key.subscriber(token)) == 1 then
-    redis.call('HSET', key.subscriber(token), 'last_attempted_at', now)
-  end
-end
-
-local function grant(worker, job, bid, token)
-  if not token then return { worker, job } end
-  return { worker, job, redis.call('LRANGE', key.batch(bid), 0, -1), redis.call('HGETALL', key.subscriber(token)) }
-end
-
--- The next job that can run, made pending with the worker; nothing if there is none.
-local function next_grant(worker)
-  while passed_over < MOST_PASSED_OVER do
-    local job = redis.call('RPOP', key.jobs_instant(q))
-    if not job then
-      empty = true
-      return
-    end
-    local bid = bid_of(job)
-    -- What is no list is no batch; an error here would leave the job in no state at all.
-    local token = bid and redis.pcall('LINDEX', key.batch(bid), 0)
-    if bid and type(token) ~= 'string' then
-      redis.call('SREM', key.jobs_index(q), job)
-      passed_over = passed_over + 1
-    elseif token and not enter_lane(worker, job, token, lane_limit) then
-      passed_over = passed_over + 1
-    else
-      redis.call('LPUSH', key.jobs_pending(q, worker), job)
-      redis.call('SADD', key.jobs_pending_index(q), worker)
-      if token then begin_attempt(bid, token) end
-      return grant(worker, job, bid, token)
-    end
-  end
-end
-
-local function held_grant(worker)
-  local job = redis.call('LINDEX', key.jobs_pending(q, worker), 0)
-  if not job then return end
-  local bid = bid_of(job)
-  return grant(worker, job, bid, bid and redis.call('LINDEX', key.batch(bid), 0))
-end
-
-local function say_alive()
+local function say_alive(workers)
   local heard = {}
-  for i = 3, #ARGV do
-    heard[#heard + 1] = ARGV[i]
-    heard[#heard + 1] = now
-  end
-  if #heard > 0 then redis.call('HSET', key.workers(), unpack(heard)) end
-end
-
-local grants, events, bytes = {}, 0, 0
-local function hand_out(granted)
-  grants[#grants + 1] = granted
-  for _, item in ipairs(granted[3] or {}) do
-    events = events + 1
-    bytes = bytes + #item
+  for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, NOW end
+  -- Who is new here is one of those that may deliver.
+  if #heard > 0 and redis.call('HSET', key.workers(), unpack(heard)) > 0 and q == 'main' then
+    redis.call('SADD', key.workers_main(), unpack(workers))
   end
 end
 
-say_alive()
-for i = 3, #ARGV do
-  local worker = ARGV[i]
-  local room = not empty and events < MOST_EVENTS and bytes < MOST_BYTES
-  local granted = held_grant(worker) or room and next_grant(worker)
-  if granted then hand_out(granted) end
+local acks, came_back = finish_all(q, FIRST_FINISHED, n, lease_ms, lane_limit, lane_limit_max)
+local workers = { unpack(ARGV, FIRST_FINISHED + n * FINISHED_LENGTH) }
+-- Before this call is a sign of life: what they hold, and the leases that go on.
+local held = held_by(workers)
+local lease_of = next(held) and leases_of(workers, lease_ms) or {}
+say_alive(workers)
+count_sharing(q)
+local function serve(worker)
+  if held[worker] then return give_again(worker, held[worker], lease_of[worker]) end
+  if not is_full() then give_next(q, worker, #workers, lane_limit, lane_limit_max) end
 end
+for _, worker in ipairs(workers) do
+  try(serve, worker)
+end
+put_back(q)
+settle_grants(q)
+local left = count_ready(q)
+-- Of what came back more than these workers take.
+if came_back and left > 0 then wakes[q] = true end
 announce()
-return { redis.call('LLEN', key.jobs_instant(q)), now, grants }
+throw_failure()
+return { left, now, grants, describe_subscribers(), acks }

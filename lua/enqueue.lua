@@ -13,6 +13,7 @@ TOUCHES
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set
   workers                    hash
+  leases                     hash
 ARGV
   q                          the queue
   job                        the packed job
@@ -22,14 +23,16 @@ RETURNS
 ]]
 -- include: now
 -- include: jobs
--- include: held
+-- include: leases
 
 local q, job, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local function take_from_the_dead()
   for _, worker in ipairs(redis.call('SMEMBERS', key.jobs_pending_index(q))) do
-    local heard = tonumber(redis.call('HGET', key.workers(), worker))
-    if (not heard or now - heard > lease_ms) and take_from(q, worker, job) then return true end
+    if is_dead(worker, lease_ms) and redis.call('LREM', key.jobs_pending(q, worker), 1, job) == 1 then
+      redis.call('HDEL', key.leases(), worker)
+      return true
+    end
   end
   return false
 end

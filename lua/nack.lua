@@ -1,65 +1,81 @@
 #!lua flags=allow-oom
 --[[
-nack: take a job back from its worker, to be run again after a delay, or at once.
+nack: take a job back that its worker could not finish, to be run again later, or at once.
 
-Only the worker that holds the job can. A failed delivery damages its subscriber's health and throttles it.
+Only under the lease by which the worker holds the job. A failed delivery damages and throttles its subscriber. One whose
+callback is gone is paused: its jobs wait aside until it subscribes again.
 
 KEYS
   schema                     string  names the partition
 TOUCHES
+  workers                    hash
+  leases                     hash
   jobs:index:{q}             set
   jobs:scheduled:{q}         zset
   jobs:instant:{q}           list
   jobs:pending:{q}:{worker}  list
-  jobs:waiting:{token}       list
+  jobs:waiting:{token}       zset
   lanes:in_flight            hash
   lanes:held                 hash
+  shares:jobs:{share}        list
+  shares:workers:{share}     set
   batch:{bid}                list
-  subscriber:{token}         hash    health_points, throttled_until, probe
+  batches:index:{token}      zset
+  attempts:{bid}             list
+  subscriber:{token}         hash    health_points, throttled_until, paused_at; reads callback, subscribed_at, probe, ordered
 ARGV
   q                          the queue
   worker                     the worker that holds the job
   job                        the packed job
-  delay_ms                   when to run it again; 0: at once, before the others
-  bid                        the batch that it failed to deliver, or empty
-  damage                     the health points that the subscriber loses
-  throttle_ms                how long no other delivery to the subscriber is tried; 0: it is not throttled
+  lease                      the number of its lease
+  lease_ms                   how long a worker holds a job without being heard of
+  delay_ms                   when to run the job again; 0: at once
+  bid                        the batch that it was to deliver, or empty
+  damage                     the health points that the failure costs
+  throttle_ms                how long no delivery to the subscriber is tried
+  attempt                    what came of the attempt, as JSON, or empty
+  gone                       if the callback is gone: when that subscription was made (subscribed_at; 0: not known); or empty
 RETURNS
   1, or 0 if the worker does not hold the job: nothing has changed
 ]]
 -- include: now
 -- include: jobs
--- include: held
+-- include: leases
 -- include: waiting
 -- include: lanes
+-- include: health
+-- include: failures
 
-local q, worker, job, delay_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local bid, damage, throttle_ms = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
-local PERFECT_HEALTH = 100
+local q, worker, job, lease, lease_ms, delay_ms = unpack(ARGV, 1, 6)
+local bid, damage, throttle_ms, attempt, gone = unpack(ARGV, 7, 11)
 
-if not take_from(q, worker, job) then return 0 end
+if not take_from(q, worker, job, lease, leases_of({ worker }, tonumber(lease_ms))) then return 0 end
+redis.call('HDEL', key.leases(), worker)
 
 local lane = leave_lane(worker)
-
-local function fail_subscriber(token)
-  local subscriber = key.subscriber(token)
-  if redis.call('EXISTS', subscriber) == 0 then return end
-  local health = tonumber(redis.call('HGET', subscriber, 'health_points')) or PERFECT_HEALTH
-  if damage > 0 then redis.call('HSET', subscriber, 'health_points', math.max(0, health - damage)) end
-  if throttle_ms > 0 then
-    -- Another that failed at the same time may have been asked for more patience.
-    local before = tonumber(redis.call('HGET', subscriber, 'throttled_until')) or 0
-    redis.call('HSET', subscriber, 'throttled_until', math.max(before, now + throttle_ms))
-  end
-end
-
 local token = bid ~= '' and redis.call('LINDEX', key.batch(bid), 0)
-if token then fail_subscriber(token) end
+-- An answer from before the subscriber subscribed again, even with the same callback, is no more than a failure.
+local function is_gone()
+  local callback, subscribed_at = unpack(redis.call('HMGET', key.subscriber(token), 'callback', 'subscribed_at'))
+  return callback and (subscribed_at or '0') == gone
+end
+local pause = token and gone ~= '' and is_gone()
+if token then
+  -- It does not count that one was given back before its end, or that nobody was there.
+  local uncounted = pause or attempt == '' and tonumber(delay_ms) == 0
+  if uncounted then redis.call('LSET', key.batch(bid), 2, redis.call('LINDEX', key.batch(bid), 2) - 1) end
+  note_attempt(bid, attempt)
+  fail_subscriber(token, tonumber(damage), tonumber(throttle_ms))
+end
 
 if bid ~= '' and not token then
   -- The batch was dropped while it was being delivered: there is nothing left to try again.
   redis.call('SREM', key.jobs_index(q), job)
-elseif delay_ms > 0 then
+elseif pause then
+  redis.call('HSETNX', key.subscriber(token), 'paused_at', now)
+  -- Before all others.
+  redis.call('ZADD', key.jobs_waiting(token), 0, job)
+elseif tonumber(delay_ms) > 0 then
   make_scheduled(q, job, now + delay_ms)
 else
   make_instant_again(q, job)

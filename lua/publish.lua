@@ -2,9 +2,12 @@
 --[[
 publish: append events to the current batch of every subscriber of their topics.
 
-Many publications go in one call. Each is all or nothing: the topic is claimed for the client, or found to be another's,
-before anything is stored. A subscriber's events stay in the order of acceptance, over all its topics. A batch that fills
-up is closed and its job made instant; a new batch gets its job in the same step, so no batch is ever without one.
+The open batches of all subscribers are found in one command, and what can be entered in bulk is. Many publications go in one
+call. Each is all or nothing: the topic is claimed for the client, or found to be another's, before anything is stored. A
+subscriber's events stay in the order of acceptance, over all its topics. A batch that fills up is closed and its job made
+instant; a new batch gets its job in the same step, so no batch is ever without one. The batches of an ordered subscriber
+stand in its index strictly in their order. A publication that was accepted under an idempotency key is known by it for a
+while: the same again, even in one call, is answered and not stored.
 
 KEYS
   schema                     string  names the partition
@@ -12,8 +15,9 @@ TOUCHES
   topics                     set
   topic:{topic}              hash    publisher, counter
   subscribers:{topic}        set
-  subscriber:{token}         hash    reads timeout, max_events
+  subscriber:{token}         hash    reads timeout, max_events, ordered
   batch:{bid}                list
+  batches:open               hash
   batches:current:{token}    set
   batches:index              zset
   batches:index:{token}      zset
@@ -22,150 +26,180 @@ TOUCHES
   jobs:index:{q}             set
   jobs:scheduled:{q}         zset
   jobs:instant:{q}           list
+  idempotency:{digest}       string  the fingerprint
 ARGV
   seed                       the first 16 characters of the UIDs that this call makes
-  topic, client, n, event…   a publication: its topic, the token of its client, n packed events; again and again
+  window                     for how many ms an idempotency key is known
+  most_topics                how many topics there may be: at that none is made
+  topic, client, digest, fingerprint, n, event…
+                             a publication: its topic, the token of its client, the digest of its idempotency key (empty:
+                             it has none) and the fingerprint of what goes under it, n packed events; again and again
 RETURNS
   accepted                   a list with, for each publication, how many subscribers got it; -1: the topic is another
-                             client's
-  added                      a list of subscriber, events added; again and again
+                             client's; -2: it was accepted before; -3: something else was, under this key;
+                             -4: there is no such topic, and no room for one
+  added                      a list of events, subscribers, for each topic: how many events its subscribers got, and their
+                             tokens, a line each (one text costs less than a list)
 ]]
 -- include: now
+-- include: try
 -- include: jobs
+-- include: open_batch
 -- include: batches
+-- include: closing
+-- include: bulk
+-- include: opening
 
-local DEFAULT_TIMEOUT_MS = 500
-local DEFAULT_MAX_EVENTS = 100
--- Lua's unpack fails at 8,000 values.
-local CHUNK = 4000
-
--- In the order of their bytes, so that the UIDs of one call sort as they were made.
-local DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
-local made = 0
-local function new_bid()
-  local rest, tail = made, ''
-  for _ = 1, 4 do
-    local digit = rest % 64
-    tail = DIGITS:sub(digit + 1, digit + 1) .. tail
-    rest = (rest - digit) / 64
-  end
-  made = made + 1
-  return ARGV[1] .. tail
-end
+local ANOTHERS, REPEATED, REUSED, NO_ROOM = -1, -2, -3, -4
+local MOST_TOPICS = tonumber(ARGV[3])
 
 local publisher_of = {}
+local function has_no_room(topic)
+  return redis.call('SISMEMBER', key.topics(), topic) == 0 and redis.call('SCARD', key.topics()) >= MOST_TOPICS
+end
+
+-- Nothing, or why it cannot be claimed.
 local function claim(topic, client)
   local publisher = publisher_of[topic] or redis.call('HGET', key.topic(topic), 'publisher')
   if not publisher or publisher == '' then
+    if has_no_room(topic) then return NO_ROOM end
     publisher = client
     redis.call('HSET', key.topic(topic), 'publisher', client)
     redis.call('SADD', key.topics(), topic)
   end
   publisher_of[topic] = publisher
-  return publisher == client
+  if publisher ~= client then return ANOTHERS end
 end
 
--- A batch of which the list is gone is forgotten.
-local function current_batch(token)
-  local bid = redis.call('SRANDMEMBER', key.batches_current(token))
-  if not bid then return nil, 0 end
-  local length = redis.call('LLEN', key.batch(bid)) - HEAD
-  if length >= 0 then return bid, length end
-  redis.call('SREM', key.batches_current(token), bid)
-  return nil, 0
+-- What is accepted in this call, by digest. Written last: should the call fail half-way, its publications were none.
+local fingerprints = {}
+local function known(digest, fingerprint)
+  local before = fingerprints[digest] or redis.call('GET', key.idempotency(digest))
+  if before then return before == fingerprint and REPEATED or REUSED end
 end
 
--- A batch that is born full is ready at once.
-local function open_batch(token, full, timeout)
-  local bid = new_bid()
-  local job = batch_job(bid)
-  redis.call('RPUSH', key.batch(bid), token, now, 0)
-  redis.call('ZADD', key.batches_index(), now, bid)
-  redis.call('ZADD', key.batches_queued(token), now, bid)
-  redis.call('HINCRBY', key.gauge_batches(), token, 1)
-  redis.call('SADD', key.jobs_index('main'), job)
-  if not full then redis.call('SADD', key.batches_current(token), bid) end
-  if full or timeout == 0 then
-    make_instant('main', job)
-  else
-    make_scheduled('main', job, now + timeout)
+local function remember()
+  for digest, fingerprint in pairs(fingerprints) do
+    redis.call('SET', key.idempotency(digest), fingerprint, 'PX', ARGV[2])
   end
-  return bid
 end
 
--- The job of a full batch is instant unless it is already (its deadline has come).
-local function close_batch(token, bid)
-  redis.call('SREM', key.batches_current(token), bid)
-  local job = batch_job(bid)
-  if redis.call('ZREM', key.jobs_scheduled('main'), job) == 1 then make_instant('main', job) end
+-- The subscribers that get events, and the events of each. Those of one run share their list.
+local tokens, events_of, is_own = {}, {}, {}
+local function copy_of(list)
+  local copy = {}
+  for i, item in ipairs(list) do copy[i] = item end
+  return copy
 end
 
-local function append(token, events)
-  local settings = redis.call('HMGET', key.subscriber(token), 'timeout', 'max_events')
-  local timeout = tonumber(settings[1]) or DEFAULT_TIMEOUT_MS
-  -- At least one: a batch that takes none would be opened again for ever.
-  local max = math.max(1, tonumber(settings[2]) or DEFAULT_MAX_EVENTS)
-  local bid, length = current_batch(token)
-  local at = 1
-  while at <= #events do
-    local left = #events - at + 1
-    if bid and length >= max then
-      close_batch(token, bid)
-      bid = nil
+local function add_events(subscribers, published)
+  for _, token in ipairs(subscribers) do
+    local events = events_of[token]
+    if not events then
+      events_of[token] = published
+      tokens[#tokens + 1] = token
+    else
+      if not is_own[token] then
+        events = copy_of(events)
+        events_of[token], is_own[token] = events, true
+      end
+      for _, event in ipairs(published) do events[#events + 1] = event end
     end
-    if not bid then
-      bid, length = open_batch(token, left >= max, timeout), 0
-    end
-    local take = math.min(max - length, left, CHUNK)
-    redis.call('RPUSH', key.batch(bid), unpack(events, at, at + take - 1))
-    length = length + take
-    at = at + take
   end
-  if length >= max then close_batch(token, bid) end
-  redis.call('HINCRBY', key.gauge_events(), token, #events)
 end
 
-local accepted = {}
-local counted = {}
-local subscribers_of = {}
-local events_of = {}
-local tokens = {}
-local i = 2
+local accepted, counted, topics, subscribers_of = {}, {}, {}, {}
+local function audience(topic)
+  if not subscribers_of[topic] then
+    topics[#topics + 1] = topic
+    counted[topic] = 0
+    subscribers_of[topic] = redis.call('SMEMBERS', key.topic_subscribers(topic))
+  end
+  return subscribers_of[topic]
+end
+
+-- A run: publications to one topic, one after the other.
+local run_topic, run
+local function end_run()
+  if run then add_events(audience(run_topic), run) end
+  run = nil
+end
+
+local function accept(topic, first, last)
+  if topic ~= run_topic or not run then
+    end_run()
+    run_topic, run = topic, {}
+  end
+  for e = first, last do run[#run + 1] = ARGV[e] end
+  accepted[#accepted + 1] = #audience(topic)
+  counted[topic] = counted[topic] + last - first + 1
+end
+
+local i = 4
 while i <= #ARGV do
-  local topic, client, n = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local ok = claim(topic, client)
-  if ok then
-    counted[topic] = (counted[topic] or 0) + n
-    if not subscribers_of[topic] then
-      subscribers_of[topic] = redis.call('SMEMBERS', key.topic_subscribers(topic))
-    end
-    accepted[#accepted + 1] = #subscribers_of[topic]
-    for _, token in ipairs(subscribers_of[topic]) do
-      local events = events_of[token]
-      if not events then
-        events = {}
-        events_of[token] = events
-        tokens[#tokens + 1] = token
-      end
-      for e = i + 3, i + 2 + n do
-        events[#events + 1] = ARGV[e]
-      end
-    end
+  local topic, client, digest, fingerprint, n = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])
+  local refusal = digest ~= '' and known(digest, fingerprint) or claim(topic, client)
+  if refusal then
+    accepted[#accepted + 1] = refusal
   else
-    accepted[#accepted + 1] = -1
+    if digest ~= '' then fingerprints[digest] = fingerprint end
+    accept(topic, i + 5, i + 4 + n)
   end
-  i = i + 3 + n
+  i = i + 5 + n
+end
+end_run()
+
+-- Fills an open batch. Returns how many events it took, and how long its list is then; 0 if it is gone.
+local function fill(batch, most, events)
+  -- One fits into any open batch: no need to look how long it is.
+  if #events == 1 then return 1, redis.call('RPUSHX', batch, events[1]) end
+  local length = redis.call('LLEN', batch)
+  if length == 0 then return 0, 0 end
+  local taken = math.max(0, math.min(#events, most + HEAD - length))
+  for from = 1, taken, CHUNK do
+    redis.call('RPUSH', batch, unpack(events, from, math.min(from + CHUNK - 1, taken)))
+  end
+  return taken, length + taken
 end
 
-for topic, n in pairs(counted) do
-  redis.call('HINCRBY', key.topic(topic), 'counter', n)
+local batch_key = key.batch('')
+local function append(token, events, entry)
+  if not entry then return open_batches(token, events, 1) end
+  local bid, most = read_entry(entry)
+  local taken, length = fill(batch_key .. bid, most, events)
+  if length == 0 then
+    -- A batch of which the list is gone is forgotten.
+    shut(token, bid)
+    taken = 0
+  elseif length - HEAD >= most then
+    close_batch(token, bid)
+  end
+  if taken < #events then open_batches(token, events, taken + 1) end
 end
+
+for _, topic in ipairs(topics) do
+  redis.call('HINCRBY', key.topic(topic), 'counter', counted[topic])
+end
+if #tokens > 0 then
+  local entries, counts = get_fields(key.batches_open(), tokens), {}
+  try(function()
+    for t = 1, #tokens do
+      local events = events_of[tokens[t]]
+      append(tokens[t], events, entries[t])
+      counts[t] = #events
+    end
+  end)
+  -- What was begun is made whole also where one has failed (a key of the wrong type, say).
+  enter_opened()
+  add_to_gauge(key.gauge_events(), tokens, counts)
+  announce()
+  throw_failure()
+end
+remember()
 
 local added = {}
-for _, token in ipairs(tokens) do
-  append(token, events_of[token])
-  added[#added + 1] = token
-  added[#added + 1] = #events_of[token]
+for t, topic in ipairs(topics) do
+  added[2 * t - 1] = counted[topic]
+  added[2 * t] = table.concat(subscribers_of[topic], '\n')
 end
-announce()
 return { accepted, added }

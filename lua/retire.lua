@@ -8,9 +8,12 @@ KEYS
   schema                     string  names the partition
 TOUCHES
   workers                    hash
+  workers:main               set
   jobs:pending:{q}:{worker}  list
   jobs:pending:index:{q}     set
   jobs:instant:{q}           list
+  shares:jobs:{share}        list
+  shares:workers:{share}     set
 ARGV
   q                          the queue
   worker…                    the workers
@@ -18,6 +21,7 @@ RETURNS
   how many were forgotten
 ]]
 -- include: jobs
+-- include: lanes
 
 local q = ARGV[1]
 local forgotten = 0
@@ -26,8 +30,9 @@ for i = 2, #ARGV do
   if redis.call('LLEN', key.jobs_pending(q, worker)) == 0 then
     redis.call('SREM', key.jobs_pending_index(q), worker)
     forgotten = forgotten + redis.call('HDEL', key.workers(), worker)
+    redis.call('SREM', key.workers_main(), worker)
   end
 end
-if redis.call('LLEN', key.jobs_instant(q)) > 0 then wakes[q] = true end
+if count_ready(q) > 0 then wakes[q] = true end
 announce()
 return forgotten

@@ -5,13 +5,14 @@ import type { LogLevel } from './log.ts';
 /** The longest time that Node's timers take. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-const whole = (min: number, max: number, unset: number) =>
+const wholeNumber = (min: number, max: number) =>
   z
     .string()
     .regex(/^-?\d+$/, 'must be a whole number')
     .transform(Number)
-    .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`))
-    .default(unset);
+    .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`));
+
+const whole = (min: number, max: number, unset: number) => wholeNumber(min, max).default(unset);
 
 /** Seconds in the environment, as in Routemaster; milliseconds inside. */
 const seconds = (min: number, max: number, unset: number) =>
@@ -33,6 +34,14 @@ const list = z
   .default('')
   .transform((value) => value.split(/[\s,]+/).filter((item) => item !== ''));
 
+const isProxy = (value: string) => /^https?:$/.test(URL.parse(value)?.protocol ?? '');
+
+/** What stands in examples, and is forgotten there. Hardly any random text is: `a-` alone would begin one key in a thousand. */
+const PLACEHOLDER =
+  /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
+/** Anybody may try keys, as fast as the bus can refuse them. */
+const SHORTEST_ROOT_KEY = 16;
+
 const NO_COLON = /^[^:\s\p{Cc}]+$/u;
 
 const bytes = (unset: number) => whole(0, Number.MAX_SAFE_INTEGER, unset);
@@ -45,7 +54,11 @@ const ENVIRONMENT = z.object({
   WEB_CONCURRENCY: whole(1, 256, 1),
   NODE_ENV: z.string().default('development'),
   FORCE_SSL: yesNo.optional(),
+  ROUTEMASTER_TRUSTED_PROXIES: wholeNumber(0, 16).optional(),
+  ROUTEMASTER_DIGEST_MD5: yesNo.default(true),
   ROUTEMASTER_REDIS_URL: z.string().default('redis://localhost:6379'),
+  ROUTEMASTER_REDIS_CA: z.string().optional(),
+  ROUTEMASTER_REDIS_SSL_VERIFY: yesNo.default(true),
   ROUTEMASTER_ROOT_KEY: z
     .string({ error: 'must be set: the key that creates clients (32 random characters)' })
     .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it')
@@ -53,16 +66,35 @@ const ENVIRONMENT = z.object({
   ROUTEMASTER_CLIENTS: list.pipe(
     z.array(z.string().regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')),
   ),
+  ROUTEMASTER_MAX_CONNECTIONS: whole(1, 1_000_000, 10_000),
+  ROUTEMASTER_REQUEST_TIMEOUT: seconds(1, 3600, 30),
+  ROUTEMASTER_PUBLISH_RATE: whole(0, 1_000_000_000, 0),
+  ROUTEMASTER_PUBLISH_BYTES: bytes(0),
+  ROUTEMASTER_PUBLISH_BURST: seconds(1, 3600, 10),
+  ROUTEMASTER_MAX_TOPICS: whole(1, 1_000_000, 10_000),
+  ROUTEMASTER_MAX_SUBSCRIBERS: whole(1, 1_000_000, 10_000),
+  ROUTEMASTER_MAX_SUBSCRIPTION_TOPICS: whole(1, 10_000, 1000),
   ROUTEMASTER_APP_NAME: z.string().default('routemaster'),
   ROUTEMASTER_WORKER_THREADS: whole(1, 64, 2),
   ROUTEMASTER_WORKERS_PER_THREAD: whole(1, 1000, 32),
   ROUTEMASTER_LANE_LIMIT: whole(1, 1000, 16),
+  ROUTEMASTER_LANE_LIMIT_MAX: whole(1, 1000, 64),
+  ROUTEMASTER_MAX_ATTEMPTS: whole(1, 1_000_000, 1500),
+  ROUTEMASTER_MAX_AGE: seconds(1, 31_536_000, 86_400),
+  ROUTEMASTER_SWEEP_INTERVAL: seconds(1, 86_400, 300),
+  ROUTEMASTER_IDEMPOTENCY_WINDOW: seconds(1, 86_400, 600),
   ROUTEMASTER_WORKER_LEASE: seconds(1, 3600, 30),
   ROUTEMASTER_ACQUIRE_TIMEOUT: seconds(0.1, 3600, 10),
   ROUTEMASTER_TIMEOUT: seconds(0.1, 3600, 20),
   ROUTEMASTER_CONNECT_TIMEOUT: seconds(0.1, 600, 2),
   ROUTEMASTER_SSL_VERIFY: yesNo.default(true),
   ROUTEMASTER_CALLBACK_ALLOW: list,
+  ROUTEMASTER_CALLBACK_PORTS: list,
+  ROUTEMASTER_CALLBACK_CA: z.string().optional(),
+  ROUTEMASTER_EGRESS_PROXY: z
+    .string()
+    .refine(isProxy, 'must be a URL such as http://user:password@proxy.internal:3128')
+    .optional(),
   ROUTEMASTER_HP_HEAL_RATE: whole(0, 100, 1),
   ROUTEMASTER_HP_DAMAGE_RATE: whole(-100, 0, -2),
   MAX_BACKOFF_MS: whole(0, MAX_TIMER_MS, 60_000),
@@ -94,18 +126,37 @@ export interface Config {
   environment: string;
   appName: string;
   forceSsl: boolean;
+  trustedProxies: number;
+  digestMd5: boolean;
   redisUrl: string;
+  redisTls: { ca: string | undefined; verify: boolean };
   rootKey: string;
   clients: string[];
+  maxConnections: number;
+  requestTimeoutMs: number;
+  publishRate: number;
+  publishBytes: number;
+  publishBurstMs: number;
+  maxTopics: number;
+  maxSubscribers: number;
+  maxSubscriptionTopics: number;
   workerThreads: number;
   workersPerThread: number;
   laneLimit: number;
+  laneLimitMax: number;
+  maxAttempts: number;
+  maxAgeMs: number;
+  sweepIntervalMs: number;
+  idempotencyWindowMs: number;
   leaseMs: number;
   acquireTimeoutMs: number;
   deliveryTimeoutMs: number;
   connectTimeoutMs: number;
   sslVerify: boolean;
   callbackAllow: string[];
+  callbackPorts: string[];
+  callbackCa: string | undefined;
+  egressProxy: string | undefined;
   healRate: number;
   damageRate: number;
   maxBackoffMs: number;
@@ -135,24 +186,53 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Readonly<Confi
     throw new BootError(`The environment is not right:\n${lines.join('\n')}`);
   }
   const e = read.data;
+  const production = e.NODE_ENV === 'production';
+  const forceSsl = e.FORCE_SSL ?? production;
+  const trustedProxies = e.ROUTEMASTER_TRUSTED_PROXIES ?? Number(forceSsl);
+  if (production) refuseWeak(e.ROUTEMASTER_ROOT_KEY);
+  if (forceSsl && trustedProxies === 0) {
+    throw new BootError(
+      'FORCE_SSL is on and ROUTEMASTER_TRUSTED_PROXIES is 0: nobody could say that a request came by https. ' +
+        'Set it to the number of routers in front, or FORCE_SSL to no.',
+    );
+  }
   return Object.freeze({
     port: e.PORT,
     webProcesses: e.WEB_CONCURRENCY,
     environment: e.NODE_ENV,
     appName: e.ROUTEMASTER_APP_NAME,
-    forceSsl: e.FORCE_SSL ?? e.NODE_ENV === 'production',
+    forceSsl,
+    trustedProxies,
+    digestMd5: e.ROUTEMASTER_DIGEST_MD5,
     redisUrl: namedVariable(e.ROUTEMASTER_REDIS_URL, given),
+    redisTls: { ca: e.ROUTEMASTER_REDIS_CA, verify: e.ROUTEMASTER_REDIS_SSL_VERIFY },
     rootKey: e.ROUTEMASTER_ROOT_KEY,
     clients: e.ROUTEMASTER_CLIENTS,
+    maxConnections: e.ROUTEMASTER_MAX_CONNECTIONS,
+    requestTimeoutMs: e.ROUTEMASTER_REQUEST_TIMEOUT,
+    publishRate: e.ROUTEMASTER_PUBLISH_RATE,
+    publishBytes: e.ROUTEMASTER_PUBLISH_BYTES,
+    publishBurstMs: e.ROUTEMASTER_PUBLISH_BURST,
+    maxTopics: e.ROUTEMASTER_MAX_TOPICS,
+    maxSubscribers: e.ROUTEMASTER_MAX_SUBSCRIBERS,
+    maxSubscriptionTopics: e.ROUTEMASTER_MAX_SUBSCRIPTION_TOPICS,
     workerThreads: e.ROUTEMASTER_WORKER_THREADS,
     workersPerThread: e.ROUTEMASTER_WORKERS_PER_THREAD,
     laneLimit: e.ROUTEMASTER_LANE_LIMIT,
+    laneLimitMax: e.ROUTEMASTER_LANE_LIMIT_MAX,
+    maxAttempts: e.ROUTEMASTER_MAX_ATTEMPTS,
+    maxAgeMs: e.ROUTEMASTER_MAX_AGE,
+    sweepIntervalMs: e.ROUTEMASTER_SWEEP_INTERVAL,
+    idempotencyWindowMs: e.ROUTEMASTER_IDEMPOTENCY_WINDOW,
     leaseMs: e.ROUTEMASTER_WORKER_LEASE,
     acquireTimeoutMs: e.ROUTEMASTER_ACQUIRE_TIMEOUT,
     deliveryTimeoutMs: e.ROUTEMASTER_TIMEOUT,
     connectTimeoutMs: e.ROUTEMASTER_CONNECT_TIMEOUT,
     sslVerify: e.ROUTEMASTER_SSL_VERIFY,
     callbackAllow: e.ROUTEMASTER_CALLBACK_ALLOW,
+    callbackPorts: e.ROUTEMASTER_CALLBACK_PORTS,
+    callbackCa: e.ROUTEMASTER_CALLBACK_CA,
+    egressProxy: e.ROUTEMASTER_EGRESS_PROXY,
     healRate: e.ROUTEMASTER_HP_HEAL_RATE,
     damageRate: -e.ROUTEMASTER_HP_DAMAGE_RATE,
     maxBackoffMs: e.MAX_BACKOFF_MS,
@@ -167,6 +247,18 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Readonly<Confi
     metricService: e.METRIC_COLLECTION_SERVICE,
     dogstatsd: { host: e.DD_AGENT_HOST, port: e.DD_DOGSTATSD_PORT },
   });
+}
+
+function refuseWeak(rootKey: string): void {
+  const weak = PLACEHOLDER.test(rootKey)
+    ? 'looks like a placeholder'
+    : rootKey.length < SHORTEST_ROOT_KEY
+      ? `has fewer than ${SHORTEST_ROOT_KEY} characters`
+      : undefined;
+  if (weak !== undefined)
+    throw new BootError(
+      `ROUTEMASTER_ROOT_KEY ${weak}, which is not for production: set it to what \`openssl rand -hex 24\` prints.`,
+    );
 }
 
 /** As in Routemaster, the Redis URL may be the name of the variable that holds it (Heroku's add-ons name their own). */

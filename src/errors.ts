@@ -8,6 +8,7 @@ export const ERRORS = {
   bad_client: { status: 400, title: 'The client is not acceptable' },
   bad_event: { status: 400, title: 'The event is not acceptable' },
   bad_header: { status: 400, title: 'A header is not acceptable' },
+  bad_query: { status: 400, title: 'The query is not acceptable' },
   bad_subscription: { status: 400, title: 'The subscription is not acceptable' },
   bad_topic: { status: 400, title: 'The topic name is not acceptable' },
   unauthenticated: { status: 401, title: 'Authentication is required' },
@@ -15,14 +16,21 @@ export const ERRORS = {
   topic_claimed: { status: 403, title: 'Another client publishes to this topic' },
   not_found: { status: 404, title: 'There is nothing here' },
   subscriber_not_found: { status: 404, title: 'There is no such subscriber' },
+  client_not_found: { status: 404, title: 'There is no such client' },
   topic_not_found: { status: 404, title: 'There is no such topic' },
+  dead_letter_not_found: { status: 404, title: 'There is no such dead letter' },
   not_subscribed: { status: 404, title: 'The subscriber is not subscribed to this topic' },
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
+  limit_reached: { status: 409, title: 'There are as many as there may be' },
   body_too_large: { status: 413, title: 'The body is too large' },
   unsupported_encoding: { status: 415, title: 'The body is encoded in a way that is not supported' },
+  idempotency_key_reused: { status: 422, title: 'The idempotency key stands for something else' },
+  too_many_failures: { status: 429, title: 'Too many requests had wrong credentials' },
+  rate_limited: { status: 429, title: 'This client publishes too much' },
   headers_too_large: { status: 431, title: 'The headers are too large' },
   internal: { status: 500, title: 'The bus failed to do this' },
+  overloaded: { status: 503, title: 'The bus has too much to do' },
   storage_full: { status: 503, title: 'The storage is full' },
   storage_unavailable: { status: 503, title: 'The storage cannot be reached' },
 } as const;
@@ -59,17 +67,18 @@ export class BusError extends Error {
 /** Redis cannot be reached, or refuses to work for now. Whether a write was applied is not known. */
 export class StorageUnavailable extends BusError {
   constructor(cause: unknown) {
-    const detail = 'Redis does not answer; nothing is known to be stored. Try again in a moment.';
+    const detail =
+      'Redis does not answer; whether anything was stored is not known. Try again in a moment: a publish repeated with its Idempotency-Key is stored once.';
     super('storage_unavailable', detail, { cause, headers: { 'Retry-After': '1' } });
     this.name = 'StorageUnavailable';
   }
 }
 
-/** Redis has reached `maxmemory`; the write was not applied. */
+/** Redis has reached `maxmemory` and did not apply the write; or its memory is beyond the high mark, and nothing was tried. */
 export class StorageFull extends BusError {
-  constructor(cause: unknown) {
+  constructor(cause?: unknown) {
     const detail =
-      'Redis is out of memory and nothing was stored; the oldest batches are being dropped. Try again.';
+      'Redis has too little memory left and nothing was stored; the oldest batches are dropped where that helps. Try again.';
     super('storage_full', detail, { cause, headers: { 'Retry-After': '2' } });
     this.name = 'StorageFull';
   }

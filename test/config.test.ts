@@ -48,8 +48,9 @@ describe('the environment', () => {
   });
 
   test('forces TLS in production, unless told otherwise', () => {
-    assert.equal(read({ NODE_ENV: 'production' }).forceSsl, true);
-    assert.equal(read({ NODE_ENV: 'production', FORCE_SSL: 'no' }).forceSsl, false);
+    const production = { NODE_ENV: 'production', ROUTEMASTER_ROOT_KEY: '0f'.repeat(24) };
+    assert.equal(read(production).forceSsl, true);
+    assert.equal(read({ ...production, FORCE_SSL: 'no' }).forceSsl, false);
   });
 
   test('may name the variable that holds the Redis URL', () => {
@@ -103,7 +104,13 @@ describe('what is wrong', () => {
 
   test('is told without values, which may be secret', () => {
     assert.throws(
-      () => read({ PORT: 'hunter2', ROUTEMASTER_LOG_LEVEL: 'hunter2', FORCE_SSL: 'hunter2' }),
+      () =>
+        read({
+          PORT: 'hunter2',
+          ROUTEMASTER_LOG_LEVEL: 'hunter2',
+          FORCE_SSL: 'hunter2',
+          ROUTEMASTER_EGRESS_PROXY: 'socks://hunter2@proxy:1',
+        }),
       (error: Error) => !/hunter2/.test(error.message),
     );
   });

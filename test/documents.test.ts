@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { ENVIRONMENT_VARIABLES, readConfig } from '../src/config.ts';
 import { ERRORS } from '../src/errors.ts';
+import { FINDING_KINDS } from '../src/models/sweep/finding.ts';
 import { type KeyName, LAYOUT } from '../src/redis/keys.ts';
 import { readScripts, type ScriptSource } from '../src/redis/script_source.ts';
 import { root } from './support/command.ts';
@@ -30,25 +31,9 @@ function rows(document: string, heading: string): string[][] {
 const code = (cell: string | undefined) => /^\*?`([^`]+)`\*?$/.exec(cell ?? '')?.[1];
 const sorted = (items: Iterable<string | undefined>) => [...items].sort();
 
-/** The names of the keys that a script uses, in its own lines and in the functions that they call, included ones too. */
+/** The names of the keys that a script uses, in what it includes too. */
 function keysUsed({ body }: ScriptSource): Set<string> {
-  const functions = new Map<string, string>();
-  const rest = body.replace(/^local function (\w+)\([\s\S]*?^end$/gm, (text, name: string) => {
-    functions.set(name, text);
-    return '';
-  });
-  const used = new Set<string>();
-  const visited = new Set<string>();
-  const visit = (text: string) => {
-    for (const [, name = ''] of text.matchAll(/\bkey\.(\w+)/g)) used.add(name);
-    for (const [name, called] of functions) {
-      if (visited.has(name) || !new RegExp(`\\b${name}\\(`).test(text)) continue;
-      visited.add(name);
-      visit(called);
-    }
-  };
-  visit(rest);
-  return used;
+  return new Set([...body.matchAll(/\bkey\.(\w+)/g)].map(([, name = '']) => name));
 }
 
 describe('the header of a script', () => {
@@ -85,8 +70,13 @@ describe('INTERNALS.md', () => {
     assert.deepEqual(sorted([...declared.matchAll(/'(\w+)'/g)].map(([, name]) => name)), names);
   });
 
+  test('has everything that a sweep can find, and nothing else', () => {
+    const documented = rows('INTERNALS.md', 'Sweep').map(([kind]) => code(kind));
+    assert.deepEqual(sorted(documented), sorted(Object.keys(FINDING_KINDS)));
+  });
+
   test('leads to files that are there', () => {
-    for (const document of ['INTERNALS.md', 'README.md']) {
+    for (const document of ['INTERNALS.md', 'README.md', 'SECURITY.md']) {
       for (const [, path = ''] of read(document).matchAll(/`((?:src|lua|test|bin)\/[\w./]+\.(?:ts|lua))`/g)) {
         assert.doesNotThrow(() => read(path), `${document} names ${path}`);
       }
@@ -94,21 +84,53 @@ describe('INTERNALS.md', () => {
   });
 });
 
-describe('links within a document', () => {
-  for (const document of ['README.md', 'INTERNALS.md']) {
-    test(`${document}: lead to its headings`, () => {
-      const text = read(document);
-      const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
-        title
-          .toLowerCase()
-          .replace(/[^\w\s-]/g, '')
-          .replaceAll(' ', '-'),
-      );
-      for (const [, anchor = ''] of text.matchAll(/\]\(#([^)]+)\)/g))
-        assert.ok(headings.includes(anchor), `#${anchor}`);
+const DOCUMENTS = [
+  'README.md',
+  'INTERNALS.md',
+  'SECURITY.md',
+  'CHANGELOG.md',
+  'docs/faults.md',
+  'docs/performance.md',
+];
+
+/** What a link to a heading ends in. */
+const anchors = (document: string) =>
+  [...read(document).matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\w\s-]/g, '')
+      .replaceAll(' ', '-'),
+  );
+
+for (const document of DOCUMENTS) {
+  describe(document, () => {
+    const text = read(document);
+
+    test('links to files and headings that are there', () => {
+      for (const [link, path = '', anchor] of text.matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)) {
+        const target = path === '' ? document : join(dirname(document), path);
+        assert.doesNotThrow(() => read(target), link);
+        if (anchor !== undefined) assert.ok(anchors(target).includes(anchor), link);
+      }
     });
-  }
-});
+
+    test('names settings that there are', () => {
+      const names = [...text.matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g)].map(([name]) => name);
+      const known = [...ENVIRONMENT_VARIABLES, 'ROUTEMASTER_DATA_DIR'];
+      assert.deepEqual(
+        names.filter((name) => !known.includes(name)),
+        [],
+      );
+    });
+  });
+}
+
+for (const file of ['app.json', 'docker-compose.yml']) {
+  test(`${file}: sets what the bus reads`, () => {
+    for (const [name] of read(file).matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g))
+      assert.ok(ENVIRONMENT_VARIABLES.includes(name), name);
+  });
+}
 
 describe('.env.example', () => {
   const lines = [...read('.env.example').matchAll(/^(# ?)?([A-Z][A-Z0-9_]*)=(.*)$/gm)];

@@ -1,70 +1,207 @@
-import { basename } from 'node:path';
-import { Bus, OWN_TREE } from '../bus.ts';
-import { CONNECTIONS, type DeliveryParts, LATENCY, measureBus, measureFloor } from '../delivery.ts';
-import type { Options } from '../options.ts';
+import { type Bus, FAR_MS, startBuses } from '../bus.ts';
+import { cpuSince } from '../cpu.ts';
+import { eventsBetween, fill } from '../filling.ts';
+import type { Helper } from '../helper.ts';
+import { type Case, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { SenderCalls } from '../processes/floor_sender.ts';
 import type { LoadCalls } from '../processes/load.ts';
-import type { SinkCalls } from '../processes/sink.ts';
-import { announced } from '../progress.ts';
-import type { Row, Table } from '../result.ts';
-import type { Stage } from '../stage.ts';
+import type { Reached, Sample, SinkCalls } from '../processes/sink.ts';
+import type { Figures } from '../result.ts';
+import type { Target } from '../targets.ts';
+import { counted, RUBY } from '../workload.ts';
 
-/** Events of a backlog, by the size of its batches. */
-const EVENTS = { 1: 50_000, 100: 400_000 };
-const FEWEST_BATCHES = 10 * CONNECTIONS;
-const FLOOR = 'undici';
+/** A worker process has 64 workers unless told otherwise, and a subscriber 16 deliveries in flight. */
+const WORKERS = 64;
+const LANE = 16;
+/** More batches than are under way at a time, which have been sent before anything is measured. */
+const FEWEST_ROUNDS = 2;
+const FULL = { events: 200_000, audiences: [1, 100], sizes: [1, 10, 100, 1000], floorRequests: 20_000 };
+const QUICK: typeof FULL = { events: 500, audiences: [1, 5], sizes: [1, 10], floorRequests: 200 };
+/** Events/s that the Ruby Routemaster delivers, by the size of its batches, and how many times that we mean to reach. */
+const RUBY_DELIVERS = new Map([
+  [1, { eventsPerSecond: 890, times: 15 }],
+  [100, { eventsPerSecond: 40_000, times: 10 }],
+]);
 
-interface Tree {
-  row: Row;
-  bus: Bus;
+interface Parts {
+  load: Helper<LoadCalls>;
+  sink: Helper<SinkCalls>;
+  sender: Helper<SenderCalls>;
+  sinkPort: number;
 }
 
-/** A backlog, delivered as fast as it goes; then the latency of single events. */
-export async function deliver(stage: Stage, options: Options): Promise<Table[]> {
-  const sink = stage.helper<SinkCalls>('sink.ts');
-  const parts: DeliveryParts = {
-    load: stage.helper<LoadCalls>('load.ts'),
-    sink,
-    sender: stage.helper<SenderCalls>('floor_sender.ts'),
-    sinkPort: await sink.call('listen'),
-  };
-  const trees = [OWN_TREE, ...(options.against ? [options.against] : [])];
-  const buses = await Promise.all(trees.map((tree) => Bus.start(stage, tree)));
-  const tables: Table[] = [];
-  for (const max of [1, 100] as const) {
-    const names = trees.map((tree, index) => (index === 0 ? 'bus' : `bus of ${basename(tree)}`));
-    const rows = names.map(
-      // This checkout's bus is compared with the other one, too.
-      (name, index): Row => ({ name, floors: [FLOOR, ...names.slice(index + 1)], repetitions: [] }),
-    );
-    const table = buses.map((bus, index) => ({ bus, row: rows[index] as Row }));
-    tables.push(await deliverInBatches(parts, table, max, options));
-  }
-  return tables;
-}
-
-async function deliverInBatches(
-  parts: DeliveryParts,
-  trees: Tree[],
-  max: 1 | 100,
-  { events = EVENTS[max], repetitions }: Options,
-): Promise<Table> {
-  const floor: Row = { name: FLOOR, repetitions: [] };
-  // Full batches: others would wait for their deadline, which is far away. And more than are under way at a time.
-  const backlog = Math.max(Math.ceil(events / max), FEWEST_BATCHES) * max;
-  for (let repetition = 1; repetition <= repetitions; repetition++) {
-    const what = (row: Row) => `deliver ${repetition}/${repetitions}, max ${max}: ${row.name}`;
-    for (const { row, bus } of trees) {
-      row.repetitions.push(await announced(what(row), () => measureBus(parts, bus, max, backlog)));
+/** A backlog, delivered as fast as it goes. */
+export const deliver: Part = {
+  name: 'deliver',
+  title: 'a backlog, in batches of 1 to 1,000, to one and to 100 subscribers; beside undici',
+  run: async (stage, options) => {
+    const sink = stage.helper<SinkCalls>('sink.ts');
+    const parts = {
+      load: stage.helper<LoadCalls>('load.ts'),
+      sink,
+      sender: stage.helper<SenderCalls>('floor_sender.ts'),
+      sinkPort: await sink.call('listen'),
+    };
+    const size = options.quick ? QUICK : FULL;
+    const buses = await startBuses(stage, options);
+    const pids = new Map<Bus, number>();
+    for (const { bus } of buses) {
+      await subscribe(bus, size, parts.sinkPort);
+      pids.set(bus, (await bus.readyWorker()).pid);
     }
-    floor.repetitions.push(await announced(what(floor), () => measureFloor(parts, max, backlog)));
+    const plans = size.audiences.map((audience): Plan => {
+      const samples = new Map<number, Sample>();
+      return {
+        title: `deliver: a backlog of ${size.events.toLocaleString('en')} events, ${counted(audience, 'subscriber')}`,
+        notes: [
+          'all are published before the first of them is delivered; to 100 subscribers, a hundredth of them to each',
+          `undici POSTs what the bus POSTed last, over ${connectionsFor(audience)} connections`,
+          ...(audience === 1 ? [`${RUBY}: on another machine, of two cores`] : []),
+        ],
+        cases: size.sizes.flatMap((max): Case[] => [
+          ...buses.map(({ name, bus }, index) => ({
+            row: `${name}, max ${max}`,
+            floors: [
+              `undici, max ${max}`,
+              ...buses.slice(index + 1).map((other) => `${other.name}, max ${max}`),
+              ...(audience === 1 && RUBY_DELIVERS.has(max) ? [`${RUBY}, max ${max}`] : []),
+            ],
+            measure: async () => {
+              const backlog = { audience, max, events: size.events };
+              const figures = await measureBus(parts, bus, pids.get(bus) as number, backlog);
+              samples.set(max, await parts.sink.call('sample'));
+              return figures;
+            },
+          })),
+          {
+            row: `undici, max ${max}`,
+            measure: () => measureFloor(parts, samples.get(max) as Sample, { audience, max, ...size }),
+          },
+          ...(audience === 1 ? rubyCase(max) : []),
+        ]),
+        targets: targets(audience),
+      };
+    });
+    return measureInTurn('deliver', plans, options);
+  },
+};
+
+function connectionsFor(audience: number): number {
+  return Math.min(WORKERS, LANE * audience);
+}
+
+function topicFor(audience: number, max: number): string {
+  return `audience_${audience}_max_${max}`;
+}
+
+async function subscribe(bus: Bus, { audiences, sizes }: typeof FULL, sinkPort: number): Promise<void> {
+  const callback = `http://127.0.0.1:${sinkPort}/events`;
+  for (const audience of audiences) {
+    for (const max of sizes)
+      await bus.audience(audience, { topics: [topicFor(audience, max)], callback, timeout: FAR_MS, max });
   }
+}
+
+function rubyCase(max: number): Case[] {
+  const known = RUBY_DELIVERS.get(max);
+  if (!known) return [];
+  const { eventsPerSecond } = known;
+  return [{ row: `${RUBY}, max ${max}`, measure: async () => ({ eventsPerSecond }) }];
+}
+
+interface Backlog {
+  audience: number;
+  max: number;
+  events: number;
+}
+
+/**
+ * The worker delivers some first, to warm up: a process that starts compiles for half a second. Then the subscribers
+ * hold back their answers, which stops the worker, until the whole backlog is there.
+ */
+async function measureBus(
+  parts: Parts,
+  bus: Bus,
+  workerPid: number,
+  { audience, max, events }: Backlog,
+): Promise<Figures> {
+  const { sink } = parts;
+  await sink.call('reset');
+  // Full batches only: others would wait for their deadline, which is far away.
+  const batches = Math.max(events / max, FEWEST_ROUNDS * connectionsFor(audience));
+  const toEach = Math.ceil(batches / audience) * max;
+  const warmUp = Math.ceil(toEach / 10 / max) * max;
+  const topic = topicFor(audience, max);
+  await fill(parts.load, bus, warmUp, topic);
+  await sink.call('reach', warmUp * audience);
+  await bus.drained();
+  await sink.call('reset');
+  await sink.call('hold');
+  await fill(parts.load, bus, toEach, topic);
+  const pids = { worker: workerPid, redis: bus.redis.pid };
+  const figures = await measureFrom(await sink.call('release'), parts, max, toEach * audience, pids);
+  await bus.drained();
+  return figures;
+}
+
+async function measureFloor(
+  parts: Parts,
+  request: Sample,
+  { audience, max, events, floorRequests }: Backlog & { floorRequests: number },
+): Promise<Figures> {
+  const { sink, sender, sinkPort: port } = parts;
+  const requests = Math.max(floorRequests, events / max);
+  await sink.call('reset');
+  const sending = sender.call('send', { port, request, requests, connections: connectionsFor(audience) });
+  const from = await sink.call('reach', Math.ceil((requests * max) / 10)); // what came until then warmed up
+  const [figures] = await Promise.all([
+    measureFrom(from, parts, max, requests * max, { worker: sender.pid }),
+    sending,
+  ]);
+  return figures;
+}
+
+/** From what was reached to the last event. */
+async function measureFrom(
+  from: Reached,
+  { sink }: Parts,
+  max: number,
+  events: number,
+  pids: { worker: number; redis?: number },
+): Promise<Figures> {
+  const used = cpuSince(pids);
+  const to = await sink.call('reach', events);
+  const { worker, redis } = used();
+  const measured = eventsBetween(from, to);
   return {
-    title: `deliver: batches of ${max}, one subscriber`,
-    notes: [
-      `${backlog.toLocaleString('en')} events a repetition, all published before the first of them is delivered`,
-      `latency from publish to receipt at ${LATENCY.perSecond} events/s with timeout 0; of ${FLOOR}: of a POST to the subscriber itself`,
-    ],
-    rows: [floor, ...trees.map(({ row }) => row)],
+    eventsPerSecond: measured / ((to.atUs - from.atUs) / 1e6),
+    workerMicrosBatch: (worker / measured) * max,
+    workerMicros: worker / measured,
+    ...(redis !== undefined && { redisMicros: redis / measured }),
   };
+}
+
+function targets(audience: number): Target[] {
+  const shared: Target[] = [
+    {
+      text: 'worker CPU a batch ≤ 2 × undici at max 1',
+      bars: [{ row: 'bus, max 1', floor: 'undici, max 1', metric: 'workerMicrosBatch', most: 2 }],
+    },
+    {
+      text: 'worker CPU ≤ 2.5 µs an event at max 100',
+      bars: [{ row: 'bus, max 100', metric: 'workerMicros', most: 2.5 }],
+    },
+  ];
+  const ruby = [...RUBY_DELIVERS].map(([max, { times }]) => ({
+    text: `${times} × the events/s of the Ruby Routemaster at max ${max}`,
+    bars: [
+      {
+        row: `bus, max ${max}`,
+        floor: `${RUBY}, max ${max}`,
+        metric: 'eventsPerSecond' as const,
+        least: times,
+      },
+    ],
+  }));
+  return audience === 1 ? [...shared, ...ruby] : shared;
 }

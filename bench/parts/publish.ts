@@ -1,96 +1,221 @@
-import { basename } from 'node:path';
-import { Bus, FAR_MS, OWN_TREE, TOPIC } from '../bus.ts';
-import { cpuMicros } from '../cpu.ts';
+import { type Bus, FAR_MS, NOWHERE, startBuses } from '../bus.ts';
+import { cpuSince } from '../cpu.ts';
 import type { Helper } from '../helper.ts';
 import type { Options } from '../options.ts';
+import { type Case, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { LoadCredentials } from '../processes/authorization.ts';
 import type { FloorCalls } from '../processes/floor_server.ts';
 import type { LoadCalls } from '../processes/load.ts';
-import { announced } from '../progress.ts';
-import type { Figures, Row, Table } from '../result.ts';
+import type { Figures } from '../result.ts';
 import type { Stage } from '../stage.ts';
+import type { Target } from '../targets.ts';
+import { counted, EVENT, RUBY } from '../workload.ts';
 
-const EVENTS = 100_000;
-const CONNECTIONS = 64;
-const BODY =
-  '{"type":"update","url":"https://billing.example.com/invoices/1842201","timestamp":1767225600000}';
-/** The floors look at no credentials; they only read the header. */
-const ANYBODY = { token: 'billing--V1StGXR8Z5jdHi6BmyTQ', secret: 'Uakgb_J5m9g-0JDMbcJqLJ_Uakgb_J5m' };
+const SCHEMES = ['basic', 'digest'] as const;
 const FLOORS = ['node:http', 'Express'] as const;
+/** The floors look at no credentials; they only read the header. */
+const ANYBODY = {
+  scheme: 'basic',
+  token: 'billing--V1StGXR8Z5jdHi6BmyTQ',
+  secret: 'Uakgb_J5m9g-0JDM',
+} as const;
+/** Events/s that the Ruby Routemaster accepts, by its subscribers. */
+const RUBY_ACCEPTS = new Map([
+  [1, 1850],
+  [10, 500],
+]);
+const JUDGED = 64;
 
-interface Target {
-  row: Row;
+const FULL = {
+  connections: [1, 16, 64, 256],
+  audiences: [1, 10, 100],
+  /** So that a measurement takes about two seconds. */
+  events: (connections: number, audience: number) =>
+    connections === 1 ? 6_000 : ({ 10: 30_000, 100: 10_000 }[audience] ?? 50_000),
+};
+const QUICK: typeof FULL = { connections: [1, 64], audiences: [1, 10], events: () => 200 };
+
+interface Offered {
   port: number;
+  path: string;
   credentials: LoadCredentials;
-  webPid: number;
-  redisPid?: number;
+  pids: { web: number; redis?: number };
 }
 
-/** Single events, with one subscriber to which nothing is delivered meanwhile: no worker runs. */
-export async function publish(stage: Stage, options: Options): Promise<Table[]> {
-  const load = stage.helper<LoadCalls>('load.ts');
-  const other = options.against && ` of ${basename(options.against)}`;
-  const targets = [...(await floors(stage)), ...(await busTargets(stage, OWN_TREE, '', other))];
-  if (options.against) targets.push(...(await busTargets(stage, options.against, other ?? '')));
-  const events = options.events ?? EVENTS;
-  for (let repetition = 1; repetition <= options.repetitions; repetition++) {
-    for (const target of targets) {
-      const what = `publish ${repetition}/${options.repetitions}: ${target.row.name}`;
-      target.row.repetitions.push(await announced(what, () => measure(load, target, events)));
-    }
-  }
-  return [
-    {
-      title: `publish: single events, ${CONNECTIONS} connections, one subscriber`,
-      notes: [`${events.toLocaleString('en')} events a repetition; latency from request to answer`],
-      rows: targets.map(({ row }) => row),
-    },
-  ];
-}
-
-async function floors(stage: Stage): Promise<Target[]> {
-  return Promise.all(
-    FLOORS.map(async (name) => {
-      const server = stage.helper<FloorCalls>('floor_server.ts');
-      const port = await server.call('listen', name);
+/** Single events. Nothing is delivered meanwhile: no worker runs. */
+export const publish: Part = {
+  name: 'publish',
+  title: 'single events: connections, Basic and Digest, subscribers; beside node:http and Express',
+  run: async (stage, options) => {
+    const size = options.quick ? QUICK : FULL;
+    const load = stage.helper<LoadCalls>('load.ts');
+    const floors = await startFloors(stage);
+    const buses = await startBuses(stage, options);
+    for (const { bus } of buses) await subscribe(bus, size.audiences);
+    const plans = size.connections.map((connections): Plan => {
+      const measure = (target: Offered, audience: number) =>
+        measureLoad(load, target, connections, size.events(connections, audience));
       return {
-        row: { name, repetitions: [] },
-        port,
-        credentials: { scheme: 'basic' as const, ...ANYBODY },
-        webPid: server.pid,
+        title: `publish: single events, ${counted(connections, 'connection')}`,
+        notes: [
+          'latency from request to answer',
+          ...(connections === JUDGED ? [`${RUBY}: on another machine, of two cores`] : []),
+        ],
+        cases: [
+          ...FLOORS.map((row) => ({ row, measure: () => measure(floors[row], 1) })),
+          ...(connections === JUDGED ? rubyCases() : []),
+          ...buses.flatMap(({ name, bus }, index) =>
+            busCases(
+              {
+                name,
+                bus,
+                others: buses.slice(index + 1).map((each) => each.name),
+                audiences: size.audiences,
+              },
+              connections === JUDGED,
+              measure,
+            ),
+          ),
+        ],
+        targets: connections === JUDGED ? TARGETS : [],
       };
-    }),
-  );
+    });
+    await warmUp(load, [...Object.values(floors), ...buses.flatMap(({ bus }) => targets(bus))], options);
+    return measureInTurn('publish', plans, options);
+  },
+};
+
+async function startFloors(stage: Stage): Promise<Record<(typeof FLOORS)[number], Offered>> {
+  const entries = FLOORS.map(async (name) => {
+    const server = stage.helper<FloorCalls>('floor_server.ts');
+    const port = await server.call('listen', name);
+    return [name, { port, path: '/topics/widgets', credentials: ANYBODY, pids: { web: server.pid } }];
+  });
+  return Object.fromEntries(await Promise.all(entries));
 }
 
-/** `other`: the suffix of the rows that these are compared with beside the floors. */
-async function busTargets(stage: Stage, tree: string, suffix: string, other?: string): Promise<Target[]> {
-  const bus = await Bus.start(stage, tree);
-  await bus.subscribe({ callback: 'https://search.example.com/events', timeout: FAR_MS, max: 100 });
-  return (['basic', 'digest'] as const).map((scheme) => ({
-    row: {
-      name: `bus${suffix}, ${scheme}`,
-      floors: [...FLOORS, ...(other === undefined ? [] : [`bus${other}, ${scheme}`])],
-      repetitions: [],
-    },
+/** A topic for each size of audience. */
+async function subscribe(bus: Bus, audiences: readonly number[]): Promise<void> {
+  for (const count of audiences) {
+    await bus.audience(count, { topics: [topicFor(count)], callback: NOWHERE, timeout: FAR_MS, max: 100 });
+  }
+  await bus.store.keep();
+}
+
+function topicFor(audience: number): string {
+  return `topic_of_${audience}`;
+}
+
+function targets(bus: Bus, audience = 1): Offered[] {
+  return SCHEMES.map((scheme) => ({
     port: bus.port,
+    path: `/topics/${topicFor(audience)}`,
     credentials: { scheme, ...bus.publisher },
-    webPid: bus.web.pid,
-    redisPid: bus.redis.pid,
+    pids: { web: bus.web.pid, redis: bus.redis.pid },
   }));
 }
 
-async function measure(load: Helper<LoadCalls>, target: Target, events: number): Promise<Figures> {
-  const { port, credentials, webPid, redisPid } = target;
-  const plan = { port, path: `/topics/${TOPIC}`, connections: CONNECTIONS, body: BODY, credentials };
-  await load.call('run', { ...plan, requests: Math.ceil(events / 10) }); // warms up
-  const [web, redis] = [cpuMicros(webPid), redisPid ? cpuMicros(redisPid) : 0];
-  const { seconds, p50Ms, p99Ms } = await load.call('run', { ...plan, requests: events });
+async function warmUp(load: Helper<LoadCalls>, all: Offered[], { quick }: Options): Promise<void> {
+  for (const target of all) await measureLoad(load, target, JUDGED, quick ? 100 : 10_000);
+}
+
+function rubyCases(): Case[] {
+  return [...RUBY_ACCEPTS].map(([audience, eventsPerSecond]) => ({
+    row: rubyRow(audience),
+    measure: async () => ({ eventsPerSecond }),
+  }));
+}
+
+function rubyRow(audience: number): string {
+  return `${RUBY}, ${counted(audience, 'subscriber')}`;
+}
+
+interface Measuring {
+  name: string;
+  bus: Bus;
+  /** The names of the buses that it is compared with. */
+  others: string[];
+  audiences: readonly number[];
+}
+
+function busCases(
+  { name, bus, others, audiences }: Measuring,
+  judged: boolean,
+  measure: (target: Offered, audience: number) => Promise<Figures>,
+): Case[] {
+  return SCHEMES.flatMap((scheme, at) => {
+    let alone: number | undefined;
+    return audiences.map((audience): Case => {
+      const suffix = `${scheme}, ${counted(audience, 'subscriber')}`;
+      return {
+        row: `${name}, ${suffix}`,
+        floors: [
+          ...FLOORS,
+          ...others.map((other) => `${other}, ${suffix}`),
+          ...(judged && scheme === 'basic' && RUBY_ACCEPTS.has(audience) ? [rubyRow(audience)] : []),
+        ],
+        measure: async () => {
+          await bus.store.restore();
+          const figures = await measure(targets(bus, audience)[at] as Offered, audience);
+          const { redisMicros = 0 } = figures;
+          if (audience === 1) alone = redisMicros;
+          if (audience === 1 || alone === undefined) return figures;
+          return { ...figures, redisMicrosMore: (redisMicros - alone) / (audience - 1) };
+        },
+      };
+    });
+  });
+}
+
+async function measureLoad(
+  load: Helper<LoadCalls>,
+  { pids, ...target }: Offered,
+  connections: number,
+  requests: number,
+): Promise<Figures> {
+  const plan = { ...target, connections, body: EVENT };
+  await load.call('run', { ...plan, requests: Math.ceil(requests / 10) }); // warms up
+  const used = cpuSince(pids);
+  const { seconds, p50Ms, p99Ms } = await load.call('run', { ...plan, requests });
+  const { web, redis } = used();
   return {
-    eventsPerSecond: events / seconds,
-    webMicros: (cpuMicros(webPid) - web) / events,
-    ...(redisPid && { redisMicros: (cpuMicros(redisPid) - redis) / events }),
+    eventsPerSecond: requests / seconds,
+    webMicros: web / requests,
+    ...(redis !== undefined && { redisMicros: redis / requests }),
     p50Ms,
     p99Ms,
   };
 }
+
+const TARGETS: Target[] = [
+  {
+    text: 'web CPU an event ≤ 1.25 × the Express floor with Basic',
+    bars: [{ row: 'bus, basic, 1 subscriber', floor: 'Express', metric: 'webMicros', most: 1.25 }],
+  },
+  {
+    text: 'web CPU an event ≤ 1.6 × the Express floor with Digest',
+    bars: [{ row: 'bus, digest, 1 subscriber', floor: 'Express', metric: 'webMicros', most: 1.6 }],
+  },
+  {
+    text: 'Redis CPU ≤ 2.5 µs an event with one subscriber',
+    bars: [{ row: 'bus, basic, 1 subscriber', metric: 'redisMicros', most: 2.5 }],
+  },
+  ...[10, 100].map((audience) => ({
+    text: `Redis CPU ≤ 0.6 µs more an event for each further subscriber, of ${audience}`,
+    bars: [{ row: `bus, basic, ${audience} subscribers`, metric: 'redisMicrosMore' as const, most: 0.6 }],
+  })),
+  ...[25, 90].map((least, index) => {
+    const audience = [...RUBY_ACCEPTS.keys()][index] ?? 0;
+    return {
+      text: `${least} × the events/s of the Ruby Routemaster, ${counted(audience, 'subscriber')}`,
+      bars: [
+        {
+          row: `bus, basic, ${counted(audience, 'subscriber')}`,
+          floor: rubyRow(audience),
+          metric: 'eventsPerSecond' as const,
+          least,
+        },
+      ],
+    };
+  }),
+];

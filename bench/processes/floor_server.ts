@@ -11,7 +11,10 @@ function take(request: IncomingMessage, response: ServerResponse): void {
   const chunks: Buffer[] = [];
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('end', () => {
-    JSON.parse((chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString());
+    const text = (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString();
+    if (request.headers['content-type'] === 'application/x-ndjson')
+      for (const line of text.split('\n')) JSON.parse(line);
+    else JSON.parse(text);
     response.writeHead(204).end();
   });
 }

@@ -1,23 +1,28 @@
+import { Worker } from 'node:worker_threads';
 import { serveCalls } from '../helper.ts';
-import { stamped } from '../stamp.ts';
+import { nowMicros, stampedAt } from '../stamp.ts';
 import { percentile } from '../statistics.ts';
 import { authorizer, type LoadCredentials } from './authorization.ts';
 import { LoadConnection } from './load_connection.ts';
+import type { Beat } from './metronome.ts';
 
 export interface LoadPlan {
   port: number;
   path: string;
+  /** Request n goes to `path` followed by n modulo this; Basic only, as a digest is of one path. */
+  paths?: number;
   connections: number;
   requests: number;
   body: string;
+  contentType?: string;
   credentials: LoadCredentials;
-  /** At this rate, with a stamp in every body that holds one; without, as fast as answers come. */
+  /** At this rate, with the time that each is due as the stamp of its body; without, as fast as answers come. */
   perSecond?: number;
 }
 
 export interface LoadResult {
   seconds: number;
-  /** From the sending of a request to its answer. */
+  /** From the sending of a request, or from when it was due, to its answer. */
   p50Ms: number;
   p99Ms: number;
 }
@@ -27,13 +32,15 @@ export type LoadCalls = { run: typeof run };
 interface Client {
   connection: LoadConnection;
   /** The next request, as it goes over the wire. */
-  request: () => string;
+  request: (dueUs?: number) => string;
 }
 
 /** Makes the requests over connections of its own. Throws if one is answered with anything but 2xx. */
 async function run(plan: LoadPlan): Promise<LoadResult> {
-  const clients = await Promise.all(Array.from({ length: plan.connections }, () => open(plan)));
-  const load = plan.perSecond === undefined ? new ClosedLoop(plan.requests) : new Paced(plan);
+  let count = 0;
+  const path = plan.paths ? () => `${plan.path}${count++ % (plan.paths ?? 1)}` : () => plan.path;
+  const clients = await Promise.all(Array.from({ length: plan.connections }, () => open(plan, path)));
+  const load = plan.perSecond === undefined ? new ClosedLoop(plan.requests) : new OpenLoop(plan);
   const startedMs = performance.now();
   try {
     await load.run(clients);
@@ -45,13 +52,13 @@ async function run(plan: LoadPlan): Promise<LoadResult> {
   return { seconds, p50Ms: percentile(latenciesMs, 0.5), p99Ms: percentile(latenciesMs, 0.99) };
 }
 
-async function open({ port, path, body, credentials, perSecond }: LoadPlan): Promise<Client> {
-  const next = await authorizer(credentials, port, path);
-  const lines = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\n`;
-  const fill = perSecond === undefined ? () => body : () => stamped(body);
-  const request = () => {
-    const text = fill();
-    return `${lines}Content-Length: ${text.length}\r\nAuthorization: ${next()}\r\n\r\n${text}`;
+async function open(plan: LoadPlan, path: () => string): Promise<Client> {
+  const { port, body, contentType = 'application/json', credentials } = plan;
+  const next = await authorizer(credentials, port, plan.path);
+  const lines = `HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: ${contentType}\r\n`;
+  const request = (dueUs?: number) => {
+    const text = dueUs === undefined ? body : stampedAt(body, dueUs);
+    return `POST ${path()} ${lines}Content-Length: ${text.length}\r\nAuthorization: ${next()}\r\n\r\n${text}`;
   };
   return { connection: await LoadConnection.open(port), request };
 }
@@ -87,35 +94,44 @@ class ClosedLoop {
   }
 }
 
-/** A request every so often, over whatever connection is free; the stamp is set as it is sent. */
-class Paced {
+/**
+ * A request is due every so often, whatever became of those before. One that finds no connection free waits for one, and
+ * its time counts from when it was due: else a server that stalls would be asked less, and look better than it is.
+ */
+class OpenLoop {
   readonly latenciesMs: Float64Array;
-  readonly #everyMs: number;
+  readonly #everyUs: number;
+  readonly #dueUs: number[] = [];
 
   constructor({ requests, perSecond = 1 }: LoadPlan) {
     this.latenciesMs = new Float64Array(requests);
-    this.#everyMs = 1000 / perSecond;
+    this.#everyUs = 1e6 / perSecond;
   }
 
   async run(clients: Client[]): Promise<void> {
     const free = [...clients];
     const { promise: done, resolve, reject } = Promise.withResolvers<void>();
-    let [sent, answered] = [0, 0];
-    const send = () => {
-      const client = free.pop();
-      if (!client) return;
-      sent++;
-      const sentMs = performance.now();
-      client.connection.on(() => {
-        this.latenciesMs[answered++] = performance.now() - sentMs;
-        free.push(client);
-        if (answered === this.latenciesMs.length) resolve();
-      }, reject);
-      client.connection.send(client.request());
-      if (sent === this.latenciesMs.length) clearInterval(timer);
+    let answered = 0;
+    const sendDue = () => {
+      while (this.#dueUs.length > 0 && free.length > 0) {
+        const [client, dueUs] = [free.pop() as Client, this.#dueUs.shift() as number];
+        client.connection.on(() => {
+          this.latenciesMs[answered++] = (nowMicros() - dueUs) / 1000;
+          free.push(client);
+          if (answered === this.latenciesMs.length) resolve();
+          else sendDue();
+        }, reject);
+        client.connection.send(client.request(dueUs));
+      }
     };
-    const timer = setInterval(send, this.#everyMs);
-    await done.finally(() => clearInterval(timer));
+    const beat: Beat = { everyUs: this.#everyUs, beats: this.latenciesMs.length };
+    const metronome = new Worker(new URL('./metronome.ts', import.meta.url), { workerData: beat });
+    metronome.on('message', (dueUs: number) => {
+      this.#dueUs.push(dueUs);
+      sendDue();
+    });
+    metronome.on('error', reject);
+    await done.finally(() => metronome.terminate());
   }
 }
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { serveCalls } from '../helper.ts';
-import { ageMs, nowMicros } from '../stamp.ts';
+import { agesMs, nowMicros } from '../stamp.ts';
 import { percentile } from '../statistics.ts';
 
 /** No delivery for so long: nothing will come any more. */
@@ -32,8 +32,8 @@ export type SinkCalls = {
 
 let events = 0;
 let last = { head: '', body: '' };
-/** Ages of the stamped events, in ms; undefined: nobody wants to know. */
-let agesMs: number[] | undefined;
+/** Ages of the stamped events, in ms, and of the first of each delivery; undefined: nobody wants to know. */
+let seen: { all: number[]; oldest: number[] } | undefined;
 /** Connections that wait for their answer while answers are held back; undefined: none are. */
 let held: Socket[] | undefined;
 let waiting: { events: number; resolve: (reached: Reached) => void } | undefined;
@@ -49,16 +49,17 @@ async function listen(): Promise<number> {
 /** Forgets what was counted. `withAges`: events are stamped, and their ages wanted. */
 function reset(withAges = false): void {
   events = 0;
-  agesMs = withAges ? [] : undefined;
+  last = { head: '', body: '' };
+  seen = withAges ? { all: [], oldest: [] } : undefined;
 }
 
 /** Resolves when so many events have come; rejects when they stop coming. */
 async function reach(wanted: number): Promise<Reached> {
-  let seen = -1;
+  let before = -1;
   const { promise, resolve, reject } = Promise.withResolvers<Reached>();
   const watch = setInterval(() => {
-    if (seen === events) reject(new Error(`only ${events} of ${wanted} events were delivered`));
-    seen = events;
+    if (before === events) reject(new Error(`only ${events} of ${wanted} events were delivered`));
+    before = events;
   }, SILENCE_MS);
   waiting = { events: wanted, resolve };
   tell();
@@ -78,9 +79,18 @@ function release(): Reached {
   return reached;
 }
 
-function ages(): { p50Ms: number; p99Ms: number } {
-  const all = Float64Array.from(agesMs ?? []);
-  return { p50Ms: percentile(all, 0.5), p99Ms: percentile(all, 0.99) };
+interface Ages {
+  p50Ms: number;
+  p99Ms: number;
+}
+
+/** Of all events since `reset`, and of the oldest of each delivery. */
+function ages(): { all: Ages; oldest: Ages } {
+  const of = (values: number[] = []) => {
+    const sorted = Float64Array.from(values);
+    return { p50Ms: percentile(sorted, 0.5), p99Ms: percentile(sorted, 0.99) };
+  };
+  return { all: of(seen?.all), oldest: of(seen?.oldest) };
 }
 
 /** The last delivery as it came, without the headers that belong to the connection. */
@@ -113,8 +123,11 @@ function receive(socket: Socket): void {
 
 function take(head: string, body: Buffer): void {
   for (let at = body.indexOf(EVENT); at >= 0; at = body.indexOf(EVENT, at + EVENT.length)) events++;
-  if (agesMs) agesMs.push(ageMs(body.toString('latin1')) ?? Number.NaN);
-  else if (last.body.length !== body.length) last = { head, body: body.toString() };
+  if (seen) {
+    const its = agesMs(body.toString('latin1'));
+    seen.all.push(...its);
+    seen.oldest.push(its[0] ?? Number.NaN);
+  } else if (last.body.length !== body.length) last = { head, body: body.toString() };
 }
 
 function tell(): void {

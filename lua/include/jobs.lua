@@ -1,8 +1,9 @@
 -- Jobs: the transitions that several scripts share. A job is in its queue's index, and in exactly one of scheduled,
--- instant (or waiting aside for its lane), or one worker's pending list.
+-- instant (or waiting aside for its lane, or for room in a share), or one worker's pending list.
 
--- The job that delivers a batch.
+-- The job that delivers a batch: `['batch', [bid]]`, which begins with the same bytes for all UIDs of 20 characters.
 local function batch_job(bid)
+  if #bid == 20 then return '\146\165batch\145\180' .. bid end
   return cmsgpack.pack({ 'batch', { bid } })
 end
 
@@ -16,8 +17,8 @@ local function announce()
 end
 
 -- Instant jobs are pushed left and popped right.
-local function make_instant(q, job)
-  redis.call('LPUSH', key.jobs_instant(q), job)
+local function make_instant(q, ...)
+  redis.call('LPUSH', key.jobs_instant(q), ...)
   wakes[q] = true
 end
 

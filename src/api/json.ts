@@ -3,8 +3,11 @@ import { BusError } from '../errors.ts';
 /** JSON that would come out as something else than was sent. */
 class Unfaithful extends Error {}
 
-/** May be in text that holds a number that a double cannot. */
-const LONG_NUMBER = /\d{16}|[eE]\+?\d{3}/;
+/**
+ * May be in text that holds a number that a double cannot. Looked for at the first digit of a number only: at each, or at
+ * each `e`, it takes three times as long, which was a tenth of the CPU of a bulk publish.
+ */
+const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
 const [LEAST, MOST] = [-(2n ** 63n), 2n ** 64n - 1n];
 
 /** May be in text that holds one half of a surrogate pair. */

@@ -1,8 +1,9 @@
-import { STATUS_CODES } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { ErrorRequestHandler, RequestHandler, Response } from 'express';
+import type { ErrorRequestHandler, RequestHandler } from 'express';
 import { BusError, ERRORS, type ErrorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { BROWSER_HEADERS } from './browser_headers.ts';
 
 /** The problem document of an error (RFC 9457). */
 export function problem(error: BusError): string {
@@ -17,15 +18,38 @@ export function problem(error: BusError): string {
   });
 }
 
-/** Answers every error that a handler throws. What is not a BusError is our fault: logged, and told to nobody. */
+/** Answers an error that a handler throws. What is not a BusError is our fault: logged, and told to nobody. */
+export function answerProblem(
+  log: Log,
+  thrown: unknown,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const error = thrown instanceof BusError ? thrown : translate(thrown);
+  if (error.code === 'internal')
+    log.error({ err: thrown, method: request.method, path: pathOf(request) }, 'a request failed');
+  if (response.headersSent) return void response.destroy();
+  preparedProblem(error)(response);
+}
+
+/** The same, for all that is thrown below Express. */
 export function answerProblems(log: Log): ErrorRequestHandler {
-  return (thrown: unknown, request, response, _next) => {
-    const error = thrown instanceof BusError ? thrown : translate(thrown);
-    if (error.code === 'internal')
-      log.error({ err: thrown, method: request.method, path: request.path }, 'a request failed');
-    if (response.headersSent) return void response.destroy();
-    answer(response, error);
+  return (thrown: unknown, request, response, _next) => answerProblem(log, thrown, request, response);
+}
+
+/** The answer to an error, for any number of requests. */
+export function preparedProblem(error: BusError): (response: ServerResponse) => void {
+  const body = problem(error);
+  const headers = headersOf(error, body);
+  return (response) => {
+    response.writeHead(error.status, STATUS_CODES[error.status], headers);
+    response.end(response.req.method === 'HEAD' ? undefined : body);
   };
+}
+
+/** How the path of a request begins, for the log. The rest may be a token, and a token may be a credential. */
+export function pathOf({ url = '' }: IncomingMessage): string {
+  return /^\/[^/?]*/.exec(url)?.[0] ?? '';
 }
 
 /** Express gives errors of its own a `status`: a path that cannot be decoded, say. */
@@ -37,16 +61,6 @@ function translate(thrown: unknown): BusError {
     });
   }
   return new BusError('internal', 'this is a fault of the bus, and logged there', { cause: thrown });
-}
-
-function answer(response: Response, error: BusError): void {
-  const body = problem(error);
-  response.writeHead(error.status, STATUS_CODES[error.status], {
-    'Content-Type': 'application/problem+json',
-    'Content-Length': Buffer.byteLength(body),
-    ...error.headers,
-  });
-  response.end(response.req.method === 'HEAD' ? undefined : body);
 }
 
 /** For paths that nobody serves. */
@@ -66,25 +80,44 @@ const LINGER_MS = 1000;
 
 /** What Node's HTTP parser says, and what we make of it. */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
-  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request did not arrive in time'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],
   HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
 };
 
 /** Answers what Node's HTTP parser refuses, such as two `Content-Length` headers, before it is a request. */
 export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
-  const refusal = new BusError(
-    ...(MALFORMED[error.code ?? ''] ?? ['bad_header', 'this is not a well-formed HTTP request']),
-  );
-  const body = problem(refusal);
-  const head = [
-    `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
-    'Content-Type: application/problem+json',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
+  if (!socket.writable) return void socket.destroy();
+  const [code, detail] = MALFORMED[error.code ?? ''] ?? [
+    'bad_header',
+    'this is not a well-formed HTTP request',
   ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  lastWords(socket, new BusError(code, detail));
+}
+
+/** Answers `CONNECT`, of which Node makes no request that could be answered. */
+export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
+  const headers = { Allow: 'GET, HEAD, POST, DELETE' };
+  lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers }));
+}
+
+function headersOf(error: BusError, body: string) {
+  return {
+    ...BROWSER_HEADERS,
+    'Content-Type': 'application/problem+json',
+    'Content-Length': Buffer.byteLength(body),
+    ...error.headers,
+  };
+}
+
+/** Answers on a connection that is of no use any more, and ends it. */
+function lastWords(socket: Duplex, error: BusError): void {
+  const body = problem(error);
+  const headers = { ...headersOf(error, body), Connection: 'close' };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
+  socket.on('error', () => {}); // its other end has gone
+  socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
   // Who keeps its side open would keep ours: time enough to read the answer.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

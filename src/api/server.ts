@@ -1,25 +1,79 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { BootError } from '../errors.ts';
-import { refuseMalformed } from './problems.ts';
+import { withContinue } from './expectation.ts';
+import { refuseConnect, refuseMalformed } from './problems.ts';
+
+/** How long each part of an exchange may take, and how many there may be at a time. */
+export interface ServerLimits {
+  /** Of a request that has begun, or of a new connection on which none has: until all headers are there. */
+  headersTimeoutMs: number;
+  /** Until the whole request is there. */
+  requestTimeoutMs: number;
+  /** Between two requests on a connection. */
+  keepAliveTimeoutMs: number;
+  /** Without a byte either way: ends the connections of those who do not read their answers. */
+  silenceTimeoutMs: number;
+  /** How often the first two are looked at. */
+  checkEveryMs: number;
+  /** What is beyond is closed at once. */
+  maxConnections: number;
+}
+
+export const SERVER_LIMITS: ServerLimits = {
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 75_000,
+  silenceTimeoutMs: 120_000,
+  checkEveryMs: 1000,
+  maxConnections: 10_000,
+};
+
+type Listener = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** The last answer that is due on a connection. */
+const LAST = Symbol('last');
+/** Something came on it that cannot be read. */
+const REFUSED = Symbol('refused');
+type Connection = Duplex & { [LAST]?: ServerResponse; [REFUSED]?: true };
 
 /** An HTTP server that can be closed without cutting off the requests under way. */
 export class HttpServer {
   readonly #server: Server;
   /** Connections on which no request has come yet. */
-  readonly #unused = new Set<Socket>();
+  readonly #unused = new Set<Duplex>();
 
-  constructor(listener: RequestListener) {
-    // A missing Host header is answered by the application, as a problem.
-    const options = { requireHostHeader: false, requestTimeout: 30_000, keepAliveTimeout: 75_000 };
-    this.#server = createServer(options, listener);
-    this.#server.on('clientError', refuseMalformed);
+  constructor(listener: Listener, limits: Partial<ServerLimits> = {}) {
+    const all = { ...SERVER_LIMITS, ...limits };
+    this.#server = createServer({
+      // A missing Host header is answered by the application, as a problem.
+      requireHostHeader: false,
+      headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
+      requestTimeout: all.requestTimeoutMs,
+      keepAliveTimeout: all.keepAliveTimeoutMs,
+      connectionsCheckingInterval: all.checkEveryMs,
+      maxHeaderSize: 16 * 1024,
+    });
+    // Node would drop what is beyond a limit of its own without a word: we refuse it.
+    this.#server.maxHeadersCount = 0;
+    this.#server.maxConnections = all.maxConnections;
+    this.#server.timeout = all.silenceTimeoutMs;
+    this.#server.on('request', (request, response) => {
+      this.#note(request.socket, response);
+      listener(request, response);
+    });
+    this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+      this.#note(request.socket, response);
+      listener(withContinue(request, response), response);
+    });
+    this.#server.on('connect', refuseConnect);
+    this.#server.on('clientError', afterLastAnswer);
     this.#server.on('connection', (socket: Socket) => {
       this.#unused.add(socket);
       socket.once('close', () => this.#unused.delete(socket));
     });
-    this.#server.on('request', ({ socket }) => this.#unused.delete(socket));
   }
 
   /** Resolves with the port, which the system chooses if `port` is 0. Throws BootError where it cannot listen. */
@@ -48,4 +102,27 @@ export class HttpServer {
     clearInterval(sweep);
     clearTimeout(limit);
   }
+
+  #note(socket: Connection, response: ServerResponse): void {
+    this.#unused.delete(socket);
+    socket[LAST] = response;
+  }
+}
+
+/**
+ * Refuses what the parser cannot read, but behind the answers to the requests that came whole before it: Node tells of
+ * the one and the others in one go, and a refusal at once would take their place.
+ */
+function afterLastAnswer(error: NodeJS.ErrnoException, socket: Connection): void {
+  if (error.code === 'ECONNRESET') return void socket.destroy();
+  // The parser complains once more of whatever follows.
+  if (socket[REFUSED]) return;
+  socket[REFUSED] = true;
+  const last = socket[LAST];
+  if (!last?.req.complete || last.writableFinished || last.destroyed)
+    return void refuseMalformed(error, socket);
+  last.once('finish', () => {
+    // Where that answer ends the connection, this one has no place.
+    if (socket.writable) refuseMalformed(error, socket);
+  });
 }

@@ -24,10 +24,15 @@ export class BusClient {
   }
 
   /** The body of a 2xx answer; undefined if it has none. Throws BusAnswerError for any other answer. */
-  async call(method: string, path: string, body?: unknown): Promise<unknown> {
+  async call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<unknown> {
     const response = await fetch(`${this.#url}${path}`, {
       method,
-      headers: { authorization: this.#authorization, 'content-type': 'application/json' },
+      headers: { authorization: this.#authorization, 'content-type': 'application/json', ...headers },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       redirect: 'manual',
       signal: AbortSignal.timeout(10_000),

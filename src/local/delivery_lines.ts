@@ -2,12 +2,14 @@ import type { DeliveredEvent, Delivery } from './receiver.ts';
 
 const longestData = 80;
 
-/** A delivered batch as a person reads it: a line for the batch, and one for each event. */
-export function deliveryLines({ id, attempt, events }: Delivery, nowMs = Date.now()): string[] {
+/** A delivered batch as a person reads it: a line for what was dropped before it, one for the batch, and one for each event. */
+export function deliveryLines({ id, attempt, gap, events }: Delivery, nowMs = Date.now()): string[] {
   const count = `${events.length} ${events.length === 1 ? 'event' : 'events'}`;
   const again = attempt > 1 ? `, attempt ${attempt}` : '';
   const topicWidth = Math.max(0, ...events.map((event) => String(event.topic).length));
-  return [`batch ${id}: ${count}${again}`, ...events.map((event) => eventLine(event, topicWidth, nowMs))];
+  const missing = gap === undefined ? [] : [`dropped for lack of memory: ${gap}`];
+  const shown = events.map((event) => eventLine(event, topicWidth, nowMs));
+  return [...missing, `batch ${id}: ${count}${again}`, ...shown];
 }
 
 function eventLine({ topic, type, url, t, data }: DeliveredEvent, topicWidth: number, nowMs: number): string {

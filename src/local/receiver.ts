@@ -14,6 +14,8 @@ export interface Delivery {
   /** The batch's id, the same on every attempt. */
   id: string;
   attempt: number;
+  /** What was dropped before it, as the bus says it. */
+  gap?: string;
   events: DeliveredEvent[];
 }
 
@@ -58,7 +60,9 @@ async function take(
   const events = JSON.parse(body);
   if (!Array.isArray(events)) return refuse(response, 400, 'a batch is a JSON array of events');
   const id = String(request.headers['webhook-id'] ?? 'without id');
-  show({ id, attempt: Number(request.headers['routemaster-attempt'] ?? 1), events });
+  const attempt = Number(request.headers['routemaster-attempt'] ?? 1);
+  const gap = request.headers['routemaster-gap'];
+  show({ id, attempt, ...(gap !== undefined && { gap: String(gap) }), events });
   response.writeHead(204).end();
 }
 

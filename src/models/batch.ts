@@ -1,5 +1,5 @@
 /** How many items of a batch's list come before its events: subscriber, time of creation, attempts. */
-const HEAD = 3;
+export const HEAD = 3;
 
 /** A ready batch, as a worker gets it: its attempt is counted already. */
 export interface Batch {

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { clock } from '../clock.ts';
 import { secret as newSecret, tokenSuffix } from '../ids.ts';
 import type { Store } from '../redis/store.ts';
+import { readScopes, type Scopes, scopeFields } from './scope.ts';
 
 /** The realm of both schemes. It is part of every stored HA1: were it changed, every client would need a new secret. */
 export const REALM = 'Routemaster';
@@ -22,12 +23,24 @@ export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): s
   return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);
 }
 
+/** The HA1 digests of a secret. */
+export interface Digests {
+  sha256: string;
+  md5: string;
+}
+
 export interface Client {
   token: string;
   name: string;
   /** Null for a token-only client: its token is its credential, and any password goes with it. */
-  ha1: { sha256: string; md5: string } | null;
+  ha1: Digests | null;
+  /** Those of the secret before this one, while it still works. */
+  former?: Digests;
+  /** If it is limited. */
+  scopes?: Scopes;
 }
+
+export type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /** Holders of API tokens: those in Redis, and those that `ROUTEMASTER_CLIENTS` fixes, which are token-only. */
 export class Clients {
@@ -43,40 +56,55 @@ export class Clients {
    * Makes a client with a token and a secret of its own; names need not be unique. `name` is a CLIENT_NAME of at most
    * LONGEST_NAME_OF_MADE_TOKEN. The secret cannot be had again: only digests of it are stored.
    */
-  async create(name: string): Promise<{ token: string; name: string; secret: string }> {
+  async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = `${name}--${tokenSuffix()}`;
     const secret = newSecret();
     const digests = { ha1_sha256: ha1('SHA-256', token, secret), ha1_md5: ha1('MD5', token, secret) };
+    const fields = { ...digests, ...scopeFields(scopes), created_at: clock.wallMs() };
     await this.#store.command((redis, keys) =>
-      replies(
-        redis
-          .multi()
-          .hset(keys.api_tokens(), token, name)
-          .hset(keys.api_token(token), { ...digests, created_at: clock.wallMs() }),
-      ),
+      replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     return { token, name, secret };
   }
 
-  /** Enters a token-only client. If the token exists, its name becomes this one, and it loses its secret if it had one. */
-  async register(name: string, token: string): Promise<{ token: string; name: string }> {
-    await this.#store.command((redis, keys) =>
-      replies(
-        redis
-          .multi()
-          .hset(keys.api_tokens(), token, name)
-          .hdel(keys.api_token(token), 'ha1_sha256', 'ha1_md5')
-          .hsetnx(keys.api_token(token), 'created_at', clock.wallMs()),
-      ),
-    );
+  /**
+   * Enters a token-only client. If the token exists, its name and scopes become these, and it loses its secret if it had one.
+   */
+  async register(name: string, token: string, scopes: Scopes = {}): Promise<{ token: string; name: string }> {
+    await this.#store.command((redis, keys) => {
+      const key = keys.api_token(token);
+      const commands = redis
+        .multi()
+        .hset(keys.api_tokens(), token, name)
+        .hdel(key, 'ha1_sha256', 'ha1_md5', 'publish', 'subscribe')
+        .del(keys.former_secret(token))
+        .hsetnx(key, 'created_at', clock.wallMs());
+      const fields = scopeFields(scopes);
+      return replies(Object.keys(fields).length > 0 ? commands.hset(key, fields) : commands);
+    });
     return { token, name };
   }
 
-  /** The clients in Redis, by name, then by token; those of `ROUTEMASTER_CLIENTS` are not among them. */
-  async list(): Promise<{ token: string; name: string }[]> {
-    const names = await this.#store.command((redis, keys) => redis.hgetall(keys.api_tokens()));
-    return Object.entries(names)
-      .map(([token, name]) => ({ token, name }))
+  /** Gives the client a new secret. The one that it has works for `graceMs` more; one that it had before that ends. */
+  async rotate(token: string, graceMs: number): Promise<Rotated> {
+    const secret = newSecret();
+    const digests = [ha1('SHA-256', token, secret), ha1('MD5', token, secret)];
+    const outcome = String(await this.#store.run('rotate_secret', token, ...digests, graceMs));
+    return outcome === 'ok' ? { secret } : (outcome as 'client_not_found' | 'no_secret');
+  }
+
+  /** The clients in Redis, by name, then by token, with their scopes; those of `ROUTEMASTER_CLIENTS` are not among them. */
+  async list(): Promise<({ token: string; name: string } & Scopes)[]> {
+    const names = Object.entries(
+      await this.#store.command((redis, keys) => redis.hgetall(keys.api_tokens())),
+    );
+    const scopes = await this.#store.command((redis, keys) => {
+      const reads = redis.pipeline();
+      for (const [token] of names) reads.hmget(keys.api_token(token), 'publish', 'subscribe');
+      return replies(reads);
+    });
+    return names
+      .map(([token, name], index) => ({ token, name, ...readScopes(...(scopes[index] as [Field, Field])) }))
       .sort((a, b) => compare(a.name, b.name) || compare(a.token, b.token));
   }
 
@@ -84,7 +112,9 @@ export class Clients {
   async remove(token: string): Promise<boolean> {
     // No MULTI: a full Redis refuses all that is queued in one, even reads. The name goes first, as that ends the client.
     const [removed] = await this.#store.command((redis, keys) =>
-      replies(redis.pipeline().hdel(keys.api_tokens(), token).del(keys.api_token(token))),
+      replies(
+        redis.pipeline().hdel(keys.api_tokens(), token).del(keys.api_token(token), keys.former_secret(token)),
+      ),
     );
     return removed === 1;
   }
@@ -100,18 +130,32 @@ export class Clients {
 
   async #read(token: string): Promise<Client | undefined> {
     // The name comes last, so that a client removed in between is not found; the other way round it would look like
-    // one without a secret, and its public token alone would let anybody in. (No MULTI: see `remove`.)
-    const [digests, name] = await this.#store.command((redis, keys) =>
+    // one without a secret, and its public token alone would let anybody in. The former secret comes after the present one,
+    // so that one which is rotated in between is found in one of the two. (No MULTI: see `remove`.)
+    const [fields, former, name] = await this.#store.command((redis, keys) =>
       replies(
-        redis.pipeline().hmget(keys.api_token(token), 'ha1_sha256', 'ha1_md5').hget(keys.api_tokens(), token),
+        redis
+          .pipeline()
+          .hmget(keys.api_token(token), 'ha1_sha256', 'ha1_md5', 'publish', 'subscribe')
+          .hmget(keys.former_secret(token), 'ha1_sha256', 'ha1_md5')
+          .hget(keys.api_tokens(), token),
       ),
     );
     if (typeof name !== 'string') return undefined;
-    const [sha256, md5] = digests as [string | null, string | null];
-    // Either digest makes it a client with a secret: half a record must refuse, never open.
-    const hasSecret = sha256 !== null || md5 !== null;
-    return { token, name, ha1: hasSecret ? { sha256: sha256 ?? '', md5: md5 ?? '' } : null };
+    const [sha256, md5, publish, subscribe] = fields as [Field, Field, Field, Field];
+    const formerDigests = digestsIn(...(former as [Field, Field]));
+    const client: Client = { token, name, ha1: digestsIn(sha256, md5) };
+    if (formerDigests) client.former = formerDigests;
+    if (publish !== null || subscribe !== null) client.scopes = readScopes(publish, subscribe);
+    return client;
   }
+}
+
+type Field = string | null;
+
+/** Either digest makes it a secret: half a record must refuse, never open. */
+function digestsIn(sha256: string | null, md5: string | null): Digests | null {
+  return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };
 }
 
 /** What stands before the first `--` of a token, which is how tokens are made; a fixed one may look like anything. */

@@ -43,6 +43,16 @@ export class ClientDirectory {
     return this.#ask(token, nowMs).lookup;
   }
 
+  /**
+   * The client, as it is now: for who has credentials that `known` does not know, which may be new. Joins a lookup that is under
+   * way. Throws as `find` does.
+   */
+  ask(token: string): Promise<Client | undefined> {
+    const entry = this.#entries.get(token);
+    if (entry?.client) this.#entries.delete(token);
+    return this.find(token);
+  }
+
   #ask(token: string, nowMs: number): Entry {
     // Fresh from the question on, not from the answer: the client may have been removed while the answer travelled.
     const entry: Entry = { freshUntilMs: nowMs + FRESH_MS, lookup: this.#clients.find(token) };

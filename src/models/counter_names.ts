@@ -24,6 +24,15 @@ export const COUNTER_NAMES = [
   'workers.scrubbed',
   // status: start or stop; type: web or worker
   'process',
+  // Ours: queue, reason; dead letters made.
+  'events.dead_lettered',
+  'batches.dead_lettered',
+  // Ours: reason, of src/api/authentication/caller.ts
+  'authentication.failed',
+  // Ours: those of them that were answered 429
+  'authentication.slowed',
+  // Ours: kind, of src/models/sweep/finding.ts
+  'sweep.findings',
   // Ours: histograms of the whole bus. le, the bucket's upper bound in seconds; status. A bucket does not count the lower ones.
   'delivery.duration.bucket',
   'delivery.duration.sum',

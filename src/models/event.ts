@@ -81,7 +81,7 @@ function writeString(out: Buffer, at: number, text: string, bytes: number): numb
 function writeInteger(out: Buffer, at: number, value: number): number {
   if (value > 0xffffffff) {
     out[at] = 0xcf;
-    return out.writeBigUInt64BE(BigInt(value), at + 1);
+    return out.writeUInt32BE(value % 2 ** 32, out.writeUInt32BE(Math.floor(value / 2 ** 32), at + 1));
   }
   const bytes = encoder.encode(value);
   out.set(bytes, at);

@@ -11,6 +11,7 @@ export interface SubscriberGauges {
   batches: number;
   /** The age of the oldest queued batch, by Redis's clock; 0 if none is queued. */
   oldestMs: number;
+  deadLetters: { batches: number; events: number };
   /** Undefined if it has unsubscribed, and only its batches are left. */
   healthPoints: number | undefined;
 }
@@ -50,29 +51,33 @@ export async function readGauges(store: Store, limits: MemoryLimits): Promise<Ga
   return { subscribers, queues, workers, memory: memoryIn(memory, limits), cpuSeconds };
 }
 
-/** All subscribers, and those that have unsubscribed while batches of theirs are left. */
+/** All subscribers, and those that have unsubscribed while batches of theirs are left, dead ones too. */
 async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberGauges[]> {
-  const [members, events, batches] = await store.command((redis, keys) =>
+  const [members, events, batches, deadEvents] = await store.command((redis, keys) =>
     Promise.all([
       redis.smembers(keys.subscribers()),
       redis.hgetall(keys.gauge_events()),
       redis.hgetall(keys.gauge_batches()),
+      redis.hgetall(keys.dead_letters_events()),
     ]),
   );
   const subscribed = new Set(members);
-  const tokens = [...new Set([...members, ...Object.keys(events), ...Object.keys(batches)])].sort();
+  const known = [events, batches, deadEvents].flatMap((hash) => Object.keys(hash));
+  const tokens = [...new Set([...members, ...known])].sort();
   const read = async (token: string): Promise<SubscriberGauges> => {
-    const [health, oldest] = await store.command((redis, keys) =>
+    const [health, oldest, deadBatches] = await store.command((redis, keys) =>
       Promise.all([
         redis.hget(keys.subscriber(token), 'health_points'),
         redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
+        redis.zcard(keys.dead_letters_of(token)),
       ]),
     );
     return {
       token,
       events: Number(events[token] ?? 0),
       batches: Number(batches[token] ?? 0),
-      oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Number(oldest[1])),
+      oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
+      deadLetters: { batches: deadBatches, events: Number(deadEvents[token] ?? 0) },
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
     };
   };

@@ -16,6 +16,8 @@ export interface Memory {
   highMark: number;
   /** Down to it, autodrop goes on; Infinity when unlimited. */
   lowMark: number;
+  /** How many keys were deleted of which Redis has not freed all memory yet: a thread of its own does that. */
+  unfreed: number;
   /** The server's `maxmemory-policy`; undefined if it does not say. */
   policy: string | undefined;
 }
@@ -30,12 +32,21 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
   const used = infoNumber(info, 'used_memory') - infoNumber(info, 'mem_not_counted_for_evict');
   const both = [limits.redisMaxBytes, infoNumber(info, 'maxmemory')].filter((bytes) => bytes > 0);
   const max = both.length > 0 ? Math.min(...both) : 0;
-  return { used, max, ...marks(max, limits.redisMinFreeBytes), policy: infoField(info, 'maxmemory_policy') };
+  return {
+    ...{ used, max, ...marks(max, limits.redisMinFreeBytes) },
+    unfreed: infoNumber(info, 'lazyfree_pending_objects'),
+    policy: infoField(info, 'maxmemory_policy'),
+  };
 }
 
 /** A field of INFO as a number; 0 where there is none, as some hosts hide fields. */
 export function infoNumber(info: string, name: string): number {
   return Number(infoField(info, name) ?? 0);
+}
+
+/** How many keys are bound to expire, in the text of `INFO keyspace`. */
+export function expiringIn(info: string): number {
+  return [...info.matchAll(/,expires=(\d+)/g)].reduce((total, [, keys]) => total + Number(keys), 0);
 }
 
 function infoField(info: string, name: string): string | undefined {

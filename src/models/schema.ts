@@ -13,6 +13,7 @@ const SLICE = 200;
  */
 export async function prepareStorage(store: Store, log: Log): Promise<void> {
   await checkServer(store, log);
+  await store.prepare();
   const found = await store.command((redis, keys) => redis.get(keys.schema()));
   if (found !== null && Number(found) > SCHEMA) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;

@@ -6,18 +6,45 @@ export interface Subscriber {
   callback: string;
   /** The user name of deliveries; may be empty. */
   uuid: string;
+  /** The keys that sign its deliveries, if any does: as Redis has them. */
+  signing?: string;
+  /** When it subscribed last, µs by Redis's clock: changes with each subscription. 0 if that is not known. */
+  subscribedAt: string;
   /** 0 to 100. */
   healthPoints: number;
+  /** After so many attempts a batch is a dead letter, if the subscriber has its own limit. */
+  maxAttempts?: number;
+  /** After so long it is, in ms. */
+  maxAgeMs?: number;
 }
 
-/** Reads a subscriber's hash as field, value, …; undefined where there is none: it has unsubscribed. */
-export function readSubscriber(fields: readonly Buffer[]): Subscriber | undefined {
-  const hash: Record<string, string> = {};
-  for (let i = 0; i < fields.length; i += 2) hash[String(fields[i])] = String(fields[i + 1]);
-  if (hash.callback === undefined) return undefined;
+/** A subscriber as `acquire` tells of it: these fields of its hash. */
+type Told = [
+  callback: Buffer,
+  uuid: Buffer | null,
+  subscribedAt: Buffer | null,
+  healthPoints: Buffer | null,
+  maxAttempts: Buffer | null,
+  maxAge: Buffer | null,
+  signing: Buffer | null,
+];
+
+export function readSubscriber(told: readonly (Buffer | null)[]): Subscriber {
+  const [callback, uuid, subscribedAt, healthPoints, maxAttempts, maxAge, signing] = told as Told;
   return {
-    callback: hash.callback,
-    uuid: hash.uuid ?? '',
-    healthPoints: Number(hash.health_points ?? PERFECT_HEALTH),
+    callback: String(callback),
+    uuid: String(uuid ?? ''),
+    subscribedAt: String(subscribedAt ?? '0'),
+    healthPoints: Number(healthPoints ?? PERFECT_HEALTH),
+    ...(maxAttempts && { maxAttempts: Number(maxAttempts) }),
+    ...(maxAge && { maxAgeMs: Number(maxAge) }),
+    ...(signing && { signing: String(signing) }),
   };
+}
+
+/** A hash as a script hands it out: field, value, … */
+export function fieldsOf(flat: readonly (Buffer | number)[]): Record<string, string> {
+  const hash: Record<string, string> = {};
+  for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
+  return hash;
 }

@@ -1,45 +1,80 @@
-import type { Keyspace } from '../redis/keys.ts';
-import type { Commands, Store } from '../redis/store.ts';
+import type { Store } from '../redis/store.ts';
+import type { DeadLetters } from './dead_letters.ts';
+import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 
 /** How many batches one script call drops: a few milliseconds of Redis. */
 const DROP_SLICE = 500;
 
-/** What a client asks for. What is left out keeps its old value; for a new subscriber 500 ms and 100 events. */
+/** How long a signing key goes on signing beside the one that replaced it. */
+const SIGNING_OVERLAP_MS = 86_400_000;
+
+/** What a client asks for. What is left out keeps its old value; for a new subscriber 500 ms, 100 events and the defaults. */
 export interface Subscription {
   topics: string[];
   callback: string;
   uuid: string;
   timeoutMs?: number | undefined;
   maxEvents?: number | undefined;
+  ordered?: boolean | undefined;
+  maxInFlight?: number | undefined;
+  maxAttempts?: number | undefined;
+  maxAgeMs?: number | undefined;
+  /** The key that signs deliveries from now on; those before it go on for a day. Null: none signs. */
+  signingKey?: string | null | undefined;
 }
 
-/** A subscriber as the API shows it. Times in ms since the Unix epoch, by Redis's clock. */
-export interface SubscriberReport {
-  subscriber: string;
-  callback: string;
-  max_events: number;
-  timeout: number;
-  topics: string[];
-  health_points: number;
-  last_attempted_at: number | null;
-  /** Delivered ever; queued now; creation of the oldest queued batch. */
-  events: { sent: number; queued: number; oldest: number | null };
+/** How many there may be, of all clients together. */
+export interface Room {
+  maxTopics: number;
+  maxSubscribers: number;
 }
 
+export type SubscribeOutcome = 'ok' | 'too_many_topics' | 'too_many_subscribers';
 export type UnsubscribeOutcome = 'ok' | 'subscriber_not_found' | 'topic_not_found' | 'not_subscribed';
 
 /** Subscribers and the topics that they are subscribed to. */
 export class Subscriptions {
   readonly #store: Store;
+  readonly #defaults: SubscriptionDefaults & Room;
+  readonly #deadLetters: DeadLetters;
 
-  constructor(store: Store) {
+  constructor(store: Store, defaults: SubscriptionDefaults & Room, deadLetters: DeadLetters) {
     this.#store = store;
+    this.#defaults = defaults;
+    this.#deadLetters = deadLetters;
   }
 
-  /** Makes or changes the subscriber, subscribed to exactly these topics. Counts for the next event accepted. */
-  async subscribe(token: string, wanted: Subscription): Promise<void> {
-    const { callback, uuid, timeoutMs, maxEvents, topics } = wanted;
-    await this.#store.run('subscribe', token, callback, uuid, timeoutMs ?? '', maxEvents ?? '', ...topics);
+  /**
+   * Makes or changes the subscriber, subscribed to exactly these topics. Counts for the next event accepted. Changes nothing where
+   * there is no room for a subscriber or topic more.
+   */
+  async subscribe(token: string, wanted: Subscription): Promise<SubscribeOutcome> {
+    const { callback, uuid, ordered, topics } = wanted;
+    const { timeoutMs, maxEvents, maxInFlight, maxAttempts, maxAgeMs } = wanted;
+    const settings = [
+      timeoutMs ?? '',
+      maxEvents ?? '',
+      ordered === undefined ? '' : Number(ordered),
+      maxInFlight ?? '',
+      maxAttempts ?? '',
+      maxAgeMs ?? '',
+    ];
+    const signing = [wanted.signingKey === null ? 'none' : (wanted.signingKey ?? ''), SIGNING_OVERLAP_MS];
+    const { laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
+    const names = new Set(topics);
+    const outcome = await this.#store.run(
+      'subscribe',
+      token,
+      callback,
+      uuid,
+      ...settings,
+      laneLimitMax,
+      ...signing,
+      maxTopics,
+      maxSubscribers,
+      ...names,
+    );
+    return String(outcome) as SubscribeOutcome;
   }
 
   /** Ends one subscription; what is queued is still delivered. */
@@ -48,11 +83,13 @@ export class Subscriptions {
   }
 
   /**
-   * Forgets the subscriber and drops its queue. Answers how many events were dropped; undefined if there was none.
-   * A batch that is being delivered at that moment still arrives.
+   * Forgets the subscriber, drops its queue and purges its dead letters. Answers how many events the queue held; undefined
+   * if there was no such subscriber. A batch that is being delivered at that moment still arrives.
    */
   async remove(token: string): Promise<number | undefined> {
     const [found, untilMs] = (await this.#store.run('remove_subscriber', token)) as [number, number];
+    // Also where it had left: a removal that was cut off in between is completed by the next.
+    await this.#deadLetters.purgeAll(token, untilMs);
     if (found !== 1) return undefined;
     let dropped = 0;
     for (;;) {
@@ -67,32 +104,8 @@ export class Subscriptions {
   async list(token?: string): Promise<SubscriberReport[]> {
     return this.#store.command(async (redis, keys) => {
       const tokens = token === undefined ? (await redis.smembers(keys.subscribers())).sort() : [token];
-      const reports = await Promise.all(tokens.map((each) => report(redis, keys, each)));
+      const reports = await Promise.all(tokens.map((each) => readReport(redis, keys, each, this.#defaults)));
       return reports.filter((each) => each !== undefined);
     });
   }
-}
-
-async function report(redis: Commands, keys: Keyspace, token: string): Promise<SubscriberReport | undefined> {
-  const [hash, topics, queued, oldest] = await Promise.all([
-    redis.hgetall(keys.subscriber(token)),
-    redis.smembers(keys.subscriber_topics(token)),
-    redis.hget(keys.gauge_events(), token),
-    redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
-  ]);
-  if (hash.callback === undefined) return undefined;
-  return {
-    subscriber: token,
-    callback: hash.callback,
-    max_events: Number(hash.max_events ?? 100),
-    timeout: Number(hash.timeout ?? 500),
-    topics: topics.sort(),
-    health_points: Number(hash.health_points ?? 100),
-    last_attempted_at: hash.last_attempted_at === undefined ? null : Number(hash.last_attempted_at),
-    events: {
-      sent: Number(hash.sent ?? 0),
-      queued: Number(queued ?? 0),
-      oldest: oldest[1] === undefined ? null : Number(oldest[1]),
-    },
-  };
 }

@@ -4,6 +4,9 @@ import type { Store } from '../redis/store.ts';
 export const TOPIC_NAME = /^[a-z0-9_]{1,64}$/;
 export const TOPIC_NAME_RULE = '1 to 64 characters of a-z, 0-9 and _';
 
+/** How many topics are asked for at a time: a millisecond of ours. */
+const SLICE = 500;
+
 export interface Topic {
   name: string;
   /** The token of the client that publishes to it; null while nobody has. */
@@ -23,9 +26,18 @@ export class Topics {
   async list(): Promise<Topic[]> {
     return this.#store.command(async (redis, keys) => {
       const names = (await redis.smembers(keys.topics())).sort();
-      const hashes = await Promise.all(
-        names.map((name) => redis.hmget(keys.topic(name), 'publisher', 'counter')),
-      );
+      const hashes: (string | null)[][] = [];
+      // In one write each: a command by itself takes 15 µs, so that listing 10,000 topics kept everybody waiting.
+      for (let from = 0; from < names.length; from += SLICE) {
+        const slice = names.slice(from, from + SLICE);
+        const pipeline = redis.pipeline(
+          slice.map((name) => ['hmget', keys.topic(name), 'publisher', 'counter']),
+        );
+        for (const [error, hash] of (await pipeline.exec()) ?? []) {
+          if (error) throw error;
+          hashes.push(hash as (string | null)[]);
+        }
+      }
       return names.map((name, index) => ({
         name,
         publisher: hashes[index]?.[0] || null,

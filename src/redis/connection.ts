@@ -1,3 +1,5 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { Redis, type RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -27,11 +29,41 @@ function address(url: string): Options & { url?: string } {
   );
 }
 
-function open(url: string, log: Log, options: Options): Redis {
+/** Whom to trust that a Redis behind `rediss://` is the right one. */
+export interface RedisTls {
+  /** Certificates in PEM, or the path of a file of them, in place of those that Node trusts. */
+  ca: string | undefined;
+  /** Whether its certificate is looked at. */
+  verify: boolean;
+}
+
+const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
+
+/** Throws BootError. */
+function trust({ ca, verify }: RedisTls): Options['tls'] {
+  const trusted = { rejectUnauthorized: verify };
+  if (ca === undefined) return trusted;
+  try {
+    const pem = ca.includes('-----BEGIN') ? ca : readFileSync(ca, 'utf8');
+    // Throws unless there is one; TLS itself would pass over it in silence.
+    new X509Certificate(pem);
+    return { ...trusted, ca: pem };
+  } catch (cause) {
+    throw new BootError(
+      'ROUTEMASTER_REDIS_CA is neither the path of a file of certificates in PEM nor such certificates',
+      { cause },
+    );
+  }
+}
+
+function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const { url: text, ...where } = address(url);
   const all: Options = {
     ...where,
     ...options,
+    ...(url.startsWith('rediss:') && { tls: trust(tls) }),
+    // It would name itself to Redis: of no use, and one command more to permit.
+    disableClientInfo: true,
     // A write whose reply was lost must not be sent again blindly: it may have been applied.
     autoResendUnfulfilledCommands: false,
     retryStrategy: (times) =>
@@ -53,12 +85,13 @@ function open(url: string, log: Log, options: Options): Redis {
 }
 
 /** A connection for commands. While Redis is away they fail at once; it reconnects by itself, for ever. */
-export function connect(url: string, log: Log): Redis {
+export function connect(url: string, log: Log, tls = WELL_KNOWN): Redis {
   // Retries: none. With null, ioredis 6 drops the commands under way when a connection is cut, and they never settle.
-  return open(url, log, { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: 0 });
+  const options = { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: 0 };
+  return open(url, log, options, tls);
 }
 
 /** A connection that only listens to channels. It subscribes again by itself after it was cut. */
-export function connectListener(url: string, log: Log): Redis {
-  return open(url, log, { socketTimeout: SILENCE_MS, maxRetriesPerRequest: null });
+export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Redis {
+  return open(url, log, { socketTimeout: SILENCE_MS, maxRetriesPerRequest: null }, tls);
 }

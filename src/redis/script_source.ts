@@ -17,7 +17,7 @@ export interface ScriptSource {
   flags: string[];
   keys: HeaderKey[];
   touches: HeaderKey[];
-  /** The script with its includes, without what the loader generates. */
+  /** The script with what it uses of its includes, without comments, and without what the loader generates. */
   body: string;
 }
 
@@ -34,9 +34,10 @@ function parse(name: string, text: string): ScriptSource {
   if (match?.[3] !== name)
     throw new Error(`lua/${name}.lua does not begin with a shebang and a header of its name`);
   const [, shebang, flags, , rest = ''] = match;
-  const body = rest.replace(/^-- include: (\w+)$/gm, (_, include: string) =>
+  const whole = rest.replace(/^-- include: (\w+)$/gm, (_, include: string) =>
     readFileSync(join(DIRECTORY, 'include', `${include}.lua`), 'utf8').trimEnd(),
   );
+  const body = withoutUnused(whole.replace(/^ *--.*\n/gm, ''));
   return {
     name,
     lua: `${shebang}\n${prelude(body)}\n${body}`,
@@ -53,6 +54,15 @@ function section(text: string, title: string): HeaderKey[] {
   return [...lines.matchAll(/^ {2}(\S+) +(\S+)/gm)].map(([, pattern = '', type = '']) => ({ pattern, type }));
 }
 
+/** Lua makes all functions of a script anew at each call, so those that it does not use are left out. */
+function withoutUnused(body: string): string {
+  const functions = [...body.matchAll(/^local function (\w+)\(.*\)\n(?:(?!end$).*\n)*end$/gm)];
+  const uses = (text: string, name: string) => text.match(new RegExp(`\\b${name}\\b`, 'g'))?.length ?? 0;
+  const unused = functions.filter(([text, name = '']) => uses(body, name) === uses(text, name));
+  if (unused.length === 0) return body;
+  return withoutUnused(unused.reduce((less, [text]) => less.replace(text, () => ''), body));
+}
+
 /** The partition's prefix, and a function for every key that the body uses, generated from the layout. */
 function prelude(body: string): string {
   const used = new Set([...body.matchAll(/\bkey\.(\w+)/g)].map(([, name]) => name as KeyName));
@@ -61,7 +71,7 @@ function prelude(body: string): string {
     `local P = KEYS[1]:sub(1, -${LAYOUT.schema.pattern.length + 1})`,
     `local wake_channel = P .. '${WAKE_CHANNEL}'`,
     `local key = { ${functions.join(', ')} }`,
-  ].join('; ');
+  ].join('\n');
 }
 
 function keyFunction(name: KeyName): string {

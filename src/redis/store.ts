@@ -1,5 +1,7 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
+import { functionLibrary } from './function_library.ts';
+import { Functions } from './functions.ts';
 import { type Keyspace, keyspace } from './keys.ts';
 import { readScripts } from './script_source.ts';
 
@@ -17,21 +19,38 @@ export type ScriptName =
   | 'ack'
   | 'acquire'
   | 'autodrop'
+  | 'bury'
   | 'count'
   | 'drop_queue'
   | 'enqueue'
   | 'heartbeat'
   | 'nack'
+  | 'nonce_counts'
+  | 'nonce_keys'
   | 'publish'
+  | 'purge'
   | 'remove_subscriber'
   | 'remove_topic'
   | 'report'
   | 'retire'
+  | 'revive'
+  | 'rotate_secret'
   | 'schedule'
   | 'scrub'
+  | 'spend'
   | 'subscribe'
+  | 'sweep_batches'
+  | 'sweep_gauges'
+  | 'sweep_jobs'
+  | 'sweep_lanes'
+  | 'sweep_workers'
   | 'takeover'
   | 'unsubscribe';
+
+/**
+ * Those that are called for every publication or delivery are functions, where Redis takes them: INTERNALS.md tells what that gains.
+ */
+const HOT: ReadonlySet<string> = new Set<ScriptName>(['acquire', 'publish']);
 
 type Command = (...args: ScriptArgument[]) => Promise<ScriptReply>;
 
@@ -54,13 +73,16 @@ const PASSING = new Set([
 export class Store {
   readonly redis: Redis;
   readonly keys: Keyspace;
+  readonly #functions: Functions;
   readonly #scripts: ReadonlyMap<string, Command>;
 
   constructor(redis: Redis, prefix = '') {
     this.redis = redis;
     this.keys = keyspace(prefix);
+    const scripts = readScripts();
+    this.#functions = new Functions(redis, functionLibrary(scripts.filter(({ name }) => HOT.has(name))));
     this.#scripts = new Map(
-      readScripts().map((script) => [script.name, define(redis, script, this.keys.schema())]),
+      scripts.map((script) => [script.name, define(redis, script, this.keys.schema())]),
     );
   }
 
@@ -68,7 +90,14 @@ export class Store {
   run(name: ScriptName, ...args: ScriptArgument[]): Promise<ScriptReply> {
     const script = this.#scripts.get(name);
     if (!script) throw new Error(`there is no lua/${name}.lua`);
-    return script(...args).catch(rethrow);
+    const run = () => script(...args);
+    if (!this.#functions.has(name)) return run().catch(rethrow);
+    return this.#functions.call(name, [1, this.keys.schema(), ...args], run).catch(rethrow);
+  }
+
+  /** Has Redis know what this release calls, if it takes it, and forget what others called. Throws as `run` does. */
+  async prepare(): Promise<void> {
+    await Promise.all([this.#functions.load(), this.#functions.removeOthers()]).catch(rethrow);
   }
 
   /** Runs plain commands. Throws as `run` does. */

@@ -4,6 +4,7 @@ import { DONE, type JobHandler } from '../jobs/job_handler.ts';
 import { monitorJob } from '../jobs/monitor.ts';
 import { scheduleJob } from '../jobs/schedule.ts';
 import { scrubJob } from '../jobs/scrub.ts';
+import { sweepJob } from '../jobs/sweep.ts';
 import type { Log } from '../log.ts';
 import { Queue } from '../models/queue.ts';
 import type { Store } from '../redis/store.ts';
@@ -17,6 +18,8 @@ const AUTODROP_EVERY_MS = 30_000;
 /** The scheduler promotes what is due when it is due; this job is for the case that it cannot. */
 const SCHEDULE_EVERY_MS = 60_000;
 const LONGEST_SLEEP_MS = 10_000;
+/** A sweep of a big bus takes minutes, which the others must not wait for. */
+const WORKERS = 2;
 
 export interface AuxParts {
   store: Store;
@@ -25,31 +28,36 @@ export interface AuxParts {
   log: Log;
 }
 
-/** What a worker process does beside delivering: the scheduler, the tickers, and one worker for the `aux` queue. */
+/** What a worker process does beside delivering: the scheduler, the tickers, and two workers for the `aux` queue. */
 export class Aux {
   readonly #workers: Workers;
   readonly #scheduler: Scheduler;
   readonly #startTickers: () => Ticker[];
+  readonly #stopping = new AbortController();
   #tickers: Ticker[] = [];
 
   constructor(config: Config, { store, wakeups, recorder, log }: AuxParts) {
-    const queue = new Queue(store, 'aux', config.laneLimit);
+    const queue = new Queue(store, 'aux', config);
+    const sweep = sweepJob(store, config, recorder, log);
     const handlers: Record<string, JobHandler> = {
       autodrop: autodropJob(store, config, recorder, log),
       monitor: monitorJob(store, config, log),
       schedule: scheduleJob(store),
       scrub: scrubJob(store, config.leaseMs, recorder, log),
+      // What it has not come to is left to the next: nobody need wait for it.
+      sweep: (grant, signal) => sweep(grant, AbortSignal.any([signal, this.#stopping.signal])),
     };
     this.#workers = new Workers(
-      { store, queue, wakeups, handler: byName(handlers, log), removed: () => {}, log },
-      { count: 1, tickMs: tickMs(config) },
+      { queue, wakeups, handler: byName(handlers, log), figures: recorder, log },
+      { count: WORKERS, tickMs: tickMs(config) },
     );
     this.#scheduler = new Scheduler(store, wakeups, LONGEST_SLEEP_MS, log);
-    const every = (job: string, ms: number) => new Ticker(queue, job, ms, config.leaseMs, log);
+    const every = (job: string, ms: number) => new Ticker(queue, job, ms, log);
     this.#startTickers = () => [
-      every('scrub', config.leaseMs / 2),
+      every('scrub', config.leaseMs / 3),
       every('autodrop', AUTODROP_EVERY_MS),
       every('schedule', SCHEDULE_EVERY_MS),
+      every('sweep', config.sweepIntervalMs),
       // Prometheus comes and asks; the others are told.
       ...(config.metricService === 'prometheus' ? [] : [every('monitor', config.monitorIntervalMs)]),
     ];
@@ -62,6 +70,7 @@ export class Aux {
   }
 
   async stop(graceMs: number): Promise<void> {
+    this.#stopping.abort();
     for (const ticker of this.#tickers) ticker.stop();
     await Promise.all([this.#scheduler.stop(), this.#workers.stop(graceMs)]);
   }

@@ -30,20 +30,19 @@ export interface StopMessage {
 /** One thread of the worker process: delivers batches from `main` until it is told to stop. */
 function runThread({ config, index }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
-  const store = new Store(connect(config.redisUrl, log));
-  const wakeups = new Wakeups(connectListener(config.redisUrl, log), store.keys);
+  const store = new Store(connect(config.redisUrl, log, config.redisTls));
+  const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), store.keys);
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
-  const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow));
+  const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow, config));
   const throttle = new Throttle(config);
   const publicNames = new PublicNames(new ClientDirectory(new Clients(store, config.clients)));
   const workers = new Workers(
     {
-      store,
-      queue: new Queue(store, 'main', config.laneLimit),
+      queue: new Queue(store, 'main', config),
       wakeups,
-      handler: batchJob({ delivery, throttle, recorder, publicNames, healRate: config.healRate, log }),
-      removed: (token, events) => recorder.removed(token, events),
+      handler: batchJob({ delivery, throttle, recorder, publicNames, settings: config, log }),
+      figures: recorder,
       log,
     },
     { count: config.workersPerThread, tickMs: tickMs(config) },

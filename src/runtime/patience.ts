@@ -1,9 +1,9 @@
 import { pause } from '../clock.ts';
 
 const FIRST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 5000;
+const LONGEST_PAUSE_MS = 2000;
 
-/** Growing pauses between attempts at something that fails for now: doubling, with jitter, up to five seconds. */
+/** Growing pauses between attempts at something that fails for now: doubling, with jitter, up to two seconds. */
 export class Patience {
   #failures = 0;
 

@@ -26,6 +26,11 @@ export async function boot(store: Store, log: Log): Promise<void> {
     try {
       return await prepareStorage(store, log);
     } catch (error) {
+      const { message } = error as Error;
+      if (/^NOPERM/.test(message))
+        throw new BootError(`Redis says: ${message}. README has the ACL that the bus needs.`, {
+          cause: error,
+        });
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
       await patience.wait(never);
     }

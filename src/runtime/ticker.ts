@@ -6,9 +6,9 @@ export class Ticker {
   readonly #timer: NodeJS.Timeout;
 
   /** The first job is put at once. */
-  constructor(aux: Queue, job: string, everyMs: number, leaseMs: number, log: Log) {
+  constructor(aux: Queue, job: string, everyMs: number, log: Log) {
     const tick = () => {
-      aux.enqueue(job, leaseMs).catch((error: unknown) => {
+      aux.enqueue(job).catch((error: unknown) => {
         log.warn(
           { job, reason: error instanceof Error ? error.message : error },
           'a ticker could not put its job',

@@ -1,39 +1,43 @@
-import { Agent, buildConnector, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
+import { clock } from '../clock.ts';
 import type { Batch } from '../models/batch.ts';
 import { batchJson } from '../models/event_json.ts';
+import type { Gap } from '../models/gap.ts';
 import type { Subscriber } from '../models/subscriber.ts';
 import type { CallbackPolicy } from './callback_policy.ts';
+import { type ConnectionSettings, callbackConnections } from './delivery_connections.ts';
 import { Exchange, type Outcome } from './delivery_exchange.ts';
+import { gapHeader } from './gap_header.ts';
+import { signatureHeaders } from './signatures.ts';
 
 const USER_AGENT = 'routemaster';
 
-export interface DeliverySettings {
-  /** From the start of a delivery to the end of its answer. */
-  deliveryTimeoutMs: number;
-  connectTimeoutMs: number;
-  sslVerify: boolean;
-}
-
 /** POSTs batches to callbacks, over connections that are kept alive for each subscriber. Redirects are not followed. */
 export class Delivery {
-  readonly #agent: Agent;
+  readonly #connections: Dispatcher;
   readonly #timeoutMs: number;
 
-  constructor(settings: DeliverySettings, policy: CallbackPolicy) {
+  constructor(settings: ConnectionSettings, policy: CallbackPolicy) {
     this.#timeoutMs = settings.deliveryTimeoutMs;
-    this.#agent = new Agent({
-      connect: connector(settings, policy),
-      headersTimeout: settings.deliveryTimeoutMs,
-      bodyTimeout: settings.deliveryTimeoutMs,
-    });
+    this.#connections = callbackConnections(settings, policy);
   }
 
   /**
-   * Resolves with the outcome, within the time limit; an aborted `signal` ends it at once.
-   * Throws RangeError if the batch holds something that is no event, TypeError if the callback is no URL.
+   * Tells of a gap too, if one is given. Resolves with the outcome, within the time limit; an aborted `signal` ends it at once.
+   * `atMs` is when the attempt began, for its signature: ms, by Redis's clock where that is known. Throws RangeError if the batch
+   * holds something that is no event, or the signing secret is none, TypeError if the callback is no URL.
    */
-  deliver(batch: Batch, subscriber: Subscriber, signal: AbortSignal): Promise<Outcome> {
-    const callback = new URL(subscriber.callback);
+  deliver(
+    batch: Batch,
+    subscriber: Subscriber,
+    signal: AbortSignal,
+    gap?: Gap,
+    atMs = clock.wallMs(),
+  ): Promise<Outcome> {
+    const callback = URL.parse(subscriber.callback);
+    // The error of `new URL` quotes it, with the credentials that one taken over may have.
+    if (!callback) throw new TypeError('the callback is no URL');
+    const body = batchJson(batch.events);
     const request: Dispatcher.DispatchOptions = {
       origin: callback.origin,
       path: callback.pathname + callback.search,
@@ -44,32 +48,18 @@ export class Delivery {
         'user-agent': USER_AGENT,
         'webhook-id': batch.bid,
         'routemaster-attempt': String(batch.attempts),
+        ...(gap && { 'routemaster-gap': gapHeader(gap) }),
+        ...(subscriber.signing && signatureHeaders(subscriber.signing, batch.bid, atMs, body)),
       },
-      body: batchJson(batch.events),
+      body,
     };
     const exchange = new Exchange(this.#timeoutMs, signal);
-    this.#agent.dispatch(request, exchange);
+    this.#connections.dispatch(request, exchange);
     return exchange.outcome;
   }
 
   /** Closes all connections at once. */
   async close(): Promise<void> {
-    await this.#agent.destroy();
+    await this.#connections.destroy();
   }
-}
-
-/** Plain http goes only to addresses that the operator allows: what is checked is the address that was connected to. */
-function connector(settings: DeliverySettings, policy: CallbackPolicy): buildConnector.connector {
-  const connect = buildConnector({
-    timeout: settings.connectTimeoutMs,
-    rejectUnauthorized: settings.sslVerify,
-  });
-  return (options, callback) =>
-    connect(options, (...[error, socket]) => {
-      if (error) return callback(error, null);
-      const address = socket.remoteAddress ?? '';
-      if (options.protocol !== 'http:' || policy.allowsHttpTo(address)) return callback(null, socket);
-      socket.destroy();
-      callback(new Error(`plain http to ${address} is not allowed`), null);
-    });
 }

@@ -1,18 +1,12 @@
 import assert from 'node:assert/strict';
-import { existsSync, globSync } from 'node:fs';
 import { describe, test } from 'node:test';
+import { faketimeLibrary, wrongClock } from '../support/faketime.ts';
 import { RunningBus } from '../support/running_bus.ts';
 import { until } from '../support/until.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** libfaketime, where packages put it, or where LIBFAKETIME says. */
-const library = [
-  process.env.LIBFAKETIME ?? '',
-  ...globSync('/usr/lib/*/faketime/libfaketime.so.1'),
-  '/usr/lib/faketime/libfaketime.so.1',
-  '/usr/lib64/faketime/libfaketime.so.1',
-].find((path) => existsSync(path));
+const library = faketimeLibrary();
 
 describe('a worker whose clock is off by a day', {
   skip: library === undefined && 'libfaketime is not installed',
@@ -26,11 +20,7 @@ describe('a worker whose clock is off by a day', {
     test(`${offset}: delivers in time, scrubs nobody and is not scrubbed`, async (t) => {
       const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 300, max: 100 });
       const right = bus.process('worker');
-      const wrong = await bus.start('worker', {
-        LD_PRELOAD: library ?? '',
-        FAKETIME: offset,
-        FAKETIME_DONT_FAKE_MONOTONIC: '1',
-      });
+      const wrong = await bus.start('worker', wrongClock(library ?? '', offset));
       const { time } = await wrong.logs('delivering');
       assert.ok(Math.abs(Date.parse(String(time)) - Date.now() - days * DAY_MS) < DAY_MS / 2, `${time}`);
 

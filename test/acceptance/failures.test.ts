@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { uidSeed } from '../../src/ids.ts';
 import { answer } from '../support/receiver.ts';
 import { RunningBus, type Scene } from '../support/running_bus.ts';
 import { until } from '../support/until.ts';
@@ -120,4 +121,56 @@ test('a subscriber that hangs does not slow another', async (t) => {
   assert.deepEqual(slow.urls, []);
   slow.usual = answer.status(204);
   await until(() => slow.urls.length === 8, { what: 'the slow one gets all in the end' });
+});
+
+test('410 Gone: nothing more is tried until the subscriber subscribes again, and nothing is lost', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  receiver.answers(answer.status(410));
+  await publisher.publish(topic, { url: url(1) });
+  await until(async () => (await subscriber.report()).paused_at !== null);
+  await publisher.publish(topic, { url: url(2) });
+  assert.equal((await subscriber.report()).events.queued, 2);
+  const moved = await bus.receiver(t);
+  const { callback } = moved;
+  await subscriber.call('POST', '/subscription', { topics: [topic], callback, uuid: 'me' });
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.deepEqual(moved.urls.sort(), [url(1), url(2)]);
+  assert.equal(receiver.deliveries.length, 1);
+  assert.equal((await subscriber.report()).paused_at, null);
+});
+
+test('a batch is given up after as many attempts as its subscriber asked for, and the next goes on', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const { callback } = receiver;
+  await subscriber.call('POST', '/subscription', { topics: [topic], callback, uuid: 'me', max_attempts: 2 });
+  bus.announceError(/gave up on a batch/);
+  receiver.answers(answer.status(500), answer.status(500));
+  await publisher.publish(topic, { url: url(1) });
+  await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+  await publisher.publish(topic, { url: url(2) });
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.deepEqual(receiver.urls, [url(2)]);
+  assert.deepEqual((await subscriber.report()).dead_letters, { batches: 1, events: 1 });
+});
+
+test('a payload that cannot be decoded is a dead letter at once; no process ends, and the others go on', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  bus.announceError(/a job failed; its batch is a dead letter now/);
+  await bus.store.run(
+    'publish',
+    uidSeed(),
+    1,
+    10_000,
+    topic,
+    publisher.token,
+    '',
+    '',
+    1,
+    Buffer.from('garbled'),
+  );
+  await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+  await publisher.publish(topic, { url: url(1) });
+  await until(async () => (await subscriber.report()).events.queued === 0);
+  assert.deepEqual(receiver.urls, [url(1)]);
+  assert.equal((await subscriber.report()).health_points, 100);
 });

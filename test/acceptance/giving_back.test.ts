@@ -2,29 +2,24 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { uidSeed } from '../../src/ids.ts';
-import { batchJob } from '../../src/jobs/batch.ts';
 import { DONE, type JobHandler } from '../../src/jobs/job_handler.ts';
-import { Clients } from '../../src/models/client.ts';
-import { Counters } from '../../src/models/counters.ts';
 import { packData, packEvent } from '../../src/models/event.ts';
-import { PublicNames } from '../../src/models/public_names.ts';
 import { promoteDue, Queue } from '../../src/models/queue.ts';
-import { Subscriptions } from '../../src/models/subscription.ts';
 import { connectListener } from '../../src/redis/connection.ts';
 import { Wakeups } from '../../src/redis/wakeups.ts';
 import { Workers } from '../../src/runtime/workers.ts';
-import { CallbackPolicy } from '../../src/services/callback_policy.ts';
-import { Delivery } from '../../src/services/delivery.ts';
-import { Recorder } from '../../src/services/metrics/recorder.ts';
-import { Throttle } from '../../src/services/throttle.ts';
+import { batchHandler } from '../support/batch_handler.ts';
 import { capturedLog } from '../support/captured_log.ts';
 import { assertConsistent } from '../support/invariants.ts';
 import { answer, Receiver } from '../support/receiver.ts';
 import { TestStore } from '../support/store.ts';
+import { subscriptionsOf } from '../support/subscriptions.ts';
+import { assertNothingToSweep } from '../support/sweep.ts';
 import { until } from '../support/until.ts';
 
 const GRACE_MS = 200;
 const MINUTE_MS = 60_000;
+const QUEUE_SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: MINUTE_MS };
 
 const redis = new TestStore();
 
@@ -33,20 +28,16 @@ function workersFor(t: TestContext): Workers {
   const { store } = redis;
   const { log } = capturedLog();
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
-  const delivery = new Delivery(
-    { deliveryTimeoutMs: MINUTE_MS, connectTimeoutMs: 2000, sslVerify: true },
-    new CallbackPolicy(['127.0.0.1']),
-  );
+  const { handler, recorder, close } = batchHandler(store, log);
+  const queue = new Queue(store, 'main', QUEUE_SETTINGS);
+  const parts = { queue, wakeups, handler, figures: recorder, log };
+  const workers = new Workers(parts, { count: 4, tickMs: 1000 });
   t.after(async () => {
+    await workers.stop(0);
     wakeups.close();
-    await delivery.close();
+    await close();
   });
-  const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));
-  const publicNames = new PublicNames(new Clients(store, []));
-  const throttle = new Throttle({ maxBackoffMs: MINUTE_MS, damageRate: 2 });
-  const handler = batchJob({ delivery, throttle, recorder, publicNames, healRate: 1, log });
-  const queue = new Queue(store, 'main', 10);
-  return new Workers({ store, queue, wakeups, handler, removed: () => {}, log }, { count: 4, tickMs: 1000 });
+  return workers;
 }
 
 // The worker process gives 22 s, which no test should wait for; hence the class that keeps the promise.
@@ -54,7 +45,7 @@ test('a delivery that outlasts the stop is given back, for another worker to tak
   const { store } = redis;
   const receiver = await Receiver.start();
   t.after(() => receiver.stop());
-  const subscriptions = new Subscriptions(store);
+  const subscriptions = subscriptionsOf(store);
   const wanted = { topics: ['widgets'], callback: receiver.callback, uuid: '', timeoutMs: 0, maxEvents: 1 };
   await subscriptions.subscribe('me', wanted);
   const event = {
@@ -63,7 +54,18 @@ test('a delivery that outlasts the stop is given back, for another worker to tak
     url: 'https://shop.example.com/1',
     timestamp: 1,
   } as const;
-  await store.run('publish', uidSeed(), 'widgets', 'shop', 1, packEvent(event, packData(null)));
+  await store.run(
+    'publish',
+    uidSeed(),
+    1,
+    10_000,
+    'widgets',
+    'shop',
+    '',
+    '',
+    1,
+    packEvent(event, packData(null)),
+  );
 
   receiver.answers(answer.hang);
   const workers = workersFor(t);
@@ -80,17 +82,18 @@ test('a delivery that outlasts the stop is given back, for another worker to tak
   const others = workersFor(t);
   others.start();
   const second = await receiver.delivery(2);
-  assert.deepEqual([second.id, second.attempt], [first.id, 2]);
+  assert.deepEqual([second.id, second.attempt], [first.id, 1], 'what was given back does not count');
   const sent = async () => (await subscriptions.list('me'))[0];
   await until(async () => (await sent())?.events.sent === 1);
   assert.equal((await sent())?.health_points, 100, 'the subscriber is not to blame');
   await others.stop(GRACE_MS);
   await assertConsistent(store);
+  await assertNothingToSweep(store);
 });
 
 test('a job under which Redis went away runs again within moments, as no other of its name can be put', async (t) => {
   const { store } = redis;
-  const queue = new Queue(store, 'aux', 10);
+  const queue = new Queue(store, 'aux', QUEUE_SETTINGS);
   const { log, lines } = capturedLog();
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
   t.after(() => wakeups.close());
@@ -99,13 +102,11 @@ test('a job under which Redis went away runs again within moments, as no other o
     if (++runs === 1) throw new StorageUnavailable(new Error('cut'));
     return DONE;
   };
-  const workers = new Workers(
-    { store, queue, wakeups, handler, removed: () => {}, log },
-    { count: 1, tickMs: 1000 },
-  );
+  const figures = { removed: () => {}, buried: () => {} };
+  const workers = new Workers({ queue, wakeups, handler, figures, log }, { count: 1, tickMs: 1000 });
   workers.start();
-  await queue.enqueue('scrub', MINUTE_MS);
-  await until(async () => (await promoteDue(store)).promoted === 1, { timeoutMs: 3000 });
+  await queue.enqueue('scrub');
+  await until(async () => (await promoteDue(store)).promoted === 1);
   await until(() => runs === 2);
   await workers.stop(GRACE_MS);
   assert.deepEqual(
@@ -113,4 +114,5 @@ test('a job under which Redis went away runs again within moments, as no other o
     [],
   );
   await assertConsistent(store);
+  await assertNothingToSweep(store);
 });

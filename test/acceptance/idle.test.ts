@@ -9,7 +9,9 @@ import { until } from '../support/until.ts';
 /** The wait that this measurement is. */
 const WINDOW_MS = 5000;
 
-const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_THREADS: '2' } });
+const bus = RunningBus.forTests({
+  env: { ROUTEMASTER_WORKER_THREADS: '2', ROUTEMASTER_SWEEP_INTERVAL: '300' },
+});
 
 /** The commands that Redis gets from outside within the window; those that scripts run are not sent by anybody. */
 async function commandsSent(): Promise<string[]> {

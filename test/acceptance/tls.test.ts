@@ -1,31 +1,10 @@
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
+import { noOpenssl, selfSigned } from '../support/certificate.ts';
 import { RunningBus } from '../support/running_bus.ts';
 import { until } from '../support/until.ts';
 
-const noOpenssl = spawnSync('openssl', ['version']).status !== 0 && 'openssl is not on PATH';
-
 const bus = RunningBus.forTests();
-
-/** A certificate for 127.0.0.1 that nobody vouches for. */
-function selfSigned(): { key: string; cert: string } {
-  const dir = mkdtempSync(join(tmpdir(), 'routemaster-tls-'));
-  const [key, cert] = [join(dir, 'key.pem'), join(dir, 'cert.pem')];
-  const made = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
-  const name = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'];
-  try {
-    execFileSync('openssl', ['req', '-x509', ...made, ...name, '-keyout', key, '-out', cert], {
-      stdio: 'ignore',
-    });
-    return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
-  } finally {
-    rmSync(dir, { recursive: true });
-  }
-}
 
 test('an https callback with a certificate that nobody vouches for is refused, or delivered to if so set', {
   skip: noOpenssl,

@@ -5,11 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import express from 'express';
 import { apiTokens } from '../../src/api/api_tokens.ts';
-import { Authentication } from '../../src/api/authentication/authentication.ts';
 import { answerProblems, notFound } from '../../src/api/problems.ts';
 import { createLog } from '../../src/log.ts';
 import { Clients } from '../../src/models/client.ts';
 import { ClientDirectory } from '../../src/models/client_directory.ts';
+import { buildAuthentication } from '../support/authentication.ts';
 import { TestStore } from '../support/store.ts';
 import { basic } from './authentication/guarded_server.ts';
 
@@ -24,7 +24,9 @@ describe('/api_tokens', () => {
     const log = createLog('silent', {});
     const clients = new Clients(redis.store, ['fixed', 'Fixed Too']);
     const directory = new ClientDirectory(clients);
-    const authentication = new Authentication({ rootKey: ROOT_KEY, clients: directory, log });
+    const authentication = buildAuthentication({
+      ...{ rootKey: ROOT_KEY, clients: directory, log, store: redis.store },
+    });
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
     const app = express().use(apiTokens({ authentication, clients, removeSubscriber }), notFound);
     server = createServer(app.use(answerProblems(log)));

@@ -48,6 +48,19 @@ describe('a request is refused', () => {
       ['Host: bus', 'Content-Encoding: identity', 'Content-Encoding: gzip', LENGTH],
       { code: 'bad_header', detail: /two content-encoding/ },
     ],
+    [
+      'with two Idempotency-Key',
+      ['Host: bus', 'Idempotency-Key: a', 'Idempotency-Key: a', LENGTH],
+      { code: 'bad_header', detail: /two idempotency-key headers; send one/ },
+    ],
+    [
+      'with an Idempotency-Key that is none',
+      ['Host: bus', 'Idempotency-Key: a b', LENGTH],
+      {
+        code: 'bad_header',
+        detail: /Idempotency-Key must be one string of 1 to 255 visible ASCII characters/,
+      },
+    ],
     ['with two Content-Length', ['Host: bus', LENGTH, LENGTH], { code: 'bad_header', detail: malformed }],
     [
       'with two lengths in one Content-Length',
@@ -78,7 +91,7 @@ describe('a request is refused', () => {
     [
       'with very many headers',
       ['Host: bus', ...Array(3000).fill('X: y'), LENGTH],
-      { code: 'headers_too_large', detail: /larger than 16 KiB/ },
+      { code: 'headers_too_large', detail: /more than 100 headers/ },
     ],
   ];
   for (const [title, headers, refusal] of requests) {

@@ -7,7 +7,7 @@ const CALLBACK = 'https://sub.example.com/events';
 
 // Every refusal here is checked to store nothing, and to be followed by a publish that is accepted.
 const api = new Api({
-  env: { ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.1 ::1/128' },
+  env: { ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.1 ::1/128', ROUTEMASTER_LANE_LIMIT_MAX: '40' },
   prepare: async (self) => {
     await self.token('sub');
     await assertWorks(self);
@@ -20,8 +20,9 @@ const wanted = (members: object) =>
 
 async function settings() {
   const { text } = await api.call('GET', '/subscriptions', { as: 'sub' });
-  const [{ timeout, max_events, callback, topics }] = JSON.parse(text);
-  return { timeout, max_events, callback, topics };
+  const [{ timeout, max_events, callback, topics, ordered, max_in_flight, max_attempts, max_age }] =
+    JSON.parse(text);
+  return { timeout, max_events, callback, topics, ordered, max_in_flight, max_attempts, max_age };
 }
 
 describe('a callback is refused', () => {
@@ -47,6 +48,10 @@ describe('a callback is refused', () => {
     ['http://192.0.2.1/events', /plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW/],
     ['http://127.0.0.2/events', /plain http is only for/],
     ['http://[2001:db8::1]/events', /plain http is only for/],
+    ['https://127.0.0.2/events', /not public \(loopback\).*ROUTEMASTER_CALLBACK_ALLOW/],
+    ['https://10.0.0.1/events', /not public \(private\).*ROUTEMASTER_CALLBACK_ALLOW/],
+    ['https://169.254.169.254/latest/meta-data', /not public \(link-local\)/],
+    ['https://[::ffff:10.0.0.1]/events', /not public \(private\)/],
   ];
   for (const [callback, detail] of callbacks) {
     test(String(callback).slice(0, 60) || 'empty', () =>
@@ -59,11 +64,11 @@ describe('a callback is refused', () => {
   }
 });
 
-test('https goes anywhere; http to the allowed addresses, however they are written', async () => {
+test('https goes to public addresses; http to the allowed ones, however they are written', async () => {
   const callbacks = [
     'https://sub.example.com/a?b=c&d=%20',
     'HTTPS://SUB.example.com',
-    'https://[2001:db8::1]:8443/',
+    'https://[2606:4700::1111]:8443/',
     'https://bücher.example/é',
     'http://127.0.0.1:8080/events',
     'http://[::1]/events',
@@ -171,9 +176,58 @@ describe('a subscription is refused', () => {
       { code: 'bad_subscription', field: 'max', detail: /a whole number/ },
     ],
     [
+      'with an order in words',
+      { ordered: 'yes' },
+      { code: 'bad_subscription', field: 'ordered', detail: /must be true or false/ },
+    ],
+    [
+      'with no delivery in flight',
+      { max_in_flight: 0 },
+      { code: 'bad_subscription', field: 'max_in_flight', detail: /at least 1/ },
+    ],
+    [
+      'with more deliveries in flight than ROUTEMASTER_LANE_LIMIT_MAX',
+      { max_in_flight: 41 },
+      { code: 'bad_subscription', field: 'max_in_flight', detail: /at most 40/ },
+    ],
+    [
+      'with half an attempt',
+      { max_attempts: 1.5 },
+      { code: 'bad_subscription', field: 'max_attempts', detail: /a whole number from 1 to 1000000/ },
+    ],
+    [
+      'with no attempt',
+      { max_attempts: 0 },
+      { code: 'bad_subscription', field: 'max_attempts', detail: /at least 1/ },
+    ],
+    [
+      'with over a million attempts',
+      { max_attempts: 1_000_001 },
+      { code: 'bad_subscription', field: 'max_attempts', detail: /at most 1000000/ },
+    ],
+    [
+      'with an age below a second',
+      { max_age: 999 },
+      { code: 'bad_subscription', field: 'max_age', detail: /at least 1000/ },
+    ],
+    [
+      'with an age over a year',
+      { max_age: 31_536_000_001 },
+      { code: 'bad_subscription', field: 'max_age', detail: /at most 31536000000/ },
+    ],
+    [
+      'with an age in words',
+      { max_age: '1 day' },
+      { code: 'bad_subscription', field: 'max_age', detail: /a whole number/ },
+    ],
+    [
       'with an unknown field',
       { max_events: 5 },
-      { code: 'bad_subscription', field: 'max_events', detail: /use topics, callback, uuid, timeout, max/ },
+      {
+        code: 'bad_subscription',
+        field: 'max_events',
+        detail: /use topics, callback, uuid, timeout, max, ordered/,
+      },
     ],
   ];
   for (const [title, each, refusal] of members) {
@@ -224,17 +278,21 @@ test('the bounds themselves are taken, and null keeps what was', async () => {
   const most = {
     timeout: 3_600_000,
     max: 10_000,
+    ordered: true,
+    max_in_flight: 40,
+    max_attempts: 1_000_000,
+    max_age: 31_536_000_000,
     uuid: 'ü'.repeat(255),
     topics: Array.from({ length: 1000 }, (_, i) => `t${i}`),
   };
   assert.equal((await subscribe(wanted(most))).status, 204);
   const { topics, ...rest } = await settings();
-  assert.deepEqual(
-    [topics.length, rest],
-    [1000, { timeout: 3_600_000, max_events: 10_000, callback: CALLBACK }],
-  );
-  assert.equal((await subscribe(wanted({ timeout: 0, max: 1, topics: [] }))).status, 204);
-  assert.equal((await subscribe(wanted({ timeout: null, max: null, uuid: null, topics: [] }))).status, 204);
+  const { topics: _, uuid, max: max_events, ...same } = most;
+  assert.deepEqual([topics.length, rest], [1000, { ...same, max_events, callback: CALLBACK }]);
+  const least = { timeout: 0, ordered: false, max_in_flight: 1, max_attempts: 1, max_age: 1000 };
+  assert.equal((await subscribe(wanted({ ...least, max: 1, topics: [] }))).status, 204);
+  const nothing = Object.fromEntries([...Object.keys(least), 'max', 'uuid'].map((field) => [field, null]));
+  assert.equal((await subscribe(wanted({ ...nothing, topics: [] }))).status, 204);
   assert.equal((await subscribe(wanted({ topics: [] }))).status, 204);
-  assert.deepEqual(await settings(), { timeout: 0, max_events: 1, callback: CALLBACK, topics: [] });
+  assert.deepEqual(await settings(), { ...least, max_events: 1, callback: CALLBACK, topics: [] });
 });

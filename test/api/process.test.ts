@@ -22,6 +22,11 @@ describe('a web process refuses to start, with what to change', { concurrency: t
       /PORT must be a whole number\n {2}WEB_CONCURRENCY must be at least 1\n {2}ROUTEMASTER_ROOT_KEY must be set/,
     ],
     [{ ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/33' }, /ROUTEMASTER_CALLBACK_ALLOW has 10.0.0.0\/33.*CIDR/],
+    [
+      { ROUTEMASTER_CALLBACK_PORTS: 'https' },
+      /ROUTEMASTER_CALLBACK_PORTS has https, which is neither a port/,
+    ],
+    [{ ROUTEMASTER_EGRESS_PROXY: 'proxy:3128' }, /ROUTEMASTER_EGRESS_PROXY must be a URL such as http:/],
     [{ ROUTEMASTER_REDIS_URL: 'http://localhost' }, /ROUTEMASTER_REDIS_URL begins with http: where redis:/],
   ];
   for (const [env, message] of wrong) {
@@ -70,8 +75,8 @@ describe('FORCE_SSL', () => {
     }
   });
 
-  test('lets through what came to the router by https', async () => {
-    for (const proto of ['https', 'https,http', 'https, http']) {
+  test('lets through what came to the router by https, whatever the caller wrote before', async () => {
+    for (const proto of ['https', 'http,https', 'http, https']) {
       const answer = await api.call('GET', '/topics', {
         as: 'root',
         headers: { 'x-forwarded-proto': proto },

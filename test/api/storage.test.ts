@@ -23,6 +23,9 @@ describe('Redis goes away', () => {
     ['pub', 'POST', '/subscription', '{"topics":["widgets"],"callback":"https://a.example"}'],
     ['pub', 'GET', '/subscriptions'],
     ['pub', 'DELETE', '/subscriber'],
+    ['pub', 'GET', '/dead_letters'],
+    ['pub', 'POST', '/dead_letters/retry'],
+    ['pub', 'DELETE', '/dead_letters'],
     ['root', 'POST', '/api_tokens', '{"name":"late"}'],
     ['root', 'GET', '/api_tokens'],
     ['root', 'GET', '/pulse'],
@@ -139,6 +142,8 @@ describe('Redis is full', () => {
     const allowed = [
       ['pub', 'GET', '/topics', 200],
       ['sub', 'GET', '/subscriptions', 200],
+      ['sub', 'GET', '/dead_letters', 200],
+      ['sub', 'DELETE', '/dead_letters', 200],
       ['root', 'GET', '/api_tokens', 200],
       ['root', 'GET', '/pulse', 204],
       ['root', 'GET', '/pulse/scaling', 204],
@@ -153,6 +158,7 @@ describe('Redis is full', () => {
       assert.equal(answer.status, status, `${method} ${path} ${answer.text}`);
     }
     await api.store.redis.config('SET', 'maxmemory', '0');
+    await until(async () => (await publish(api)).status === 204);
     await assertWorks(api);
   });
 });

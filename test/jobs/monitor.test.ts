@@ -10,12 +10,13 @@ import { Counters } from '../../src/models/counters.ts';
 import { Recorder } from '../../src/services/metrics/recorder.ts';
 import { capturedLog } from '../support/captured_log.ts';
 import { TestStore } from '../support/store.ts';
+import { subscriptionsOf } from '../support/subscriptions.ts';
 import { until } from '../support/until.ts';
 
 const redis = new TestStore();
 const SECRET = 'legacy--0123456789abcdef';
 
-const grant = { worker: 'w', packed: Buffer.of(), job: { name: 'monitor', args: [] }, atMs: 0 };
+const grant = { worker: 'w', packed: Buffer.of(), lease: 1, job: { name: 'monitor', args: [] }, atMs: 0 };
 
 function config(service: Config['metricService'], port = 1): Config {
   return readConfig({
@@ -42,7 +43,11 @@ async function published(events: number): Promise<void> {
 beforeEach(async () => {
   await redis.flush();
   await new Clients(redis.store, []).register('legacy', SECRET);
-  await redis.store.run('subscribe', SECRET, 'https://a.example/', '', '', '', 'widgets');
+  await subscriptionsOf(redis.store).subscribe(SECRET, {
+    topics: ['widgets'],
+    callback: 'https://a.example/',
+    uuid: '',
+  });
   await published(3);
 });
 

@@ -13,11 +13,13 @@ test('bin/receive prints the batches that are delivered to it, and refuses what 
   const post = (body: string, method = 'POST') =>
     fetch(`http://127.0.0.1:${port}/events`, {
       method,
-      headers: { 'webhook-id': 'b1' },
+      headers: { 'webhook-id': 'b1', 'routemaster-gap': 'batches=1' },
       ...(method === 'POST' && { body }),
     });
   assert.equal((await post(JSON.stringify([event]))).status, 204);
-  await receive.prints(/batch b1: 1 event\n {2}orders {2}create {2}https:\/\/shop.example.com\/orders\/1 /);
+  await receive.prints(
+    /dropped for lack of memory: batches=1\nbatch b1: 1 event\n {2}orders {2}create {2}https:\/\/shop.example.com\/orders\/1 /,
+  );
   assert.equal((await post('{')).status, 400);
   assert.equal((await post('{}')).status, 400);
   assert.equal((await post('', 'GET')).status, 405);
@@ -34,5 +36,14 @@ test('a batch is shown with its attempt, and each event with its age and data', 
     'batch b2: 2 events, attempt 3',
     '  orders     create  https://shop.example.com/orders/1  250 ms old',
     '  customers  noop    https://shop.example.com/orders/1  250 ms old  {"vip":true}',
+  ]);
+});
+
+test('what was dropped is shown before the batch that tells of it', () => {
+  const gap = 'batches=2, events=150, from=17, to=18, topics=("orders";events=150)';
+  assert.deepEqual(deliveryLines({ id: 'b3', attempt: 1, gap, events: [event] }, 1_250), [
+    `dropped for lack of memory: ${gap}`,
+    'batch b3: 1 event',
+    '  orders  create  https://shop.example.com/orders/1  250 ms old',
   ]);
 });

@@ -4,6 +4,7 @@ import { packJob } from '../../src/models/job.ts';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
 import { longName, packNamed } from '../support/names.ts';
+import { commands, loadScripts } from '../support/script_calls.ts';
 import { EMPTY_QUEUE } from '../support/state.ts';
 import { TestStore } from '../support/store.ts';
 
@@ -29,13 +30,14 @@ describe('a grant', () => {
   test('is the oldest instant job, with the batch as stored, its attempt counted, and its subscriber', async () => {
     await readyBatches('a', 'b');
     const { left, now, grants } = await bus.acquire(['w1']);
-    const created = await bus.store.redis.zscore('batches:index', longName('a1'));
-    const subscriber = await bus.subscriber('alice');
+    const created = String(await bus.createdMs('a1'));
+    const { callback, uuid, subscribed_at: subscribedAt, ...hash } = await bus.subscriber('alice');
     assert.equal(left, 1);
+    const subscriber = { callback, uuid, subscribedAt, healthPoints: 100 };
     assert.deepEqual(grants, [
       { worker: 'w1', job: 'a1', batch: ['alice', created, '1', 'event a'], subscriber },
     ]);
-    assert.equal(subscriber.last_attempted_at, String(now));
+    assert.equal(hash.last_attempted_at, String(now));
     assert.deepEqual(await bus.store.redis.hgetall('workers'), { w1: String(now) });
     assert.deepEqual((await bus.state()).main, {
       ...EMPTY_QUEUE,
@@ -75,10 +77,10 @@ describe('a grant', () => {
 
   test('is given again to the worker that holds it, as its reply was lost; the attempt counts once', async () => {
     await readyBatches('a', 'b');
-    const first = await bus.acquire(['w1']);
-    const again = await bus.acquire(['w1', 'w2']);
-    assert.deepEqual(again.grants[0], first.grants[0]);
-    assert.equal(again.grants[1]?.job, 'b1');
+    const [first] = (await bus.acquire(['w1'])).grants;
+    const [again, other] = (await bus.acquire(['w1', 'w2'])).grants;
+    assert.deepEqual([again?.job, again?.batch], [first?.job, first?.batch]);
+    assert.equal(other?.job, 'b1');
     const { batches, main } = await bus.state();
     assert.equal(batches.a1?.attempts, 1);
     assert.deepEqual(main.pending, { w1: ['a1'], w2: ['b1'] });
@@ -89,7 +91,7 @@ describe('a grant', () => {
     await bus.store.run('remove_subscriber', 'alice');
     const { grants } = await bus.acquire(['w1']);
     assert.deepEqual(grants[0]?.batch?.slice(3), ['event a']);
-    assert.deepEqual(grants[0]?.subscriber, {});
+    assert.deepEqual(grants[0]?.subscriber, undefined);
     assert.deepEqual(await bus.subscriber('alice'), {});
   });
 
@@ -176,9 +178,15 @@ describe('bytes that are no job', () => {
   for (const [what, bytes] of Object.entries(odd)) {
     test(`(${what}) are handed out as they are, and can be forgotten`, async () => {
       await forge(bytes);
-      const reply = (await bus.store.run('acquire', 'main', 20_000, 'w1')) as [number, number, Buffer[][]];
-      assert.deepEqual(reply[2], [[Buffer.from('w1'), bytes]]);
-      assert.deepEqual(await bus.store.run('ack', 'main', 'w1', bytes, '', 0, 10), [1, 0, 0]);
+      const reply = (await bus.store.run('acquire', 'main', 30_000, 10, 100, 0, 'w1')) as [
+        number,
+        number,
+        Buffer[][],
+      ];
+      const lease = await bus.store.redis.get('leases:last');
+      assert.deepEqual(reply[2], [[Buffer.from('w1'), bytes, Number(lease)]]);
+      const done = ['w1', bytes, lease ?? '', '', 0, 5];
+      assert.deepEqual(await bus.store.run('ack', 'main', 30_000, 10, 100, ...done), [1, 0, 0]);
     });
   }
 });
@@ -239,6 +247,8 @@ describe('a throttled subscriber', () => {
       waiting: { alice: ['b1', 'c1'] },
       inFlight: { alice: 1 },
       held: { w1: 'alice' },
+      sharing: { slow: [], failing: [] },
+      shares: { slow: [], failing: ['w1'] },
     });
   });
 
@@ -294,4 +304,26 @@ test('without workers nothing changes', async () => {
   const before = await snapshot(bus.store);
   assert.deepEqual((await bus.acquire([])).grants, []);
   assert.deepEqual(await snapshot(bus.store), before);
+});
+
+test('each batch more that is finished and handed out in a call takes five commands', async () => {
+  await loadScripts(bus.store);
+  await bus.subscribe('alice', { max: 1 });
+  await bus.publish('a', 'widgets', Array(12).fill('e'));
+  const workers = ['w1', 'w2', 'w3', 'w4', 'w5', 'w6'];
+  const spent: number[] = [];
+  let { grants } = await bus.acquire(workers);
+  for (const count of [2, 4]) {
+    const finished = grants.slice(0, count).map(({ worker, job }) => ({ worker, job }));
+    const before = await commands(bus.store);
+    const next = await bus.acquire(
+      finished.map(({ worker }) => worker),
+      { finished },
+    );
+    spent.push((await commands(bus.store)) - before);
+    assert.equal(next.grants.length, count);
+    grants = grants.slice(count);
+  }
+  const [two = 0, four = 0] = spent;
+  assert.equal(four - two, 2 * 5);
 });

@@ -34,6 +34,7 @@ describe('a lane', () => {
     await publishForBoth(['a', 'b', 'c', 'd'], ['x']);
     assert.deepEqual(await acquire('w1', 'w2', 'w3', 'w4', 'w5'), ['a1', 'b1', 'x1']);
     assert.deepEqual(await lanes(), {
+      ...EMPTY_LANES,
       waiting: { alice: ['c1', 'd1'] },
       inFlight: { alice: 2, bob: 1 },
       held: { w1: 'alice', w2: 'alice', w3: 'bob' },
@@ -76,13 +77,15 @@ describe('a lane', () => {
     assert.deepEqual(await acquire('w1'), ['c1']);
   });
 
-  test('brings back one job for each that ends, however much room it has', async () => {
+  test('brings back one job for each that ends, and another while it is narrower than it may be', async () => {
     await publishForBoth(['a', 'b', 'c', 'd', 'e', 'f']);
     await acquire('w1', 'w2', 'w3');
     await bus.ack('w1', 'a1', { laneLimit });
-    await bus.ack('w2', 'b1', { laneLimit });
     const { main, lanes: after } = await bus.state();
-    assert.deepEqual([main.instant, after.waiting], [['c1', 'd1'], { alice: ['e1', 'f1'] }]);
+    assert.deepEqual([main.instant, after.waiting], [['c1'], { alice: ['d1', 'e1', 'f1'] }]);
+    await bus.ack('w2', 'b1', { laneLimit: 5 });
+    const { main: wider } = await bus.state();
+    assert.deepEqual(wider.instant, ['c1', 'd1', 'e1']);
   });
 
   test('counts a worker that asks again for what it holds once', async () => {
@@ -127,6 +130,82 @@ describe('a lane', () => {
     const { batches, lanes: after } = await bus.state();
     assert.deepEqual([batches.c1?.events, batches.d1?.events], [['7', '8', '9'], ['10']]);
     assert.deepEqual(after.waiting, { alice: ['c1'] });
+  });
+});
+
+describe('a subscriber that asks for a number of deliveries in flight', () => {
+  const WORKERS = Array.from({ length: 120 }, (_, i) => `w${i}`);
+  const subscribe = (inFlight: number | '') => bus.subscribe('alice', { max: 1, inFlight });
+  const inFlight = async () => (await lanes()).inFlight.alice;
+  async function publish(batches: number): Promise<void> {
+    await bus.publish(
+      'a',
+      'widgets',
+      Array.from({ length: batches }, () => 'e'),
+    );
+  }
+
+  test('below the default has that many', async () => {
+    await subscribe(1);
+    await publish(4);
+    assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a1']);
+  });
+
+  test('above the default has that many', async () => {
+    await subscribe(5);
+    await publish(9);
+    assert.deepEqual((await acquire(...WORKERS)).length, 5);
+    assert.equal((await lanes()).waiting.alice?.length, 4);
+  });
+
+  test('beyond what anybody may have has that: a hundred here', async () => {
+    await subscribe(1000);
+    await publish(150);
+    assert.equal((await acquire(...WORKERS)).length, 100);
+  });
+
+  test('has its lane opened up to that number when it fails no longer, and no further', async () => {
+    await subscribe(5);
+    await publish(20);
+    await acquire('w1', 'w2', 'w3');
+    await bus.nack('w1', 'a1', { delayMs: 60_000, damage: 2, throttleMs: 60_000 });
+    await acquire(...WORKERS.slice(10));
+    assert.equal((await lanes()).waiting.alice?.length, 16);
+    await bus.ack('w2', 'a2', { laneLimit });
+    const { main } = await bus.state();
+    assert.equal(main.instant.length, 5, 'the probe, and four beside the one in flight');
+    await acquire(...WORKERS.slice(10));
+    assert.equal(await inFlight(), 5);
+  });
+
+  test('and later for more gets it at once, as jobs wait', async () => {
+    await subscribe(1);
+    await publish(9);
+    await acquire(...WORKERS);
+    await subscribe(4);
+    await acquire(...WORKERS.slice(1));
+    assert.equal(await inFlight(), 4);
+  });
+
+  test('and later for fewer has no more than that as soon as the others have ended', async () => {
+    await subscribe(4);
+    await publish(9);
+    await acquire(...WORKERS);
+    await subscribe(2);
+    await bus.ack('w0', 'a1', { laneLimit });
+    assert.deepEqual([await acquire('w0'), await inFlight()], [[], 3]);
+    await bus.ack('w1', 'a2', { laneLimit });
+    assert.deepEqual([await acquire('w1'), await inFlight()], [[], 2]);
+    await bus.ack('w2', 'a3', { laneLimit });
+    assert.equal((await acquire('w2')).length, 1);
+    assert.equal(await inFlight(), 2);
+  });
+
+  test('and leaves that out later keeps it', async () => {
+    await subscribe(1);
+    await subscribe('');
+    await publish(4);
+    assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a1']);
   });
 });
 

@@ -9,6 +9,7 @@ import { assertConsistent, snapshot } from '../support/invariants.ts';
 import { Listener } from '../support/listener.ts';
 import { EMPTY_QUEUE } from '../support/state.ts';
 import { TestStore } from '../support/store.ts';
+import { assertNothingToSweep } from '../support/sweep.ts';
 
 const redis = new TestStore();
 const partition = (prefix: string) => {
@@ -26,10 +27,17 @@ async function everything(bus: Bus): Promise<void> {
   await bus.subscribe('alice', { max: 1 });
   await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });
   await bus.subscribe('carol', { topics: ['widgets'] });
-  await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4']);
+  await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e6']);
   await bus.publish('b', 'gadgets', ['e5']);
   await bus.acquire(['w1', 'w2', 'w3']);
   await bus.ack('w1', 'a1');
+  for (const name of ['a3', 'a4', 'a5']) {
+    await bus.bury('w3', name);
+    await bus.acquire(['w3']);
+  }
+  await bus.revive('alice', 'a3');
+  await bus.purge('alice', 'a4');
+  await bus.acquire(['w3']);
   await bus.nack('w2', 'a2', { delayMs: 60_000, damage: 2, throttleMs: 60_000 });
   await bus.enqueue('scrub');
   await bus.enqueue('monitor');
@@ -46,6 +54,7 @@ async function everything(bus: Bus): Promise<void> {
   await bus.dropQueue('carol');
   await bus.autodrop(1);
   await store.run('takeover', 'aaaaaaaaaaaaaaaaaaaB');
+  await assertNothingToSweep(store);
 }
 
 test('all keys of a partition begin with its prefix, and partitions do not meet', async () => {

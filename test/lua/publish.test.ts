@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { longName, packNamed } from '../support/names.ts';
+import { longName, packNamed, seedOf, shortName } from '../support/names.ts';
 import { EMPTY, EMPTY_LANES, EMPTY_QUEUE } from '../support/state.ts';
 import { TestStore } from '../support/store.ts';
+import { until } from '../support/until.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -77,7 +78,7 @@ describe('the first event for a subscriber', () => {
       aux: EMPTY_QUEUE,
       lanes: EMPTY_LANES,
     });
-    const createdMs = Number(await bus.store.redis.zscore('batches:index', longName('a1')));
+    const createdMs = await bus.createdMs('a1');
     assert.ok(earliest <= createdMs && createdMs <= latest);
     assert.equal(
       await bus.store.redis.zscore('jobs:scheduled:main', packNamed('a1')),
@@ -149,6 +150,17 @@ describe('a batch', () => {
     assert.deepEqual(state.main, { ...EMPTY_QUEUE, index: ['a1', 'b1'], instant: ['a1'], scheduled: ['b1'] });
   });
 
+  test('takes as many as its subscriber asks for meanwhile', async () => {
+    await bus.subscribe('alice', { max: 2 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await bus.subscribe('alice', { max: 4 });
+    for (const seed of ['b', 'c']) await bus.publish(seed, 'widgets', [seed]);
+    assert.deepEqual((await bus.state()).current, { alice: ['a1'] });
+    await bus.publish('d', 'widgets', ['d']);
+    const { batches, current } = await bus.state();
+    assert.deepEqual([batches.a1?.events, current], [['e1', 'b', 'c', 'd'], {}]);
+  });
+
   test('whose job is instant already, as its deadline has come, keeps that one job when it fills up', async () => {
     await bus.subscribe('alice', { max: 2 });
     await bus.publish('a', 'widgets', ['e1']);
@@ -162,6 +174,7 @@ describe('a batch', () => {
   test('of which the list is gone is forgotten as the current one', async () => {
     await bus.subscribe('alice');
     await bus.store.redis.sadd('batches:current:alice', longName('lost1'));
+    await bus.store.redis.hset('batches:open', 'alice', longName('lost1'));
     await bus.publish('a', 'widgets', ['e1']);
     assert.deepEqual((await bus.state()).current, { alice: ['a1'] });
   });
@@ -177,7 +190,7 @@ describe('a batch', () => {
     assert.equal(state.batches.a1?.events.length, 100);
     assert.equal(state.batches.a2?.events.length, 1);
     const due = Number(await bus.store.redis.zscore('jobs:scheduled:main', packNamed('a2')));
-    assert.equal(due - Number(await bus.store.redis.zscore('batches:index', longName('a2'))), 500);
+    assert.equal(due - (await bus.createdMs('a2')), 500);
   });
 
   test('holds one event at least, whatever the subscriber’s hash says', async () => {
@@ -227,8 +240,144 @@ describe('order', () => {
   test('and bytes: what is stored is what was given', async () => {
     await bus.subscribe('alice');
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
-    await bus.store.run('publish', 'a'.padEnd(16, '-'), 'widgets', 'shop', 1, bytes);
+    await bus.store.run('publish', 'a'.padEnd(16, '-'), 1, 10_000, 'widgets', 'shop', '', '', 1, bytes);
     assert.deepEqual(await bus.store.redis.lrangeBuffer(`batch:${longName('a1')}`, 3, -1), [bytes]);
+  });
+});
+
+describe('an idempotency key', () => {
+  const key = (name: string, fingerprint = 'as it was') => ({ digest: name.padEnd(22, '-'), fingerprint });
+
+  test('is known when what came under it was accepted: the same again changes nothing', async () => {
+    await bus.subscribe('alice');
+    await bus.publishAll('a', ['widgets', 'shop', ['e1', 'e2'], key('k')]);
+    const before = await snapshot(bus.store);
+    const again = await bus.publishAll('b', ['widgets', 'shop', ['e1', 'later'], key('k')]);
+    assert.deepEqual(again, { accepted: [-2], added: {} });
+    assert.deepEqual(await snapshot(bus.store), before);
+    assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2']);
+    assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '2');
+  });
+
+  test('refuses anything else, and claims no topic for it', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+    await bus.publishAll('a', ['widgets', 'shop', ['e1'], key('k')]);
+    const before = await snapshot(bus.store);
+    for (const topic of ['widgets', 'gadgets', 'new']) {
+      const other = await bus.publishAll('b', [topic, 'shop', ['e2'], key('k', 'not as it was')]);
+      assert.deepEqual(other, { accepted: [-3], added: {} });
+    }
+    assert.deepEqual(await snapshot(bus.store), before);
+  });
+
+  test('works within one call, between publications without one', async () => {
+    await bus.subscribe('alice');
+    const { accepted, added } = await bus.publishAll(
+      'a',
+      ['widgets', 'shop', ['e1']],
+      ['widgets', 'shop', ['e2'], key('k')],
+      ['widgets', 'shop', ['e2'], key('k')],
+      ['widgets', 'shop', ['e3'], key('k', 'not as it was')],
+      ['widgets', 'shop', ['e4'], key('l')],
+      ['widgets', 'shop', ['e5']],
+    );
+    assert.deepEqual(accepted, [1, 1, -2, -3, 1, 1]);
+    assert.deepEqual(added, { alice: 4 });
+    assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2', 'e4', 'e5']);
+    assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '4');
+  });
+
+  test('of what was refused is free', async () => {
+    await bus.publish('a', 'widgets', ['e1']);
+    const refused = await bus.publishAll('b', ['widgets', 'mill', ['e2'], key('k')]);
+    assert.deepEqual(refused.accepted, [-1]);
+    const other = await bus.publishAll('c', ['gadgets', 'mill', ['e3'], key('k', 'not as it was')]);
+    assert.deepEqual(other.accepted, [0]);
+  });
+
+  test('answers as at first when the topic has become another client’s', async () => {
+    await bus.publishAll('a', ['widgets', 'shop', ['e1'], key('k')]);
+    await bus.store.run('remove_topic', 'widgets', '');
+    await bus.publishAll('b', ['widgets', 'mill', ['e2']]);
+    const again = await bus.publishAll('c', ['widgets', 'shop', ['e1'], key('k')]);
+    assert.deepEqual(again, { accepted: [-2], added: {} });
+    assert.deepEqual(await bus.store.redis.hgetall('topic:widgets'), { publisher: 'mill', counter: '1' });
+  });
+
+  test('is forgotten after the window, which a repeat does not prolong', async () => {
+    await bus.subscribe('alice');
+    const { digest, fingerprint } = key('k');
+    const publish = async (windowMs: number) => {
+      const publication = ['widgets', 'shop', digest, fingerprint, 1, 'e'];
+      const [outcomes] = (await bus.store.run('publish', seedOf('a'), windowMs, 10_000, ...publication)) as [
+        number[],
+      ];
+      return outcomes[0];
+    };
+    const leftMs = () => bus.store.redis.pttl(`idempotency:${digest}`);
+    assert.equal(await publish(600_000), 1);
+    const firstMs = await leftMs();
+    assert.ok(firstMs > 590_000 && firstMs <= 600_000, `${firstMs}`);
+    assert.equal(await publish(900_000), -2);
+    assert.ok((await leftMs()) <= firstMs);
+    await bus.store.redis.pexpire(`idempotency:${digest}`, 1);
+    await until(async () => (await leftMs()) === -2);
+    assert.equal(await publish(600_000), 1);
+  });
+
+  test('is not written where the call fails half-way: it can be repeated', async () => {
+    await bus.subscribe('alice');
+    await bus.store.redis.set('batches:current:alice', 'no set');
+    await assert.rejects(bus.publishAll('a', ['widgets', 'shop', ['e1'], key('k')]), /WRONGTYPE/);
+    await bus.store.redis.del('batches:current:alice');
+    assert.deepEqual((await bus.publishAll('b', ['widgets', 'shop', ['e1'], key('k')])).accepted, [1]);
+  });
+});
+
+describe('the index of a subscriber', () => {
+  const scores = async () => {
+    const flat = await bus.store.redis.zrange('batches:index:alice', '0', '-1', 'WITHSCORES');
+    const names = flat.filter((_, i) => i % 2 === 0).map(shortName);
+    return { names, scores: flat.filter((_, i) => i % 2 === 1).map(Number) };
+  };
+
+  test('has batches of an ordered one strictly in their order, whatever they are named', async () => {
+    await bus.subscribe('alice', { max: 1, ordered: 1 });
+    // A whole millisecond goes by only now and then, and later calls have the smaller names.
+    const seeds = ['zz', 'yy', 'cc', 'bb', 'aa'];
+    for (const seed of seeds) await bus.publish(seed, 'widgets', many(50));
+    const { names, scores: at } = await scores();
+    assert.deepEqual(
+      names,
+      seeds.flatMap((seed) => many(50).map((_, i) => `${seed}${i + 1}`)),
+    );
+    for (const [i, score] of at.entries()) if (i > 0) assert.ok(score > (at[i - 1] ?? 0), `${i}: ${score}`);
+    assert.ok(at.some((score) => score % 1000 > 0));
+  });
+
+  test('goes on behind the last batch of an ordered one when Redis’s clock was set back', async () => {
+    await bus.subscribe('alice', { max: 1, ordered: 1 });
+    await bus.publish('b', 'widgets', ['e1']);
+    const ahead = ((await bus.nowMs()) + 500) * 1000;
+    await bus.store.redis.zadd('batches:index:alice', ahead, longName('b1'));
+    await bus.publish('a', 'widgets', ['e2']);
+    assert.deepEqual(await scores(), { names: ['b1', 'a1'], scores: [ahead, ahead + 1] });
+  });
+
+  test('has batches in their order also where none was asked for yet: at their time, to the microsecond', async () => {
+    await bus.subscribe('alice', { max: 1, ordered: 0 });
+    const seeds = ['zz', 'yy', 'cc', 'bb', 'aa'];
+    for (const seed of seeds) await bus.publish(seed, 'widgets', many(50));
+    const { names, scores: at } = await scores();
+    assert.deepEqual(
+      names,
+      seeds.flatMap((seed) => many(50).map((_, i) => `${seed}${i + 1}`)),
+    );
+    const created = (await bus.store.redis.lindex(`batch:${longName('zz1')}`, 1)) ?? '';
+    assert.deepEqual(
+      at.slice(0, 50).map((score) => String(Math.floor(score / 1000))),
+      Array(50).fill(created),
+    );
   });
 });
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { Listener } from '../support/listener.ts';
 import { longName, packNamed } from '../support/names.ts';
 import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
 import { TestStore } from '../support/store.ts';
@@ -48,7 +49,72 @@ describe('ack', () => {
       main: { ...EMPTY_QUEUE, index: ['b1'], instant: ['b1'], pendingIndex: ['w1'] },
     });
     const { sent, health_points, throttled_until } = await bus.subscriber('alice');
-    assert.deepEqual([sent, health_points, throttled_until], ['2', '93', undefined]);
+    assert.deepEqual(
+      [sent, health_points, throttled_until],
+      ['3', '93', undefined],
+      'it had taken one before',
+    );
+  });
+
+  test('goes with the call that acquires the next', async () => {
+    await delivering();
+    const finished = [{ worker: 'w1', job: 'a1', heal: 3 }];
+    const { grants, acks, left } = await bus.acquire(['w1'], { finished });
+    assert.deepEqual(
+      [acks, grants.map(({ worker, job }) => [worker, job]), left],
+      [[1, 2], [['w1', 'b1']], 0],
+    );
+    assert.deepEqual((await bus.state()).main, {
+      ...EMPTY_QUEUE,
+      index: ['b1'],
+      pending: { w1: ['b1'] },
+      pendingIndex: ['w1'],
+    });
+    assert.equal((await bus.subscriber('alice')).sent, '3');
+  });
+
+  test('goes with it for each that holds its job, whatever others believe to hold', async () => {
+    await delivering();
+    await bus.acquire(['w2']);
+    const finished = [
+      { worker: 'w1', job: 'a1', lease: 77 },
+      { worker: 'w2', job: 'b1' },
+      { worker: 'w3', job: 'none1', lease: 1 },
+    ];
+    const { grants, acks } = await bus.acquire(['w1', 'w2', 'w3'], { finished });
+    assert.deepEqual(acks, [0, 0, 1, 2, 0, 0]);
+    assert.deepEqual(
+      grants.map(({ worker, job, batch }) => [worker, job, batch?.[2]]),
+      [['w1', 'a1', '1']],
+      'which it gets again',
+    );
+  });
+
+  test('tells nobody else of what it brings back into the lane, which goes to who asks', async () => {
+    await delivering();
+    assert.deepEqual((await bus.acquire(['w2'], { laneLimit: 1 })).grants, []);
+    const listener = await Listener.open(redis.redis.url, 'wake');
+    const finished = [{ worker: 'w1', job: 'a1' }];
+    const call = async () => {
+      const { grants } = await bus.acquire(['w1'], { laneLimit: 1, finished });
+      assert.deepEqual(
+        grants.map(({ job }) => job),
+        ['b1'],
+      );
+    };
+    assert.deepEqual(await listener.during(redis.store, call), []);
+    listener.close();
+  });
+
+  test('tells others of what it brings back beyond what who asks takes', async () => {
+    await bus.subscribe('bob', { max: 1, topics: ['gadgets'], proven: false });
+    await bus.publish('b', 'gadgets', ['1', '2', '3', '4']);
+    assert.equal((await bus.acquire(['w1', 'w2', 'w3'])).grants.length, 1);
+    const listener = await Listener.open(redis.redis.url, 'wake');
+    const finished = [{ worker: 'w1', job: 'b1' }];
+    const call = async () => assert.equal((await bus.acquire(['w1'], { finished })).left, 2);
+    assert.deepEqual(await listener.during(redis.store, call), ['wake main']);
+    listener.close();
   });
 
   test('of the last batch leaves nothing: gauges have no field, the index no key', async () => {
@@ -57,7 +123,7 @@ describe('ack', () => {
     await bus.acquire(['w1']);
     await bus.ack('w1', 'b1');
     assert.deepEqual(await bus.state(), { ...EMPTY, main: { ...EMPTY_QUEUE, pendingIndex: ['w1'] } });
-    assert.equal((await bus.subscriber('alice')).sent, '4');
+    assert.equal((await bus.subscriber('alice')).sent, '5');
   });
 
   test('heals up to 100 points and no further', async () => {
@@ -71,6 +137,14 @@ describe('ack', () => {
     await bus.store.run('remove_subscriber', 'alice');
     assert.deepEqual(await bus.ack('w1', 'a1'), { held: true, removed: 2 });
     assert.deepEqual(await bus.subscriber('alice'), {});
+  });
+
+  test('of a batch whose subscriber has left and come back counts for it: it is the same client', async () => {
+    await delivering();
+    await bus.store.run('remove_subscriber', 'alice');
+    await bus.subscribe('alice', { proven: false });
+    assert.deepEqual(await bus.ack('w1', 'a1'), { held: true, removed: 2 });
+    assert.equal((await bus.subscriber('alice')).sent, '2');
   });
 
   test('of a job that delivers nothing forgets it', async () => {
@@ -145,11 +219,18 @@ describe('nack', () => {
     assert.deepEqual([health_points, throttled_until], ['100', undefined]);
   });
 
-  test('counts the next attempt when the job is acquired again', async () => {
+  test('after a failure, the next attempt is counted when the job is acquired again', async () => {
+    await delivering();
+    await bus.nack('w1', 'a1', { attempt: '{}' });
+    const { grants } = await bus.acquire(['w2']);
+    assert.deepEqual([grants[0]?.job, grants[0]?.batch?.[2]], ['a1', '2']);
+  });
+
+  test('of a job that was only given back does not count as an attempt', async () => {
     await delivering();
     await bus.nack('w1', 'a1');
     const { grants } = await bus.acquire(['w2']);
-    assert.deepEqual([grants[0]?.job, grants[0]?.batch?.[2]], ['a1', '2']);
+    assert.deepEqual([grants[0]?.job, grants[0]?.batch?.[2]], ['a1', '1']);
   });
 
   test('of a batch that was deleted meanwhile forgets the job', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { longName } from '../support/names.ts';
 import { TestStore } from '../support/store.ts';
 
 const redis = new TestStore();
@@ -19,8 +20,10 @@ afterEach(() => assertConsistent(redis.store));
 
 describe('subscribe', () => {
   test('makes the subscriber, healthy and with the defaults, and its topics, unclaimed', async () => {
-    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: '', max: '' });
-    assert.deepEqual(await bus.subscriber('alice'), {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: '', max: '', proven: false });
+    const { subscribed_at, ...rest } = await bus.subscriber('alice');
+    assert.match(subscribed_at ?? '', /^\d{16}$/);
+    assert.deepEqual(rest, {
       callback: 'https://alice.example/',
       uuid: 'u',
       timeout: '500',
@@ -57,10 +60,13 @@ describe('subscribe', () => {
     assert.deepEqual(await members('topics'), ['gadgets', 'gizmos', 'widgets']);
   });
 
-  test('a second time changes nothing', async () => {
+  test('a second time changes nothing but when that was', async () => {
     await bus.subscribe('alice');
+    const { subscribed_at = '' } = await bus.subscriber('alice');
     const before = await snapshot(bus.store);
     await bus.subscribe('alice');
+    assert.ok(Number((await bus.subscriber('alice')).subscribed_at) > Number(subscribed_at));
+    await bus.store.redis.hset('subscriber:alice', { subscribed_at });
     assert.deepEqual(await snapshot(bus.store), before);
   });
 
@@ -119,6 +125,15 @@ describe('a subscriber that changes', () => {
     assert.deepEqual(await bus.dropQueue('alice', 500, untilMs), { batches: 1, events: 1 });
     assert.deepEqual((await bus.state()).batches, { b1: { token: 'alice', attempts: 0, events: ['new'] } });
   });
+
+  test('does so too if it is ordered, whose batches can stand at later times than they were opened at', async () => {
+    await bus.subscribe('alice', { max: 1, ordered: 1 });
+    await bus.publish('a', 'widgets', ['old', 'older', 'oldest']);
+    const { redis: commands, keys } = bus.store;
+    await commands.zincrby(keys.batches_queued('alice'), 500_000, longName('a3'));
+    const [, untilMs] = await removeSubscriber();
+    assert.deepEqual(await bus.dropQueue('alice', 500, untilMs), { batches: 3, events: 3 });
+  });
 });
 
 describe('remove_subscriber', () => {
@@ -143,6 +158,37 @@ describe('remove_subscriber', () => {
     await bus.acquire(['w1']);
     await bus.ack('w1', 'a1');
     assert.deepEqual((await bus.state()).batches, {});
+  });
+});
+
+describe('a subscriber that leaves while it is paused', () => {
+  test('has its batches deleted by their jobs, should nobody drop them', async () => {
+    await bus.subscribe('alice', { max: 1 });
+    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
+    await bus.acquire(['w1']);
+    await bus.nack('w1', 'a1', { delayMs: 60_000, pause: 1 });
+    await bus.acquire(['w1', 'w2']);
+    assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a1', 'a2', 'a3'] });
+    await removeSubscriber();
+    for (const names of [['a1'], ['a2', 'a3']]) {
+      const { grants } = await bus.acquire(['w1', 'w2']);
+      assert.deepEqual(
+        grants.map(({ job }) => job),
+        names,
+      );
+      for (const { worker, job } of grants) await bus.ack(worker, job);
+    }
+    assert.deepEqual((await bus.state()).batches, {});
+  });
+
+  test('takes with it what was dropped of its queue', async () => {
+    await bus.subscribe('alice');
+    const { redis: commands, keys } = bus.store;
+    const gaps = [keys.gap('alice'), keys.gap_telling('alice'), keys.dropped('alice')];
+    for (const key of gaps)
+      await commands.hset(key, { batches: 1, events: 2, from: 5, to: 5, 'topic:widgets': 2 });
+    await removeSubscriber();
+    assert.equal(await commands.exists(...gaps), 0);
   });
 });
 

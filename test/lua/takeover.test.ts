@@ -5,9 +5,9 @@ import { Clients } from '../../src/models/client.ts';
 import { eventJson } from '../../src/models/event_json.ts';
 import { Queue } from '../../src/models/queue.ts';
 import { prepareStorage } from '../../src/models/schema.ts';
-import { Subscriptions } from '../../src/models/subscription.ts';
 import { Topics } from '../../src/models/topic.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { longName, seedOf } from '../support/names.ts';
 import {
   RUBY_EVENT,
   RUBY_EVENT_WITH_DATA,
@@ -16,9 +16,11 @@ import {
   writeRubyRedis,
 } from '../support/ruby_redis.ts';
 import { TestStore } from '../support/store.ts';
+import { subscriptionsOf } from '../support/subscriptions.ts';
 
 const redis = new TestStore();
 const silent = createLog('silent', {});
+const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 };
 const BID = 'vHFAAGBX0UExbPAKqIDl';
 const OTHER_BID = 'aaaaaaaaaaaaaaaaaaaB';
 const JOBLESS_BID = 'aaaaaaaaaaaaaaaaaaaC';
@@ -47,7 +49,14 @@ describe('a Redis that the Ruby Routemaster filled', () => {
   test('has each batch in its subscriber’s index, by its time of creation', async () => {
     await takeOver();
     const queued = await redis.store.redis.zrange(`batches:index:${RUBY_TOKEN}`, '0', '-1', 'WITHSCORES');
-    const expected = [BID, '1795166913600', OTHER_BID, '1795166913700', JOBLESS_BID, '1795166913800'];
+    const expected = [
+      BID,
+      '1795166913600000',
+      OTHER_BID,
+      '1795166913700000',
+      JOBLESS_BID,
+      '1795166913800000',
+    ];
     assert.deepEqual(queued, expected);
   });
 
@@ -75,11 +84,12 @@ describe('a Redis that the Ruby Routemaster filled', () => {
 
   test('delivers the oldest batch with its events, and leaves its open batch open', async () => {
     await takeOver();
-    const { grants } = await new Queue(redis.store, 'main', 10).acquire(['w1']);
+    const { grants } = await new Queue(redis.store, 'main', SETTINGS).acquire(['w1']);
     const [grant] = grants;
     assert.equal(grant?.batch?.bid, BID);
     assert.equal(grant?.batch?.attempts, 3);
-    assert.deepEqual(grant?.subscriber, { callback: 'https://s.example/', uuid: 'hello', healthPoints: 96 });
+    const callback = 'https://s.example/';
+    assert.deepEqual(grant?.subscriber, { callback, uuid: 'hello', subscribedAt: '0', healthPoints: 96 });
     assert.deepEqual(grant?.batch?.events.map(eventJson), [
       '{"topic":"widgets","type":"create","url":"https://a.example.com/w/1","t":1795166913608}',
       '{"topic":"widgets","type":"update","url":"https://a.example.com/w/1","t":1795166913612,' +
@@ -104,7 +114,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.deepEqual(await new Topics(redis.store).list(), [
       { name: 'widgets', publisher: 'publisher--42', events: 41 },
     ]);
-    const [report] = await new Subscriptions(redis.store).list();
+    const [report] = await subscriptionsOf(redis.store).list();
     assert.deepEqual([report?.topics, report?.events.queued], [['widgets'], 4]);
     const client = await new Clients(redis.store, []).find(RUBY_TOKEN);
     assert.deepEqual(client, { token: RUBY_TOKEN, name: 'demo', ha1: null });
@@ -124,6 +134,35 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     await Promise.all([takeOver(), takeOver(), takeOver()]);
     await assertConsistent(redis.store);
     assert.equal(await redis.store.redis.zcard('batches:index'), 3);
+  });
+
+  test('has its open batch take the events that come next, up to what the subscriber asked for', async () => {
+    await redis.store.redis.hset(`subscriber:${RUBY_TOKEN}`, 'max_events', 2);
+    await takeOver();
+    for (const seed of ['a', 'b'])
+      await redis.store.run(
+        'publish',
+        seedOf(seed),
+        1,
+        10_000,
+        'widgets',
+        'publisher--42',
+        '',
+        '',
+        1,
+        RUBY_EVENT,
+      );
+    assert.equal(await redis.store.redis.llen(`batch:${OTHER_BID}`), 3 + 2);
+    assert.deepEqual(await redis.store.redis.smembers(`batches:current:${RUBY_TOKEN}`), [longName('b1')]);
+    await assertConsistent(redis.store);
+  });
+
+  test('that has several current batches of a subscriber keeps one of them open', async () => {
+    await redis.store.redis.sadd(`batches:current:${RUBY_TOKEN}`, BID, JOBLESS_BID);
+    await takeOver();
+    await assertConsistent(redis.store);
+    const [open] = await redis.store.redis.smembers(`batches:current:${RUBY_TOKEN}`);
+    assert.ok(open === OTHER_BID || open === JOBLESS_BID, `${open} was never attempted`);
   });
 
   test('with more batches than one call takes', async () => {

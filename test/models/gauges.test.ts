@@ -2,17 +2,19 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { readGauges } from '../../src/models/gauges.ts';
+import { Bus } from '../support/bus.ts';
+import { buryAll } from '../support/dead_letters.ts';
 import { openStore, TestStore } from '../support/store.ts';
 import { until } from '../support/until.ts';
 
 const redis = new TestStore();
+const NONE = { batches: 0, events: 0 };
 const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0 };
 const gauges = () => readGauges(redis.store, LIMITS);
 
-const subscribe = (token: string, timeout: number, max: number) =>
-  redis.store.run('subscribe', token, 'https://a.example/', '', timeout, max, 'widgets');
-const publish = (n: number) =>
-  redis.store.run('publish', '0123456789abcdef', 'widgets', 'pub', n, ...Array(n).fill('event'));
+const bus = new Bus(() => redis.store);
+const subscribe = (token: string, timeout: number, max: number) => bus.subscribe(token, { timeout, max });
+const publish = (n: number) => bus.publish('a', 'widgets', Array<string>(n).fill('event'));
 
 const queue = async (name: 'main' | 'aux') => {
   const found = (await gauges()).queues.find((each) => each.queue === name);
@@ -46,8 +48,8 @@ describe('subscribers', () => {
     assert.deepEqual(
       subscribers.map(({ oldestMs, ...rest }) => rest),
       [
-        { token: 'empty', events: 0, batches: 0, healthPoints: 100 },
-        { token: 'full', events: 5, batches: 3, healthPoints: 100 },
+        { token: 'empty', events: 0, batches: 0, deadLetters: NONE, healthPoints: 100 },
+        { token: 'full', events: 5, batches: 3, deadLetters: NONE, healthPoints: 100 },
       ],
     );
   });
@@ -57,7 +59,7 @@ describe('subscribers', () => {
     await publish(1);
     await until(async () => Number((await gauges()).subscribers[0]?.oldestMs) > 2);
     const bids = await redis.store.redis.zrange(redis.store.keys.batches_queued('a'), '0', '-1');
-    await redis.store.redis.zadd(redis.store.keys.batches_queued('a'), 'INCR', -90_000, String(bids[0]));
+    await redis.store.redis.zadd(redis.store.keys.batches_queued('a'), 'INCR', -90_000_000, String(bids[0]));
     const age = Number((await gauges()).subscribers[0]?.oldestMs);
     assert.ok(age > 90_000 && age < 120_000, `${age}`);
   });
@@ -65,16 +67,22 @@ describe('subscribers', () => {
   test('show their health', async () => {
     await subscribe('a', 0, 1);
     await publish(1);
-    const [, , grants] = (await redis.store.run('acquire', 'main', 1000, 'worker')) as [
-      number,
-      number,
-      Buffer[][],
-    ];
-    const [worker, job, batch] = grants[0] as Buffer[];
-    assert.ok(worker && job && batch);
-    const bid = (await redis.store.redis.zrange(redis.store.keys.batches_index(), '0', '0'))[0] ?? '';
-    await redis.store.run('nack', 'main', worker, job, 60_000, bid, 2, 0);
+    await bus.acquire(['worker']);
+    await bus.nack('worker', 'a1', { delayMs: 60_000, damage: 2 });
     assert.equal((await gauges()).subscribers[0]?.healthPoints, 98);
+  });
+
+  test('show their dead letters, as long as there are any', async () => {
+    await subscribe('a', 0, 2);
+    await publish(5);
+    await buryAll(redis.store);
+    const [first] = (await gauges()).subscribers;
+    assert.deepEqual([first?.events, first?.batches, first?.deadLetters], [0, 0, { batches: 3, events: 5 }]);
+    await redis.store.run('remove_subscriber', 'a');
+    const [gone] = (await gauges()).subscribers;
+    assert.deepEqual([gone?.healthPoints, gone?.deadLetters], [undefined, { batches: 3, events: 5 }]);
+    assert.equal(await bus.purge('', 'a1', 'a2', 'a3'), 3);
+    assert.deepEqual((await gauges()).subscribers, []);
   });
 
   test('that have unsubscribed show as long as batches of theirs are left, without health', async () => {
@@ -90,10 +98,11 @@ describe('subscribers', () => {
         events: 3,
         batches: 1,
         oldestMs: 0,
+        deadLetters: NONE,
         healthPoints: undefined,
       },
     );
-    await redis.store.run('drop_queue', 'gone', 10, '+inf');
+    await bus.dropQueue('gone');
     assert.deepEqual((await gauges()).subscribers, []);
   });
 });
@@ -103,9 +112,9 @@ describe('jobs', () => {
     await subscribe('soon', 60_000, 3);
     await publish(7);
     assert.deepEqual(await queue('main'), { instant: 2, scheduled: 1, due: 0, pending: 0, waiting: 0 });
-    await redis.store.run('acquire', 'main', 1000, 'one');
+    await bus.acquire(['one']);
     assert.deepEqual(await queue('main'), { instant: 1, scheduled: 1, due: 0, pending: 1, waiting: 0 });
-    await redis.store.run('acquire', 'main', 1000, 'one', 'two', 'idle');
+    await bus.acquire(['one', 'two', 'idle']);
     assert.deepEqual(await queue('main'), { instant: 0, scheduled: 1, due: 0, pending: 2, waiting: 0 });
     assert.deepEqual(await queue('aux'), { instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 });
     assert.equal((await gauges()).workers, 3);
@@ -114,7 +123,7 @@ describe('jobs', () => {
   test('wait aside where the lane of their subscriber has no room', async () => {
     await subscribe('slow', 0, 1);
     await publish(3);
-    await redis.store.run('acquire', 'main', 1, 'one', 'two');
+    await bus.acquire(['one', 'two'], { laneLimit: 1 });
     assert.deepEqual(await queue('main'), { instant: 0, scheduled: 0, due: 0, pending: 1, waiting: 2 });
   });
 

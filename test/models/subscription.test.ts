@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Subscriptions } from '../../src/models/subscription.ts';
 import { Topics } from '../../src/models/topic.ts';
 import { Bus } from '../support/bus.ts';
+import { buryAll, readDeadLetters } from '../support/dead_letters.ts';
 import { assertConsistent } from '../support/invariants.ts';
 import { longName } from '../support/names.ts';
 import { TestStore } from '../support/store.ts';
+import { subscriptionsOf } from '../support/subscriptions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-const subscriptions = () => new Subscriptions(redis.store);
+const subscriptions = () => subscriptionsOf(redis.store);
 const topics = () => new Topics(redis.store);
 const wanted = { topics: ['widgets', 'gadgets'], callback: 'https://alice.example/', uuid: 'u' };
 
@@ -25,10 +26,17 @@ describe('the report of a subscriber', () => {
         callback: 'https://alice.example/',
         max_events: 100,
         timeout: 500,
+        ordered: false,
+        max_in_flight: 16,
+        max_attempts: 1500,
+        max_age: 86_400_000,
         topics: ['gadgets', 'widgets'],
         health_points: 100,
         last_attempted_at: null,
+        paused_at: null,
         events: { sent: 0, queued: 0, oldest: null },
+        dead_letters: { batches: 0, events: 0 },
+        dropped: null,
       },
     ]);
   });
@@ -39,9 +47,72 @@ describe('the report of a subscriber', () => {
     const { now } = await bus.acquire(['w1', 'w2']);
     await bus.ack('w1', 'a1');
     const [report] = await subscriptions().list('alice');
-    const oldest = Number(await bus.store.redis.zscore('batches:index', longName('a2')));
+    const oldest = await bus.createdMs('a2');
     assert.deepEqual(report?.events, { sent: 2, queued: 3, oldest });
     assert.deepEqual([report?.timeout, report?.max_events, report?.last_attempted_at], [0, 2, now]);
+  });
+
+  test('has the settings that it asked for, those left out as they were, and none beyond what the bus allows', async () => {
+    const settings = { ordered: true, maxInFlight: 3, maxAttempts: 7, maxAgeMs: 60_000 };
+    await subscriptions().subscribe('alice', { ...wanted, ...settings });
+    const shown = async () => {
+      const [report] = await subscriptions().list('alice');
+      return [report?.ordered, report?.max_in_flight, report?.max_attempts, report?.max_age];
+    };
+    assert.deepEqual(await shown(), [true, 3, 7, 60_000]);
+    await subscriptions().subscribe('alice', wanted);
+    assert.deepEqual(await shown(), [true, 3, 7, 60_000]);
+    await subscriptions().subscribe('alice', { ...wanted, ordered: false, maxInFlight: 1000 });
+    assert.deepEqual(await shown(), [false, 64, 7, 60_000]);
+  });
+
+  test('has the time at which an ordered batch was opened, wherever that stands', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, ordered: true });
+    await bus.publish('a', 'widgets', ['e1']);
+    const { redis: commands, keys } = bus.store;
+    const created = await bus.createdMs('a1');
+    await commands.zincrby(keys.batches_queued('alice'), 5, longName('a1'));
+    assert.equal((await subscriptions().list('alice'))[0]?.events.oldest, created);
+  });
+
+  test('has since when it is paused, and no longer when it subscribes again', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await bus.publish('a', 'widgets', ['e1']);
+    const { now } = await bus.acquire(['w1']);
+    await bus.nack('w1', 'a1', { pause: 1 });
+    const paused = async () => (await subscriptions().list('alice'))[0]?.paused_at;
+    const since = (await paused()) ?? 0;
+    assert.ok(now <= since && since <= (await bus.nowMs()));
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    assert.equal(await paused(), null);
+  });
+
+  test('has its dead letters', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 2 });
+    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
+    await buryAll(redis.store);
+    const [report] = await subscriptions().list('alice');
+    assert.deepEqual(report?.dead_letters, { batches: 2, events: 4 });
+    assert.equal(report?.events.queued, 1);
+  });
+
+  test('has what was dropped for memory, and how much of that nobody was told of', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await bus.publish('a', 'widgets', ['e1', 'e2']);
+    const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
+    await bus.store.run('autodrop', 10);
+    const dropped = async () => (await subscriptions().list('alice'))[0]?.dropped;
+    const all = { batches: 2, events: 2, from, to, topics: { '': 2 } };
+    assert.deepEqual(await dropped(), { ...all, untold: 2 });
+    await bus.publish('b', 'widgets', ['e3']);
+    await bus.acquire(['w1']);
+    assert.deepEqual(
+      await dropped(),
+      { ...all, untold: 2 },
+      'the delivery that tells of it was not taken yet',
+    );
+    await bus.ack('w1', 'b1');
+    assert.deepEqual(await dropped(), { ...all, untold: 0 });
   });
 
   test('is one of all, by token; there is none of somebody unknown', async () => {
@@ -71,6 +142,30 @@ describe('a subscriber that leaves', () => {
     );
     assert.equal(await subscriptions().remove('alice'), 1001);
     assert.deepEqual((await bus.state()).main.index, []);
+  });
+
+  test('and its dead letters, but not those of others', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('bob', { ...wanted, maxEvents: 1 });
+    await bus.publish(
+      'a',
+      'widgets',
+      Array.from({ length: 101 }, () => 'e'),
+    );
+    await buryAll(redis.store);
+    assert.equal(await subscriptions().remove('alice'), 0);
+    const letters = Object.values(await readDeadLetters(bus.store));
+    assert.equal(letters.length, 101);
+    assert.ok(letters.every(({ token }) => token === 'bob'));
+  });
+
+  test('has its removal completed by the next, should it be cut off before its dead letters are purged', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await buryAll(redis.store);
+    await bus.store.run('remove_subscriber', 'alice');
+    assert.equal(await subscriptions().remove('alice'), undefined);
+    assert.deepEqual(await readDeadLetters(bus.store), {});
   });
 
   test('keeps the batch that is being delivered until that is done', async () => {

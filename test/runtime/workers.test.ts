@@ -4,7 +4,8 @@ import { StorageUnavailable } from '../../src/errors.ts';
 import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from '../../src/jobs/job_handler.ts';
 import { tickMs } from '../../src/runtime/workers.ts';
 import { Bus } from '../support/bus.ts';
-import { assertConsistent } from '../support/invariants.ts';
+import { readDeadLetters } from '../support/dead_letters.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
 import { longName } from '../support/names.ts';
 import { scriptCalls } from '../support/script_calls.ts';
 import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
@@ -28,6 +29,7 @@ class Held {
   }
 }
 
+const LOST = /the lease ran out before the job was done/;
 const done: JobHandler = async () => DONE;
 async function open(handler: JobHandler, options = {}): Promise<Workshop> {
   shop = await Workshop.open(redis.store, redis.redis.url, handler, options);
@@ -46,6 +48,42 @@ afterEach(async () => {
 });
 
 describe('workers', () => {
+  test('acknowledge and acquire by the same call, for all that are done meanwhile', async () => {
+    const held = new Held();
+    const events = Array.from({ length: 20 }, (_, i) => `e${i}`);
+    await bus.publish('a', 'widgets', events);
+    const { grants, removed } = await open(held.handler, { count: 10 });
+    await until(() => grants.length === 10);
+    const before = await scriptCalls(redis.store);
+    held.end(DONE);
+    await until(() => removed.length === 20);
+    const calls = (await scriptCalls(redis.store)) - before;
+    assert.ok(calls <= 4, `${calls} calls`);
+  });
+
+  test('ask again at once for what they were given by a reply that was lost, however many are idle', async (t) => {
+    const { store } = redis;
+    const run = store.run.bind(store);
+    let lose = false;
+    t.mock.method(store, 'run', async (...args: Parameters<typeof run>) => {
+      const reply = await run(...args);
+      if (args[0] !== 'acquire' || !lose) return reply;
+      lose = false;
+      throw new StorageUnavailable(new Error('the reply was lost'));
+    });
+    const held = new Held();
+    const { grants } = await open(held.handler, { count: 40 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await until(() => grants.length === 1);
+    lose = true;
+    const published = bus.publish('b', 'widgets', ['e2']);
+    held.end(DONE);
+    await published;
+    await until(() => grants.length === 2);
+    assert.equal(lose, false);
+    await noneQueued();
+  });
+
   test('begin a job within milliseconds of its announcement', async () => {
     const { grants } = await open(done);
     for (const seed of ['a', 'b', 'c']) {
@@ -103,8 +141,8 @@ describe('workers', () => {
   test('do what the job asks for: heal, or try again', async () => {
     await redis.store.redis.hset('subscriber:alice', 'health_points', 50);
     const outcomes: Settlement[] = [
-      { done: false, retry: { delayMs: 60_000, damage: 2, throttleMs: 0 } },
-      { done: true, heal: 3 },
+      { end: 'retry', retry: { delayMs: 60_000, damage: 2, throttleMs: 0 } },
+      { end: 'done', success: { heal: 3, tookMs: 5 } },
     ];
     await open(async () => outcomes.shift() ?? DONE, { count: 1 });
     await bus.publish('a', 'widgets', ['e1']);
@@ -115,18 +153,60 @@ describe('workers', () => {
     assert.equal((await bus.subscriber('alice')).health_points, '51');
   });
 
-  test('outlive a handler that throws; its job is run again in half a minute', async () => {
-    const { recorded } = await open(async ({ batch }) => {
+  test('make a dead letter of a batch when the job asks for it', async () => {
+    const attempt = { atMs: 5, durationMs: 7.4, status: 500, reason: 'HTTP 500', answer: 'oh no' };
+    const burial = { attempt, reason: 'max_age', damage: 2, throttleMs: 0 } as const;
+    const { buried, removed } = await open(async () => ({ end: 'dead', burial }));
+    await bus.publish('a', 'widgets', ['e1']);
+    await noneQueued();
+    const { redis: commands, keys } = redis.store;
+    const letter = await readDeadLetters(redis.store);
+    assert.deepEqual(letter, {
+      a1: { token: 'alice', attempts: 1, events: ['e1'], reason: 'max_age', history: 1 },
+    });
+    assert.deepEqual(JSON.parse((await commands.lindex(keys.attempts(longName('a1')), 0)) ?? ''), {
+      at: 5,
+      status: 500,
+      duration_ms: 7,
+      reason: 'HTTP 500',
+      answer: 'oh no',
+    });
+    assert.equal((await bus.subscriber('alice')).health_points, '98');
+    assert.deepEqual([buried, removed], [[['alice', 'max_age', 1]], [['alice', 1]]]);
+  });
+
+  test('outlive a handler that throws: its batch is a dead letter at once, and nobody else is to blame', async () => {
+    const { recorded, buried } = await open(async ({ batch }) => {
       if (String(batch?.events[0]) === 'bad') throw new Error('cannot be read');
       return DONE;
     });
     await bus.publish('a', 'widgets', ['bad', 'good']);
-    await until(async () => (await bus.state()).main.scheduled.length === 1);
-    await until(async () => (await bus.state()).main.index.length === 1);
-    const dueMs = Number((await redis.store.redis.zrange('jobs:scheduled:main', '0', '0', 'WITHSCORES'))[1]);
-    assert.ok(Math.abs(dueMs - (await bus.nowMs()) - 30_000) < 5000);
-    assert.ok(recorded.says(/a job failed; it will run again/));
-    assert.equal((await bus.subscriber('alice')).health_points, '100', 'nobody else is to blame');
+    await noneQueued();
+    const { a1 } = await readDeadLetters(redis.store);
+    assert.deepEqual(a1, {
+      token: 'alice',
+      attempts: 1,
+      events: ['bad'],
+      reason: 'failed_in_bus',
+      history: 1,
+    });
+    assert.deepEqual(buried, [['alice', 'failed_in_bus', 1]]);
+    assert.ok(recorded.says(/a job failed; its batch is a dead letter now/));
+    assert.equal((await bus.subscriber('alice')).health_points, '100');
+  });
+
+  test('forget a job without a batch that throws, so that the next tick can put it again', async () => {
+    const { recorded, grants } = await open(
+      async () => {
+        throw new Error('broken');
+      },
+      { queue: 'aux' },
+    );
+    assert.equal(await bus.enqueue('monitor'), true);
+    await until(async () => (await bus.state()).aux.index.length === 0);
+    assert.ok(recorded.says(/a job failed; the next tick will put it again/));
+    assert.equal(await bus.enqueue('monitor'), true);
+    await until(() => grants.length === 2);
   });
 });
 
@@ -147,8 +227,9 @@ describe('during a long job', () => {
     await bus.publish('a', 'widgets', ['e']);
     await until(() => grants.length === 1);
     const worker = grants[0]?.worker ?? '';
-    await redis.store.redis.hset('workers', worker, 1);
-    await until(async () => Number(await redis.store.redis.hget('workers', worker)) > 1);
+    const before = (await bus.nowMs()) - 20_000;
+    await redis.store.redis.hset('workers', worker, before);
+    await until(async () => Number(await redis.store.redis.hget('workers', worker)) > before + 10_000);
     assert.deepEqual(await bus.scrub(10_000), { workers: 0, jobs: [0, 0] });
     held.end(DONE);
     await noneQueued();
@@ -162,7 +243,7 @@ describe('during a long job', () => {
     await bus.scrub(-1);
     await bus.acquire(['thief']);
     held.end(DONE);
-    await until(() => recorded.says(/the lease ran out before the job was done/));
+    await until(() => recorded.says(LOST));
     assert.deepEqual([(await bus.state()).main.pending, removed], [{ thief: ['a1'] }, []]);
   });
 
@@ -174,8 +255,56 @@ describe('during a long job', () => {
     await bus.scrub(-1);
     await bus.acquire(['thief']);
     held.end(GIVEN_BACK);
-    await until(() => recorded.says(/the lease ran out before the job was given back/));
+    await until(() => recorded.says(LOST));
     assert.deepEqual((await bus.state()).main.pending, { thief: ['a1'] });
+  });
+
+  test('a heartbeat tells that the lease is lost: the job is aborted, which is said once; nothing is changed', async () => {
+    let aborted = 0;
+    const deaf = Promise.withResolvers<Settlement>();
+    const handler: JobHandler = (_grant, signal) => {
+      signal.addEventListener('abort', () => aborted++);
+      return deaf.promise;
+    };
+    const { grants, recorded, removed } = await open(handler, { count: 1, tickMs: 20 });
+    await bus.publish('a', 'widgets', ['e']);
+    await until(() => grants.length === 1);
+    await bus.scrub(-1);
+    await bus.acquire(['thief']);
+    await until(() => aborted === 1);
+    const beats = await scriptCalls(redis.store);
+    await until(async () => (await scriptCalls(redis.store)) >= beats + 3, { what: 'more heartbeats' });
+    const before = await snapshot(redis.store);
+    deaf.resolve(DONE);
+    // Idle again, the worker looks for jobs: only then is it heard of.
+    await until(async () => (await redis.store.redis.hkeys('workers')).includes(grants[0]?.worker ?? ''));
+    await shop?.close();
+    const { workers: _, ...after } = await snapshot(redis.store);
+    const { workers: __, ...expected } = before;
+    assert.deepEqual(after, expected);
+    assert.deepEqual([recorded.lines.filter(({ msg }) => LOST.test(String(msg))).length, removed], [1, []]);
+  });
+
+  test('a worker that lost its lease while nobody else was there gets the job again, under a new one', async () => {
+    const ends = [Promise.withResolvers<Settlement>(), Promise.withResolvers<Settlement>()];
+    const handler: JobHandler = (_grant, signal) => {
+      const end = ends.shift() ?? assert.fail();
+      signal.addEventListener('abort', () => end.resolve(GIVEN_BACK));
+      if (ends.length === 0) end.resolve(DONE);
+      return end.promise;
+    };
+    const { grants, removed } = await open(handler, { count: 1, tickMs: 20 });
+    await bus.publish('a', 'widgets', ['e']);
+    await until(() => grants.length === 1);
+    await redis.store.redis.hset('workers', grants[0]?.worker ?? '', 1);
+    await noneQueued();
+    const [first, second] = grants;
+    assert.deepEqual(
+      [grants.length, second?.worker, second?.batch?.bid, second?.batch?.attempts],
+      [2, first?.worker, first?.batch?.bid, 1],
+    );
+    assert.ok(Number(second?.lease) > Number(first?.lease));
+    assert.deepEqual(removed, [['alice', 1]]);
   });
 });
 

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
-import { type Publication, Publisher } from '../../src/services/publish.ts';
+import { idempotency } from '../../src/models/idempotency.ts';
+import type { Publication } from '../../src/models/publication.ts';
+import { Publisher } from '../../src/services/publish.ts';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent } from '../support/invariants.ts';
 import { loadScripts, scriptCalls } from '../support/script_calls.ts';
@@ -15,7 +17,8 @@ const figures = {
   published: (...args: unknown[]) => void figures.counted.push(['published', ...args]),
   added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
 };
-const publisher = () => new Publisher(redis.store, figures);
+const WINDOW_MS = 600_000;
+const publisher = () => new Publisher(redis.store, figures, WINDOW_MS);
 const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
   topic,
   client,
@@ -42,8 +45,38 @@ describe('group commit', () => {
     const first = many();
     await new Promise(setImmediate);
     const answers = await Promise.all([...first, ...many()]);
-    assert.ok(answers.every((accepted) => accepted));
+    assert.ok(answers.every((outcome) => outcome === 'accepted'));
     assert.equal((await scriptCalls(redis.store)) - before, 2);
+  });
+
+  test('does not wait for the end of a turn that brings more and more', async () => {
+    let calls = 0;
+    const run = async () => {
+      calls++;
+      return [[1], []];
+    };
+    const shared = new Publisher(
+      { run } as unknown as ConstructorParameters<typeof Publisher>[0],
+      figures,
+      WINDOW_MS,
+    );
+    const publish = (count: number) =>
+      Promise.all(Array.from({ length: count }, (_, i) => shared.publish(one(`e${i}`))));
+    // Without a turn of the event loop: what is awaited here comes before that.
+    const microtasks = async () => {
+      for (let i = 0; i < 100; i++) await undefined;
+    };
+    const few = publish(127);
+    await microtasks();
+    assert.equal(calls, 0, 'a few wait for what else comes');
+    const oneMore = publish(1);
+    await microtasks();
+    assert.equal(calls, 1, 'they are enough');
+    await Promise.all([few, oneMore]);
+    const many = publish(128);
+    await microtasks();
+    assert.equal(calls, 2);
+    await many;
   });
 
   test('keeps the order of the calls', async () => {
@@ -76,7 +109,7 @@ describe('group commit', () => {
   test('bounds how often events are copied: many subscribers, fewer events a call; far too many are refused', async () => {
     const crowd = Array.from({ length: 200 }, (_, i) => `s${i}`);
     for (const token of crowd)
-      await redis.store.run('subscribe', token, 'https://x.example/', '', 60_000, 10_000, 'crowded');
+      await bus.subscribe(token, { topics: ['crowded'], timeout: 60_000, max: 10_000 });
     const shared = publisher();
     const events = (n: number) => ({
       topic: 'crowded',
@@ -89,15 +122,25 @@ describe('group commit', () => {
     assert.equal((await scriptCalls(redis.store)) - before, 2, '160,000 copies go in two calls');
     const tooMany = { code: 'body_too_large', message: /200 subscribers; send 5000 events at a time/ };
     await assert.rejects(shared.publish(events(5001)), tooMany);
+    await assert.rejects(
+      publisher().publish(events(5001)),
+      tooMany,
+      'one that never published to it knows, too',
+    );
     assert.equal((await queued('s0')).length, 801);
   });
 
   test('sends alone what is over the bounds by itself', async () => {
     const events = Array.from({ length: 10_000 }, (_, i) => Buffer.from(`${i}`));
     const shared = publisher();
+    // It has to know how many subscribers there are.
+    await shared.publish(one('first'));
     const all = [one('before'), { ...one(''), events }, one('after')];
-    assert.deepEqual(await Promise.all(all.map((each) => shared.publish(each))), [true, true, true]);
-    assert.deepEqual(await queued('alice'), ['before', ...events.map(String), 'after']);
+    assert.deepEqual(
+      await Promise.all(all.map((each) => shared.publish(each))),
+      all.map(() => 'accepted'),
+    );
+    assert.deepEqual(await queued('alice'), ['first', 'before', ...events.map(String), 'after']);
   });
 });
 
@@ -111,16 +154,18 @@ describe('answers', () => {
       shared.publish(one('e4')),
       shared.publish(one('e5', 'gadgets', 'shop')),
     ]);
-    assert.deepEqual(answers, [true, true, false, true, false]);
+    const others = 'claimed_by_other';
+    assert.deepEqual(answers, ['accepted', 'accepted', others, 'accepted', others]);
     assert.deepEqual(await queued('alice'), ['e1', 'e4']);
   });
 
   test('come after the events are in Redis, with figures of what was accepted only', async () => {
     await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });
     const shared = publisher();
-    assert.equal(await shared.publish({ ...one(''), events: [Buffer.from('123'), Buffer.from('45')] }), true);
+    const two = { ...one(''), events: [Buffer.from('123'), Buffer.from('45')] };
+    assert.equal(await shared.publish(two), 'accepted');
     assert.deepEqual(await queued('bob'), ['123', '45']);
-    assert.equal(await shared.publish(one('e', 'widgets', 'mill')), false);
+    assert.equal(await shared.publish(one('e', 'widgets', 'mill')), 'claimed_by_other');
     assert.deepEqual(figures.counted[0], ['published', 'widgets', 2, 5]);
     assert.deepEqual(figures.counted.slice(1).sort(), [
       ['added', 'alice', 2],
@@ -129,16 +174,89 @@ describe('answers', () => {
   });
 });
 
+describe('an idempotency key', () => {
+  const keyed = (event: string, key: string, topic = 'widgets'): Publication => ({
+    ...one(event, topic),
+    idempotency: idempotency('shop', key, topic, event),
+  });
+
+  test('stores a publication once, however often and in however many processes it is repeated', async () => {
+    const [shared, other] = [publisher(), publisher()];
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
+    const answers = [shared, other].map((each) => each.publish(keyed('e1', 'k')));
+    assert.deepEqual(await Promise.all(answers), ['repeated', 'repeated']);
+    assert.deepEqual(await queued('alice'), ['e1']);
+  });
+
+  test('works in the middle of a group, whose other publications go on together', async () => {
+    const shared = publisher();
+    const before = await scriptCalls(redis.store);
+    const answers = await Promise.all([
+      shared.publish(one('e1')),
+      shared.publish(keyed('e2', 'k')),
+      shared.publish(one('e3')),
+      shared.publish(one('e4')),
+      shared.publish(keyed('e2', 'k')),
+      shared.publish(keyed('e5', 'k')),
+      shared.publish(keyed('e6', 'l')),
+      shared.publish(one('e7')),
+    ]);
+    assert.equal((await scriptCalls(redis.store)) - before, 1);
+    const [ok, again, reused] = ['accepted', 'repeated', 'key_reused'];
+    assert.deepEqual(answers, [ok, ok, ok, ok, again, reused, ok, ok]);
+    assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3', 'e4', 'e6', 'e7']);
+    const published = figures.counted.filter(([name]) => name === 'published');
+    assert.deepEqual(published, [['published', 'widgets', 6, 12]], 'what was not stored is not counted');
+    assert.deepEqual(figures.counted.at(-1), ['added', 'alice', 6]);
+  });
+
+  test('stands for a topic and a body, and for its client only', async () => {
+    const shared = publisher();
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
+    assert.equal(await shared.publish(keyed('e2', 'k')), 'key_reused');
+    assert.equal(await shared.publish(keyed('e1', 'k', 'gadgets')), 'key_reused');
+    const mills = { ...one('e3', 'bolts', 'mill'), idempotency: idempotency('mill', 'k', 'bolts', 'e3') };
+    assert.equal(await shared.publish(mills), 'accepted');
+  });
+
+  test('is known for the window', async () => {
+    const shared = new Publisher(redis.store, figures, 1000);
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
+    await until(async () => (await shared.publish(keyed('e1', 'k'))) === 'accepted');
+    assert.deepEqual(await queued('alice'), ['e1', 'e1']);
+  });
+
+  test('answers a repeat as at first, though there are too many subscribers for it by now', async () => {
+    const large: Publication = {
+      ...one('', 'crowded'),
+      events: Array.from({ length: 6000 }, () => Buffer.from('e')),
+      idempotency: idempotency('shop', 'k', 'crowded', 'e'),
+    };
+    const shared = publisher();
+    assert.equal(await shared.publish(large), 'accepted');
+    for (let i = 0; i < 200; i++) await bus.subscribe(`s${i}`, { topics: ['crowded'], timeout: 60_000 });
+    await shared.publish(one('e1', 'crowded'));
+    const another = { ...large, idempotency: idempotency('shop', 'l', 'crowded', 'e') };
+    await assert.rejects(shared.publish(another), { code: 'body_too_large' });
+    assert.equal(await shared.publish(large), 'repeated');
+    assert.equal((await queued('s0')).length, 1);
+  });
+});
+
 describe('when Redis', () => {
   test('is full, all of the group learn it, and nothing is stored', async () => {
-    const shared = publisher();
+    let found = 0;
+    const shared = new Publisher(redis.store, figures, WINDOW_MS, () => found++);
     await redis.store.redis.config('SET', 'maxmemory', '1');
     const answers = await Promise.allSettled([shared.publish(one('e1')), shared.publish(one('e2'))]);
     await redis.store.redis.config('SET', 'maxmemory', '0');
     for (const answer of answers)
       assert.ok(answer.status === 'rejected' && answer.reason instanceof StorageFull);
     assert.deepEqual([await queued('alice'), figures.counted], [[], []]);
-    assert.equal(await shared.publish(one('e3')), true);
+    assert.equal(found, 1, 'memory is to be freed');
+    assert.equal(await shared.publish(one('e3')), 'accepted');
   });
 
   test('does not answer, those who asked wait; killed, they learn that nothing is known; back, it goes on', async () => {

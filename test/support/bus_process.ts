@@ -8,6 +8,7 @@ import { root } from './command.ts';
 import { until } from './until.ts';
 
 const ERROR = 50;
+const SWEPT = /^the sweep found/;
 
 /** A line of the log; what is not JSON counts as an error, as nothing but a crash prints it. */
 export interface LogLine {
@@ -60,7 +61,12 @@ export class BusProcess {
   /** Waits for a line of the log, and gives it. */
   async logs(message: string): Promise<LogLine> {
     const found = () => this.log.find(({ msg }) => msg === message);
-    await until(() => found() ?? !this.runs, { what: `${this.name} logs ${message}` });
+    const what = `${this.name} logs ${message}`;
+    try {
+      await until(() => found() ?? !this.runs, { what });
+    } catch (error) {
+      throw new Error(`${(error as Error).message}, only\n${this.#text(this.log)}`);
+    }
     const line = found();
     if (line) return line;
     throw new Error(`${this.name} ended without logging ${message}:\n${this.#text(this.log)}`);
@@ -84,10 +90,14 @@ export class BusProcess {
     return this.ended;
   }
 
-  /** What it did and must not do: end by itself or with another code than 0, and log errors that nobody announced. */
+  /**
+   * What it did and must not do: end by itself or with another code than 0, and log errors, or what it swept, that nobody
+   * announced.
+   */
   faults(announced: readonly RegExp[]): string[] {
     const errors = this.log.filter(
-      ({ level, msg }) => level >= ERROR && !announced.some((pattern) => pattern.test(msg)),
+      ({ level, msg }) =>
+        (level >= ERROR || SWEPT.test(msg)) && !announced.some((pattern) => pattern.test(msg)),
     );
     const faults = errors.length > 0 ? [`${this.name} logged\n${this.#text(errors)}`] : [];
     if (this.#ending) {

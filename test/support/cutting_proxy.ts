@@ -1,11 +1,14 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
+/** What becomes of a command: it does not arrive; or its reply does not, the connection cut; or nothing ever comes. */
+export type Cut = 'request' | 'reply' | 'silence';
+
 /** A TCP proxy before a Redis that can cut the connection in the middle of a command. */
 export class CuttingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  #cutNext: 'request' | 'reply' | undefined;
+  #cutNext: { what: Cut; having: string } | undefined;
 
   /** `socketPath`: the unix socket of the Redis. */
   static async start(socketPath: string): Promise<CuttingProxy> {
@@ -27,8 +30,14 @@ export class CuttingProxy {
           this.#sockets.delete(socket);
         });
       }
-      client.on('data', (bytes) => this.#cuts('request', client) || redis.write(bytes));
-      redis.on('data', (bytes) => this.#cuts('reply', client) || client.write(bytes));
+      client.on('data', (bytes) => {
+        if (this.#cuts('request', bytes)) client.destroy();
+        else redis.write(bytes);
+      });
+      redis.on('data', (bytes) => {
+        if (this.#cuts('reply', bytes)) client.destroy();
+        else if (!this.#cuts('silence', bytes)) client.write(bytes);
+      });
     });
   }
 
@@ -36,9 +45,9 @@ export class CuttingProxy {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** The next request does not arrive, or arrives and its reply does not. */
-  cutNext(what: 'request' | 'reply'): void {
-    this.#cutNext = what;
+  /** Cuts the next request or reply that has this text in it; by default any, whichever command's it is. */
+  cutNext(what: Cut, having = ''): void {
+    this.#cutNext = { what, having };
   }
 
   stop(): void {
@@ -46,10 +55,9 @@ export class CuttingProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  #cuts(what: 'request' | 'reply', client: Socket): boolean {
-    if (this.#cutNext !== what) return false;
+  #cuts(what: Cut, bytes: Buffer): boolean {
+    if (this.#cutNext?.what !== what || !bytes.includes(this.#cutNext.having)) return false;
     this.#cutNext = undefined;
-    client.destroy();
     return true;
   }
 }

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { packJob } from '../../src/models/job.ts';
+import { packJob, SHARES } from '../../src/models/job.ts';
 import { type KeyName, LAYOUT } from '../../src/redis/keys.ts';
 import type { Store } from '../../src/redis/store.ts';
-import { jobName } from './names.ts';
+import { assertDeadLetters } from './dead_letters.ts';
+import { assertGaps } from './gaps.ts';
+import { imageOf, type Readable } from './image.ts';
+import { jobName, shortName } from './names.ts';
 import { type QueueState, readState, type State } from './state.ts';
 
 /** What the parts of a key look like. */
@@ -11,8 +14,12 @@ const PARTS: Record<string, string> = {
   topic: '[a-z0-9_]{1,64}',
   bid: '[A-Za-z0-9_-]{20}',
   q: '(?:main|aux)',
+  share: '(?:slow|failing)',
   worker: '.+',
   process: '.+',
+  digest: '[A-Za-z0-9_-]{22}',
+  nonce: '[A-Za-z0-9_-]{19}',
+  minute: '[0-9]+',
 };
 
 /** What no layout of ours has: it is what the Ruby Routemaster calls a batch. */
@@ -27,23 +34,33 @@ const SHAPES = Object.entries(LAYOUT)
 
 /**
  * Checks the whole Redis: every batch has its one job and its index entries, every job is in exactly one state, gauges are
- * what the lists hold, current batches are open ones, subscriptions are noted on both sides, and there is no other key.
+ * what the lists hold, current batches are open ones, dead letters are whole, subscriptions are noted on both sides, and
+ * there is no other key.
  */
 export async function assertConsistent(store: Store): Promise<void> {
+  await assertImageConsistent(await imageOf(store));
+}
+
+/** The same of what was read before. */
+export async function assertImageConsistent(store: Readable): Promise<void> {
   await assertKeys(store);
   const state = await readState(store);
   await assertBatches(store, state);
   assertGauges(state);
-  assertQueue(state.main, Object.values(state.lanes.waiting).flat());
+  const { waiting, sharing } = state.lanes;
+  assertQueue(state.main, [...Object.values(waiting), ...Object.values(sharing)].flat());
   assertQueue(state.aux, []);
   await assertLeftovers(store, state);
-  assertLanes(state);
+  await assertLanes(store, state);
+  await assertLeases(store, state);
   assert.deepEqual(
     state.main.index,
     Object.keys(state.batches).sort(),
     'each batch has one job, and each job its batch',
   );
-  assertCurrent(state);
+  await assertCurrent(store, state);
+  await assertDeadLetters(store);
+  await assertGaps(store);
   await assertSubscriptions(store);
 }
 
@@ -56,17 +73,20 @@ export async function snapshot({ redis }: Store): Promise<Record<string, string>
   return dumps;
 }
 
-async function assertKeys({ redis, keys }: Store): Promise<void> {
+async function assertKeys({ redis, keys }: Readable): Promise<void> {
   const prefix = keys.schema().slice(0, -LAYOUT.schema.pattern.length);
   for (const key of await redis.keys('*')) {
     assert.ok(key.startsWith(prefix), `${key} is outside of the partition`);
     const type = await redis.type(key);
-    const known = SHAPES.some((each) => each.shape.test(key.slice(prefix.length)) && each.type === type);
-    assert.ok(known, `${key}, a ${type}, is not of the layout`);
+    assert.ok(isKnown(key.slice(prefix.length), type), `${key}, a ${type}, is not of the layout`);
   }
 }
 
-async function assertBatches({ redis, keys }: Store, state: State): Promise<void> {
+function isKnown(key: string, type: string): boolean {
+  return SHAPES.some((each) => each.type === type && each.shape.test(key));
+}
+
+async function assertBatches({ redis, keys }: Readable, state: State): Promise<void> {
   const names = Object.keys(state.batches).sort();
   assert.deepEqual([...state.index].sort(), names, 'batches:index has each batch');
   assert.deepEqual(
@@ -83,8 +103,12 @@ async function assertBatches({ redis, keys }: Store, state: State): Promise<void
       `${key} begins with a time and a number of attempts`,
     );
     assert.ok(events.length > 0, `${key} has events`);
-    assert.equal(await redis.zscore(keys.batches_index(), bid), created);
-    assert.equal(await redis.zscore(keys.batches_queued(token), bid), created);
+    assert.equal(Math.floor(Number(await redis.zscore(keys.batches_index(), bid))), Number(created));
+    const behindMs = Number(await redis.zscore(keys.batches_queued(token), bid)) / 1000 - Number(created);
+    assert.ok(
+      behindMs >= 0 && behindMs < 1000,
+      `${bid} stands at its time, or behind others of an ordered subscriber`,
+    );
     assert.equal(
       await redis.sismember(keys.jobs_index('main'), packJob('batch', [bid])),
       1,
@@ -115,31 +139,69 @@ function assertQueue(queue: QueueState, waiting: string[]): void {
     assert.ok(queue.pendingIndex.includes(worker), `${worker} is indexed`);
 }
 
-/** A job that is instant without being indexed is that of a dropped batch, which acquire will forget. */
-async function assertLeftovers({ redis, keys }: Store, { main, batches }: State): Promise<void> {
-  const instant = (await redis.lrangeBuffer(keys.jobs_instant('main'), '0', '-1')).map(jobName);
-  for (const job of instant.filter((each) => !main.index.includes(each)))
-    assert.ok(!(job in batches), `${job} is instant and indexed, or its batch was dropped`);
+/** A job that is instant, or waits for room in a share, without being indexed is that of a dropped batch: acquire will forget it. */
+async function assertLeftovers({ redis, keys }: Readable, { main, batches }: State): Promise<void> {
+  for (const list of [keys.jobs_instant('main'), ...SHARES.map((share) => keys.share_jobs(share))]) {
+    const jobs = (await redis.lrangeBuffer(list, '0', '-1')).map(jobName);
+    for (const job of jobs.filter((each) => !main.index.includes(each)))
+      assert.ok(!(job in batches), `${job} is in ${list} and indexed, or its batch was dropped`);
+  }
 }
 
-function assertLanes({ lanes, main, batches }: State): void {
+/** Who holds a job, and nobody else, has a lease. */
+async function assertLeases({ redis, keys }: Readable, { main, aux }: State): Promise<void> {
+  const holders = [...Object.keys(main.pending), ...Object.keys(aux.pending)].sort();
+  assert.deepEqual((await redis.hkeys(keys.leases())).sort(), holders, 'who holds a job has a lease');
+}
+
+async function assertLanes(
+  { redis, keys }: Readable,
+  { lanes, main, batches, queued }: State,
+): Promise<void> {
   const held: Record<string, string> = {};
   const inFlight: Record<string, number> = {};
-  const outside = new Set<string>();
   for (const [worker, [job = '']] of Object.entries(main.pending)) {
     const token = batches[job]?.token ?? '';
     held[worker] = token;
     inFlight[token] = (inFlight[token] ?? 0) + 1;
   }
-  for (const job of [...main.scheduled, ...main.instant, ...Object.values(main.pending).flat()])
-    outside.add(batches[job]?.token ?? '');
+  for (const worker of Object.values(lanes.shares).flat())
+    assert.ok(worker in held, `${worker} is in a share with a delivery`);
   assert.deepEqual(lanes.held, held, 'who holds a delivery is in its lane');
   assert.deepEqual(lanes.inFlight, inFlight, 'lanes count what is in flight');
-  for (const token of Object.keys(lanes.waiting))
-    assert.ok(outside.has(token), `something brings back what waits aside for ${token}`);
+  for (const token of Object.keys(lanes.waiting)) {
+    const [paused, packed, ordered] = await redis.hmget(
+      keys.subscriber(token),
+      'paused_at',
+      'probe',
+      'ordered',
+    );
+    if (paused) continue;
+    const of = (jobs: string[]) => jobs.filter((job) => batches[job]?.token === token);
+    // What a packed job ends with is its batch.
+    const probe = packed ? shortName(packed.slice(-20)) : undefined;
+    assert.ok(probe === undefined || of(main.index).includes(probe), `the probe of ${token} is a job`);
+    const outside = of([
+      ...main.instant,
+      ...Object.values(main.pending).flat(),
+      ...Object.values(lanes.sharing).flat(),
+    ]);
+    // A failed delivery that is put off holds up the others only where it is the probe, or the oldest of an ordered lane.
+    const oldest = ordered === '1' ? queued[token]?.[0] : undefined;
+    outside.push(...main.scheduled.filter((job) => job === probe || job === oldest));
+    assert.notDeepEqual(outside, [], `something brings back what waits aside for ${token}`);
+    assert.ok(!probe || !lanes.waiting[token]?.includes(probe), `the probe of ${token} does not wait aside`);
+  }
 }
 
-function assertCurrent(state: State): void {
+async function assertCurrent({ redis, keys }: Readable, state: State): Promise<void> {
+  const open: Record<string, string[]> = {};
+  for (const [token, entry] of Object.entries(await redis.hgetall(keys.batches_open()))) {
+    open[token] = [shortName(entry.slice(0, 20))];
+    const max = (await redis.hget(keys.subscriber(token), 'max_events')) ?? '100';
+    assert.equal(entry.slice(20) || '100', max, `the open batch of ${token} holds as many as it asked for`);
+  }
+  assert.deepEqual(state.current, open, 'current batches are those that are open');
   const pending = Object.values(state.main.pending).flat();
   for (const [token, names] of Object.entries(state.current)) {
     for (const name of names) {
@@ -150,7 +212,7 @@ function assertCurrent(state: State): void {
   }
 }
 
-async function assertSubscriptions({ redis, keys }: Store): Promise<void> {
+async function assertSubscriptions({ redis, keys }: Readable): Promise<void> {
   const topics = await redis.smembers(keys.topics());
   const subscribers = await redis.smembers(keys.subscribers());
   for (const token of subscribers) {

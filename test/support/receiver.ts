@@ -36,14 +36,27 @@ export interface Delivery {
 }
 
 /** What a receiver does with a request that has arrived. */
-export type Answer = (response: ServerResponse) => void;
+export type Answer = (response: ServerResponse, delivery: Delivery) => void;
 
 export const answer = {
   status:
-    (status: number, headers: Record<string, string> = {}): Answer =>
-    (response) => {
+    (status: number, headers: Record<string, string> = {}) =>
+    (response: ServerResponse): void => {
       // The sender may have died meanwhile.
       if (!response.destroyed) response.writeHead(status, headers).end();
+    },
+  /** With a body. */
+  text:
+    (status: number, text: string): Answer =>
+    (response) =>
+      void response.writeHead(status).end(text),
+  /** With a body that begins so, and of which one byte more comes every few ms, for ever. */
+  drip:
+    (status: number, beginning: string): Answer =>
+    (response) => {
+      response.writeHead(status).write(beginning);
+      const timer = setInterval(() => response.write('.'), 10);
+      response.on('close', () => clearInterval(timer));
     },
   /** No answer, and the connection stays open. */
   hang: (() => {}) satisfies Answer,
@@ -130,7 +143,7 @@ export class Receiver {
       return; // The sender went away in the middle of it.
     }
     const { method = '', url: path = '', headers } = request;
-    this.deliveries.push({
+    const delivery: Delivery = {
       method,
       path,
       headers,
@@ -142,7 +155,8 @@ export class Receiver {
       get taken() {
         return response.headersSent && response.statusCode >= 200 && response.statusCode < 300;
       },
-    });
-    (this.#next.shift() ?? this.usual)(response);
+    };
+    this.deliveries.push(delivery);
+    (this.#next.shift() ?? this.usual)(response, delivery);
   }
 }

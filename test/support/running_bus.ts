@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { after, afterEach, before, type TestContext } from 'node:test';
+import { after, afterEach, before } from 'node:test';
 import { BusClient, type Credentials } from '../../src/local/bus_client.ts';
 import { parseProcfile } from '../../src/local/procfile.ts';
 import { PrivateRedis } from '../../src/local/redis_server.ts';
-import type { SubscriberReport } from '../../src/models/subscription.ts';
+import type { SubscriberReport } from '../../src/models/subscriber_report.ts';
 import type { Store } from '../../src/redis/store.ts';
 import { BusProcess } from './bus_process.ts';
 import { root } from './command.ts';
@@ -14,9 +14,10 @@ import { assertConsistent } from './invariants.ts';
 import { processesWith } from './processes.ts';
 import { Receiver } from './receiver.ts';
 import { openStore } from './store.ts';
+import { assertNothingToSweep } from './sweep.ts';
 import { until } from './until.ts';
 
-const ROOT_KEY = 'root-key-of-the-tests';
+export const ROOT_KEY = 'root-key-of-the-tests';
 const LINES = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
 
 /** What the bus of a test runs with unless it says otherwise: quick to start, and quick to try again. */
@@ -26,6 +27,7 @@ const ENV = {
   ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.1',
   ROUTEMASTER_WORKER_THREADS: '1',
   ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '0.1',
+  ROUTEMASTER_SWEEP_INTERVAL: '1',
   MAX_BACKOFF_MS: '200',
 };
 
@@ -55,10 +57,16 @@ export class Client extends BusClient {
     this.secret = credentials.secret;
   }
 
-  /** Publishes one event, or an array of them. */
-  async publish(topic: string, events: Event | Event[]): Promise<void> {
+  /** Publishes one event, or an array of them; with an idempotency key, it can be called again. */
+  async publish(topic: string, events: Event | Event[], key?: string): Promise<void> {
     const typed = (event: Event) => ({ type: 'create', ...event });
-    await this.call('POST', `/topics/${topic}`, Array.isArray(events) ? events.map(typed) : typed(events));
+    const body = Array.isArray(events) ? events.map(typed) : typed(events);
+    await this.call(
+      'POST',
+      `/topics/${topic}`,
+      body,
+      key === undefined ? {} : { 'idempotency-key': `"${key}"` },
+    );
   }
 
   async report(): Promise<SubscriberReport> {
@@ -82,6 +90,11 @@ export interface Scene {
   receiver: Receiver;
 }
 
+/** What a test, or a scenario of the fault lab, is to the things that end with it. */
+export interface Owner {
+  after(end: () => unknown): void;
+}
+
 /** A private Redis and the Procfile's web and worker as real processes. */
 export class RunningBus {
   readonly #settings: BusSettings;
@@ -96,9 +109,19 @@ export class RunningBus {
   /** For the tests of a file or suite: starts before them and stops after them; each must leave the bus sound. */
   static forTests(settings: BusSettings = {}): RunningBus {
     const bus = new RunningBus(settings);
-    before(() => bus.#start());
+    before(async () => {
+      await bus.#open();
+      await Promise.all([bus.start('web'), bus.start('worker')]);
+    });
     afterEach(() => bus.assertSound());
-    after(() => bus.#stop());
+    after(() => bus.close());
+    return bus;
+  }
+
+  /** Its Redis runs; no web and no worker does yet. */
+  static async open(settings: BusSettings = {}): Promise<RunningBus> {
+    const bus = new RunningBus(settings);
+    await bus.#open();
     return bus;
   }
 
@@ -162,14 +185,14 @@ export class RunningBus {
     return this.clientOf(token, secret);
   }
 
-  async receiver(t: TestContext, tls?: { key: string; cert: string }): Promise<Receiver> {
+  async receiver(t: Owner, tls?: { key: string; cert: string }): Promise<Receiver> {
     const receiver = await Receiver.start(tls);
     t.after(() => receiver.stop());
     return receiver;
   }
 
   /** A publisher and a subscriber on a topic that no other test uses. */
-  async scene(t: TestContext, { timeout = 0, max = 1, tls }: SceneOptions = {}): Promise<Scene> {
+  async scene(t: Owner, { timeout = 0, max = 1, tls }: SceneOptions = {}): Promise<Scene> {
     const topic = `topic_${++this.#scenes}`;
     const publisher = await this.client('publisher');
     const subscriber = await this.client('subscriber');
@@ -192,22 +215,20 @@ export class RunningBus {
     return Number(line?.split(' ').at(-1) ?? 0);
   }
 
-  /** No process failed or logged an error, and what Redis holds fits together (in a moment, where things are under way). */
+  /**
+   * No process failed, logged an error or found anything to sweep, and what Redis holds fits together (in a moment, where
+   * things are under way).
+   */
   async assertSound(): Promise<void> {
     const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
     assert.equal(faults.join('\n'), '');
     const consistent = () => assertConsistent(this.store).then(() => true);
-    await until(consistent, { timeoutMs: 5_000, everyMs: 20, what: 'Redis is consistent' });
+    await until(consistent, { everyMs: 20, what: 'Redis is consistent' });
+    await assertNothingToSweep(this.store);
   }
 
-  async #start(): Promise<void> {
-    this.#redis = await PrivateRedis.start({ config: this.#settings.redis ?? {} });
-    this.#store = await openStore(this.#redis.url);
-    await this.#settings.prepare?.(this.#store);
-    await Promise.all([this.start('web'), this.start('worker')]);
-  }
-
-  async #stop(): Promise<void> {
+  /** Stops all of it. Throws if a process failed, or left something behind. */
+  async close(): Promise<void> {
     await Promise.all(this.#processes.filter(({ runs }) => runs).map((each) => each.stop()));
     this.#store?.redis.disconnect();
     await this.#redis?.stop();
@@ -215,6 +236,12 @@ export class RunningBus {
     for (const { pid } of left) process.kill(pid, 'SIGKILL');
     const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
     assert.equal([...faults, ...left.map(({ command }) => `left behind: ${command}`)].join('\n'), '');
+  }
+
+  async #open(): Promise<void> {
+    this.#redis = await PrivateRedis.start({ config: this.#settings.redis ?? {} });
+    this.#store = await openStore(this.#redis.url);
+    await this.#settings.prepare?.(this.#store);
   }
 
   /** Nothing from the environment of who runs the tests gets through. */

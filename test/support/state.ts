@@ -1,5 +1,5 @@
-import type { QueueName } from '../../src/models/job.ts';
-import type { Store } from '../../src/redis/store.ts';
+import { type QueueName, SHARES, type Share } from '../../src/models/job.ts';
+import type { Readable } from './image.ts';
 import { jobName, shortName } from './names.ts';
 
 export interface BatchState {
@@ -27,9 +27,19 @@ export interface LaneState {
   inFlight: Record<string, number>;
   /** The subscriber to which each worker delivers. */
   held: Record<string, string>;
+  /** The jobs that wait for room in a share of the workers; without what is left of dropped batches. */
+  sharing: Record<Share, string[]>;
+  /** The workers that have that room. */
+  shares: Record<Share, string[]>;
 }
 
-export const EMPTY_LANES: LaneState = { waiting: {}, inFlight: {}, held: {} };
+export const EMPTY_LANES: LaneState = {
+  waiting: {},
+  inFlight: {},
+  held: {},
+  sharing: { slow: [], failing: [] },
+  shares: { slow: [], failing: [] },
+};
 
 /** What Redis holds of batches and jobs; batches by their short names. */
 export interface State {
@@ -65,8 +75,9 @@ export const EMPTY: State = {
   lanes: EMPTY_LANES,
 };
 
-export async function readState(store: Store): Promise<State> {
+export async function readState(store: Readable): Promise<State> {
   const { redis, keys } = store;
+  const main = await readQueue(store, 'main');
   return {
     batches: await readBatches(store),
     index: (await redis.zrange(keys.batches_index(), '0', '-1')).map(shortName),
@@ -78,13 +89,13 @@ export async function readState(store: Store): Promise<State> {
       events: numbers(await redis.hgetall(keys.gauge_events())),
       batches: numbers(await redis.hgetall(keys.gauge_batches())),
     },
-    main: await readQueue(store, 'main'),
+    main,
     aux: await readQueue(store, 'aux'),
-    lanes: await readLanes(store),
+    lanes: await readLanes(store, main),
   };
 }
 
-async function readBatches({ redis, keys }: Store): Promise<Record<string, BatchState>> {
+async function readBatches({ redis, keys }: Readable): Promise<Record<string, BatchState>> {
   const batches: Record<string, BatchState> = {};
   for (const key of (await redis.keys(keys.batch('*'))).sort()) {
     const [token = '', , attempts, ...events] = await redis.lrange(key, '0', '-1');
@@ -94,7 +105,7 @@ async function readBatches({ redis, keys }: Store): Promise<Record<string, Batch
   return batches;
 }
 
-async function byToken(store: Store, prefix: string, read: (key: string) => Promise<string[]>) {
+async function byToken(store: Readable, prefix: string, read: (key: string) => Promise<string[]>) {
   const found: Record<string, string[]> = {};
   for (const key of await store.redis.keys(`${prefix}*`)) {
     found[key.slice(prefix.length)] = (await read(key)).map(shortName);
@@ -102,7 +113,7 @@ async function byToken(store: Store, prefix: string, read: (key: string) => Prom
   return found;
 }
 
-async function readQueue({ redis, keys }: Store, q: QueueName): Promise<QueueState> {
+async function readQueue({ redis, keys }: Readable, q: QueueName): Promise<QueueState> {
   const pending: Record<string, string[]> = {};
   for (const key of await redis.keys(keys.jobs_pending(q, '*'))) {
     pending[key.slice(keys.jobs_pending(q, '').length)] = (await redis.lrangeBuffer(key, '0', '-1')).map(
@@ -120,17 +131,27 @@ async function readQueue({ redis, keys }: Store, q: QueueName): Promise<QueueSta
   };
 }
 
-async function readLanes({ redis, keys }: Store): Promise<LaneState> {
+async function readLanes({ redis, keys }: Readable, { index }: QueueState): Promise<LaneState> {
   const waiting: Record<string, string[]> = {};
   for (const key of await redis.keys(keys.jobs_waiting('*'))) {
     const token = key.slice(keys.jobs_waiting('').length);
-    waiting[token] = (await redis.lrangeBuffer(key, '0', '-1')).map(jobName);
+    waiting[token] = (await redis.zrangeBuffer(key, '0', '-1')).map(jobName);
   }
   return {
     waiting,
     inFlight: numbers(await redis.hgetall(keys.lanes_in_flight())),
     held: await redis.hgetall(keys.lanes_held()),
+    sharing: await byShare(async (share) => {
+      const jobs = await redis.lrangeBuffer(keys.share_jobs(share), '0', '-1');
+      return jobs.map(jobName).filter((job) => index.includes(job));
+    }),
+    shares: await byShare(async (share) => (await redis.smembers(keys.share_workers(share))).sort()),
   };
+}
+
+async function byShare(read: (share: Share) => Promise<string[]>): Promise<Record<Share, string[]>> {
+  const [slow = [], failing = []] = await Promise.all(SHARES.map(read));
+  return { slow, failing };
 }
 
 function numbers(hash: Record<string, string>): Record<string, number> {

@@ -24,6 +24,11 @@ export interface Section {
 }
 
 const URLS = { url: 'https://app.example.com/widgets/1', callback: 'https://app.example.com/events' };
+/** What `GET /subscriptions` shows of a subscriber that asked for none of it, and of which nothing died or was dropped. */
+const UNSET = [
+  '"ordered":false,"max_in_flight":16,"max_attempts":1500,"max_age":86400000',
+  '"paused_at":null,"dead_letters":{"batches":0,"events":0},"dropped":null',
+].join(',');
 const HEADERS = /((?: \[[A-Z][\w-]*: [^\]]*\])*)/.source;
 const LINE = new RegExp(`^(\\S+) ([A-Z]+) (\\S+)${HEADERS}(?: (.*?))? → (\\d{3})${HEADERS}(?: (.*))?$`);
 
@@ -68,7 +73,7 @@ function readHeaders(text = ''): Record<string, string> {
 
 /**
  * Makes the call and checks the answer. `<name>` is the token of a client, who is made when it is first named; `<url>` is the
- * URL of an event, `<65×a>` is 65 times an a. In what is expected, `…` stands for anything.
+ * URL of an event, `<65×a>` is 65 times an a, `<unset>` what a subscriber has unless it asks for it. In what is expected, `…` stands for anything.
  */
 export async function check(api: Api, exchange: Exchange): Promise<void> {
   const { user, method, status, afterMs } = exchange;
@@ -97,6 +102,7 @@ export async function check(api: Api, exchange: Exchange): Promise<void> {
 
 async function fill(api: Api, text: string): Promise<string> {
   let filled = text.replaceAll(/<(url|callback)>/g, (_, name: keyof typeof URLS) => URLS[name]);
+  filled = filled.replaceAll('<unset>', UNSET);
   filled = filled.replaceAll(/<(\d+)×([^>]+)>/g, (_, n: string, what: string) => what.repeat(Number(n)));
   for (const [mark, name = ''] of filled.matchAll(/<([a-z]\w*)>/g))
     filled = filled.replaceAll(mark, await api.token(name));

@@ -2,11 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 /**
  * Waits until `condition` gives something truthy, and gives that. Throws after `timeoutMs`, naming `what` was awaited
- * and the last error of the condition if it threw.
+ * and the last error of the condition if it threw. The time is ample: on a busy machine a process may take ten seconds to
+ * start, and only a test that fails waits that long.
  */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { timeoutMs = 10_000, everyMs = 5, what = condition.toString() }: UntilOptions = {},
+  { timeoutMs = 30_000, everyMs = 5, what = condition.toString() }: UntilOptions = {},
 ): Promise<NonNullable<T>> {
   const endAt = performance.now() + timeoutMs;
   let cause: unknown;

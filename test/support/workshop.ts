@@ -20,6 +20,7 @@ export class Workshop {
   readonly recorded = capturedLog();
   readonly grants: Grant[] = [];
   readonly removed: [token: string, events: number][] = [];
+  readonly buried: [token: string, reason: string, events: number][] = [];
   readonly workers: Workers;
   readonly #wakeups: Wakeups;
 
@@ -44,13 +45,15 @@ export class Workshop {
       this.grants.push(grant);
       return handler(grant, signal);
     };
-    const removed = (token: string, events: number) => void this.removed.push([token, events]);
     const parts = {
-      store,
-      queue: new Queue(store, queue, 10),
+      queue: new Queue(store, queue, { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 }),
       wakeups: this.#wakeups,
       handler: recording,
-      removed,
+      figures: {
+        removed: (token: string, events: number) => void this.removed.push([token, events]),
+        buried: (token: string, reason: string, events: number) =>
+          void this.buried.push([token, reason, events]),
+      },
       log,
     };
     this.workers = new Workers(parts, { count, tickMs });

@@ -6,7 +6,7 @@ const MOST_PARAMETERS = 32;
 // name=token or name="quoted", with what stands around it. No two neighbouring parts can match the same character, so
 // a refusal takes linear time too; passport-http's own expression takes quadratic time for a header full of commas.
 const PARAMETER =
-  /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"((?:[^"\\]|\\.)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
+  /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
 
 /**
  * Reads the parameters of an Authorization header (RFC 9110, section 11.2): by lower-case name, without quotes and
@@ -24,10 +24,14 @@ export function readParameters(text: string): Map<string, string> {
       throw new BusError('bad_header', `Authorization has the parameter ${name} twice`);
     if (parameters.size === MOST_PARAMETERS)
       throw new BusError('bad_header', `Authorization has more than ${MOST_PARAMETERS} parameters`);
-    parameters.set(name, match[2] === undefined ? (match[3] ?? '') : match[2].replace(/\\(.)/g, '$1'));
+    parameters.set(name, match[2] === undefined ? (match[3] ?? '') : unescaped(match[2]));
     position = PARAMETER.lastIndex;
   }
   return parameters;
+}
+
+function unescaped(quoted: string): string {
+  return quoted.includes('\\') ? quoted.replace(/\\(.)/g, '$1') : quoted;
 }
 
 function unreadable(position: number): BusError {

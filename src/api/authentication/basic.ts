@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Request } from 'express';
 import { BasicStrategy } from 'passport-http';
 import { REALM } from '../../models/client.ts';
@@ -5,10 +6,7 @@ import { credentialsOf } from './authorization.ts';
 import { type Attempt, end, type Judged, type Refusal } from './caller.ts';
 import type { Credentials } from './credentials.ts';
 
-const NO_PAIR: Refusal = {
-  message: 'no user and password',
-  advice: 'after Basic comes user:password in Base64',
-};
+const NO_PAIR: Refusal = { reason: 'malformed', advice: 'after Basic comes user:password in Base64' };
 
 type CheckPassword = (user: string, password: string, done: Judged) => void;
 
@@ -17,7 +15,7 @@ type CheckPassword = (user: string, password: string, done: Judged) => void;
  * their first colon, and decodes with the deprecated `new Buffer`.
  */
 export class Basic extends BasicStrategy implements Attempt {
-  // Passport runs an object derived from this one for each attempt, to which it adds these; hence nothing here has a #.
+  // Passport calls `authenticate` on an object derived from this one, to which it adds these; hence nothing here has a #.
   declare readonly success: Attempt['success'];
   declare readonly fail: Attempt['fail'];
   declare readonly error: Attempt['error'];
@@ -29,12 +27,13 @@ export class Basic extends BasicStrategy implements Attempt {
     super({ realm: REALM }, check);
   }
 
-  /** As passport calls it. */
+  /** As passport calls it, for the routes of Express. */
   override authenticate(req: Request): void {
     this.judge(req, (error, verdict) => end(this, error, verdict));
   }
 
-  judge(req: Request, done: Judged): void {
+  /** The same without passport, for a plain publish. */
+  judge(req: IncomingMessage, done: Judged): void {
     const decoded = Buffer.from(credentialsOf(req), 'base64').toString();
     const colon = decoded.indexOf(':');
     if (colon < 0) done(null, NO_PAIR);

@@ -1,19 +1,30 @@
 import type { Request } from 'express';
+import type { Scopes } from '../../models/scope.ts';
 
 export type Role = 'client' | 'root';
 
-/** Who makes the request, proved. */
-export type Caller = { role: 'root' } | { role: 'client'; token: string; name: string };
+/** Who makes the request, proved. `scopes`: if it is limited. */
+export type Caller = { role: 'root' } | { role: 'client'; token: string; name: string; scopes?: Scopes };
+
+/** Why credentials fail, for log and figures. */
+export type FailureReason =
+  | 'unknown_scheme'
+  | 'malformed'
+  | 'unknown_user'
+  | 'wrong_secret'
+  | 'no_secret'
+  | 'wrong_terms'
+  | 'repeated_count';
 
 /** Why credentials are refused. */
 export type Refusal = {
-  /** For the log: it holds no credential, nor anything else that the caller chose. */
-  message: string;
+  /** `stale` is no failure: all was right but the age of the nonce. */
+  reason: FailureReason | 'stale';
   /** For the caller: what to change, where that tells no stranger who exists. */
   advice?: string;
   /** The client that was named, if it has a secret: the token of one without is a credential, and so is a guess. */
   client?: string;
-  /** All was right but the age of the nonce: RFC 7616 lets a client try again without asking a person. */
+  /** The answer was right, but for its nonce: RFC 7616 lets a client try again with another, without asking a person. */
   stale?: boolean;
 };
 

@@ -1,41 +1,45 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { type Client, ha1 } from '../../models/client.ts';
+import { type Client, type Digests, ha1 } from '../../models/client.ts';
 import type { ClientDirectory } from '../../models/client_directory.ts';
-import type { Caller, Judged, Verdict } from './caller.ts';
+import type { Caller, Judged, Refusal, Verdict } from './caller.ts';
 
 /** Digest needs a user name for root; Basic has the root key itself there. */
 export const ROOT_USER = 'root';
 
-/** A caller that a Digest user name stands for, with what proves it; null if nothing can. */
-export interface Holder {
-  caller: Caller;
-  ha1: Client['ha1'];
-}
-
-/** Called with what was found, if anything, or with the error of the lookup. */
-export type HolderFound = (error: unknown, holder?: Holder) => void;
+/** Whether what the caller sent was made with the secret of these digests. */
+export type Proof = (digests: Digests) => boolean;
 
 const ROOT: Caller = { role: 'root' };
 
+const NO_SECRET: Refusal = {
+  reason: 'no_secret',
+  advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
+};
+
 /** Compared with where there is no client, so that an unknown user costs what a known one costs. Matches nothing. */
-export const NOBODY = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
+const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
 /** Whether two digests in hex are the same, in a time that does not tell how much of them is. */
 export function sameDigest(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }
 
-/** The root key and the clients, as the two schemes ask for them. Calls back at once where no lookup is needed. */
+/**
+ * The root key and the clients, as the two schemes ask for them. Calls back at once where what is known is enough. What is wrong by
+ * that is looked up: a secret may be new. So a wrong secret takes as long as an unknown user.
+ */
 export class Credentials {
   readonly #clients: ClientDirectory;
   readonly #rootKeyDigest: string;
-  readonly #root: Holder;
+  readonly #rootDigests: Digests;
 
   constructor(rootKey: string, clients: ClientDirectory) {
     this.#clients = clients;
     this.#rootKeyDigest = hash('sha256', rootKey);
-    const digests = { sha256: ha1('SHA-256', ROOT_USER, rootKey), md5: ha1('MD5', ROOT_USER, rootKey) };
-    this.#root = { caller: ROOT, ha1: digests };
+    this.#rootDigests = {
+      sha256: ha1('SHA-256', ROOT_USER, rootKey),
+      md5: ha1('MD5', ROOT_USER, rootKey),
+    };
   }
 
   isRootKey(text: string): boolean {
@@ -44,31 +48,35 @@ export class Credentials {
 
   /** For Basic. The root key is never looked up, as that would send it to Redis; so no client can stand in front of it. */
   checkPassword(user: string, password: string, done: Judged): void {
-    const known = this.#clients.known(user);
-    if (known) done(null, judge(known, user, password));
+    const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
+    const judge = (client?: Client) =>
+      client?.ha1 === null ? callerFor(client) : judgeSecret(client, proof);
+    const verdict = judge(this.#clients.known(user));
+    if ('role' in verdict) done(null, verdict);
     else if (this.isRootKey(user)) done(null, ROOT);
-    else this.#clients.find(user).then((client) => done(null, judge(client, user, password)), done);
+    else this.#clients.ask(user).then((client) => done(null, judge(client)), done);
   }
 
-  /** For Digest. Gives no holder for an unknown user. */
-  findHolder(user: string, done: HolderFound): void {
-    const known = user === ROOT_USER ? this.#root : holder(this.#clients.known(user));
-    if (known) done(null, known);
-    else this.#clients.find(user).then((client) => done(null, holder(client)), done);
+  /** For Digest. */
+  checkProof(user: string, proof: Proof, done: Judged): void {
+    if (user === ROOT_USER) {
+      const wrong: Refusal = { reason: 'wrong_secret', client: ROOT_USER };
+      return void done(null, proof(this.#rootDigests) ? ROOT : wrong);
+    }
+    const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, proof));
+    const verdict = judge(this.#clients.known(user));
+    if ('role' in verdict) done(null, verdict);
+    else this.#clients.ask(user).then((client) => done(null, judge(client)), done);
   }
 }
 
-function judge(client: Client | undefined, user: string, password: string): Verdict {
-  if (client?.ha1 === null) return callerFor(client);
-  const right = sameDigest(ha1('SHA-256', user, password), client?.ha1.sha256 ?? NOBODY.sha256);
-  if (!client) return { message: 'unknown user' };
-  return right ? callerFor(client) : { message: 'wrong secret', client: client.token };
+function judgeSecret(client: Client | undefined, proof: Proof): Verdict {
+  const right = proof(client?.ha1 ?? NOBODY);
+  if (!client) return { reason: 'unknown_user' };
+  if (right || (client.former && proof(client.former))) return callerFor(client);
+  return { reason: 'wrong_secret', client: client.token };
 }
 
-function holder(client: Client | undefined): Holder | undefined {
-  return client && { caller: callerFor(client), ha1: client.ha1 };
-}
-
-function callerFor({ token, name }: Client): Caller {
-  return { role: 'client', token, name };
+function callerFor({ token, name, scopes }: Client): Caller {
+  return scopes ? { role: 'client', token, name, scopes } : { role: 'client', token, name };
 }

@@ -1,98 +1,97 @@
+import type { IncomingMessage } from 'node:http';
 import type { Request } from 'express';
 import { DigestStrategy } from 'passport-http';
 import { BusError } from '../../errors.ts';
 import { type DigestAlgorithm, HASHES, REALM } from '../../models/client.ts';
 import { credentialsOf } from './authorization.ts';
-import { type Attempt, end, type Judged, type Refusal, type Verdict } from './caller.ts';
-import {
-  type Credentials,
-  type Holder,
-  type HolderFound,
-  NOBODY,
-  ROOT_USER,
-  sameDigest,
-} from './credentials.ts';
+import { type Attempt, type Caller, end, type Judged, type Refusal } from './caller.ts';
+import { type Credentials, type Proof, ROOT_USER, sameDigest } from './credentials.ts';
 import { type DigestAnswer, expectedResponse, readAnswer } from './digest_answer.ts';
 import type { Nonces } from './nonces.ts';
 import { namesTarget } from './request_target.ts';
 
-/** In the order of the challenges: clients take the first that they know. */
-const ALGORITHMS = Object.keys(HASHES) as DigestAlgorithm[];
-
-const STALE: Refusal = { message: 'stale nonce', stale: true };
+const STALE: Refusal = { reason: 'stale', stale: true };
 
 const WRONG_TERMS: Refusal = {
-  message: 'not the terms of our challenge',
+  reason: 'wrong_terms',
   advice: 'take realm, nonce and algorithm from one of the challenges of this answer',
 };
 
-const NO_SECRET: Refusal = {
-  message: 'Digest without a secret',
-  advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
-};
-
-type FindHolder = (user: string, done: HolderFound) => void;
+type CheckProof = (user: string, proof: Proof, done: Judged) => void;
 
 /**
  * Digest as in RFC 7616, with qop=auth. passport-http's own is of 2015: it knows MD5 only, never checks a nonce, does
  * without qop, lets the client choose the realm, and reads the header in quadratic time.
  */
 export class Digest extends DigestStrategy implements Attempt {
-  // Passport runs an object derived from this one for each attempt, to which it adds these; hence nothing here has a #.
+  // Passport calls `authenticate` on an object derived from this one, to which it adds these; hence nothing here has a #.
   declare readonly success: Attempt['success'];
   declare readonly fail: Attempt['fail'];
   declare readonly error: Attempt['error'];
   /** What the constructor of passport-http's class is given, by its name for it. */
-  declare readonly _secret: FindHolder;
+  declare readonly _secret: CheckProof;
   private readonly nonces: Nonces;
+  /** In the order of the challenges: clients take the first that they know. */
+  private readonly algorithms: readonly DigestAlgorithm[];
 
-  constructor(credentials: Credentials, nonces: Nonces) {
-    const find: FindHolder = (user, done) => credentials.findHolder(user, done);
-    super({ realm: REALM, qop: 'auth' }, find);
+  constructor(credentials: Credentials, nonces: Nonces, { md5 }: { md5: boolean }) {
+    const check: CheckProof = (user, proof, done) => credentials.checkProof(user, proof, done);
+    // It only keeps the function, which in its own way would hand out a secret.
+    super({ realm: REALM, qop: 'auth' }, check as ConstructorParameters<typeof DigestStrategy>[1]);
     this.nonces = nonces;
+    this.algorithms = md5 ? ['SHA-256', 'MD5'] : ['SHA-256'];
   }
 
-  /** As passport calls it. Throws as `judge` does. */
+  /** As passport calls it, for the routes of Express. */
   override authenticate(req: Request): void {
     this.judge(req, (error, verdict) => end(this, error, verdict));
   }
 
-  /** Throws bad_header for an answer that no secret could make right. */
-  judge(req: Request, done: Judged): void {
-    const answer = readAnswer(credentialsOf(req));
-    if (!namesTarget(answer.uri, req)) {
-      throw new BusError('bad_header', 'the Digest parameter uri must be the target of the request');
+  /** The same without passport, for a plain publish. The error is bad_header for an answer that no secret could make right. */
+  judge(req: IncomingMessage, done: Judged): void {
+    let answer: DigestAnswer;
+    try {
+      answer = readAnswer(credentialsOf(req));
+      if (!namesTarget(answer.uri, req)) {
+        throw new BusError('bad_header', 'the Digest parameter uri must be the target of the request');
+      }
+    } catch (error) {
+      return void done(error);
     }
-    const age = this.nonces.check(answer.nonce);
-    const algorithm = ALGORITHMS.find((name) => name === answer.algorithm);
-    if (age === 'unknown' || !algorithm || answer.realm !== REALM) done(null, WRONG_TERMS);
-    else {
-      this._secret(answer.username, (error, holder) => {
-        if (error) return done(error);
-        const verdict = judge(holder, algorithm, req.method, answer);
-        // Only a right answer may learn that its nonce is old.
-        done(null, age === 'old' && 'role' in verdict ? STALE : verdict);
-      });
-    }
+    if (this.nonces.ready) this.weigh(answer, req.method ?? '', done);
+    else this.nonces.prepare().then(() => this.weigh(answer, req.method ?? '', done), done);
   }
 
-  /** One challenge an algorithm, all with one nonce. */
+  /** One challenge an algorithm, all with one nonce. Only when the nonces are ready. */
   challenges(stale: boolean): string[] {
     const terms = `realm="${REALM}", qop="auth", nonce="${this.nonces.issue()}", charset=UTF-8`;
-    return ALGORITHMS.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);
+    return this.algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);
   }
-}
 
-function judge(
-  holder: Holder | undefined,
-  algorithm: DigestAlgorithm,
-  method: string,
-  answer: DigestAnswer,
-): Verdict {
-  const digest = (holder?.ha1 ?? NOBODY)[HASHES[algorithm]];
-  const right = sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response);
-  if (!holder) return { message: 'unknown user' };
-  if (!holder.ha1) return NO_SECRET;
-  if (right) return holder.caller;
-  return { message: 'wrong secret', client: holder.caller.role === 'root' ? ROOT_USER : holder.caller.token };
+  private weigh(answer: DigestAnswer, method: string, done: Judged): void {
+    const age = this.nonces.check(answer.nonce);
+    const algorithm = this.algorithms.find((name) => name === answer.algorithm);
+    if (age === 'unknown' || !algorithm || answer.realm !== REALM) return void done(null, WRONG_TERMS);
+    const proof: Proof = (digests) => {
+      const digest = digests[HASHES[algorithm]];
+      // Of a secret that has none by this algorithm anybody could tell the response.
+      return (
+        digest !== '' && sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response)
+      );
+    };
+    this._secret(answer.username, proof, (error, verdict) => {
+      // Only a right answer may learn that its nonce is old, or its count used.
+      if (error || !verdict || !('role' in verdict)) done(error, verdict);
+      else if (age === 'old') done(null, STALE);
+      else this.useCount(answer, verdict, done);
+    });
+  }
+
+  private useCount({ nonce, nc }: DigestAnswer, caller: Caller, done: Judged): void {
+    const client = caller.role === 'root' ? ROOT_USER : caller.token;
+    this.nonces.use(nonce, Number.parseInt(nc, 16), (error, isNew) => {
+      if (error) done(error);
+      else done(null, isNew ? caller : { reason: 'repeated_count', client, stale: true });
+    });
+  }
 }

@@ -35,6 +35,7 @@ export function readAnswer(text: string): DigestAnswer {
     nonce: take('nonce', /./, 'the nonce of the challenge'),
     uri: take('uri', /./, "the request's target"),
     algorithm: (parameters.get('algorithm') ?? 'MD5').toUpperCase(),
+    // RFC 7616 begins with 1; Ruby's net-http-digest_auth begins with 0.
     nc: take('nc', /^[0-9a-f]{8}$/i, 'eight hexadecimal digits'),
     cnonce: take('cnonce', /./, 'there'),
     response: take('response', /^[0-9a-f]{32,64}$/i, 'a digest in hexadecimal digits').toLowerCase(),

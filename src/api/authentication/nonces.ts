@@ -1,42 +1,63 @@
-import { createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
-import { clock } from '../../clock.ts';
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { NonceCounts, Taken } from '../../models/nonce_counts.ts';
+import type { NonceKeys } from '../../models/nonce_keys.ts';
 
 const LIFE_MS = 5 * 60_000;
+/** How far a nonce may be ahead: processes know Redis's clock, but for what its answer took. */
+const AHEAD_MS = 60_000;
+/** For how long the counts of a nonce matter, from its first use. */
+export const COUNTS_KEPT_MS = LIFE_MS + 2 * AHEAD_MS;
 const MOST_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
+/** As many characters of a nonce as hold its payload: no two have the same. */
+const ID_CHARACTERS = 19;
 
-/**
- * Nonces that carry their time and are signed, so that any web process knows those of the others without storing them.
- * The key comes from the root key by scrypt and not by a plain hash: any passer-by gets a nonce, against which he could
- * try root keys at home, a billion a second with a plain hash.
- */
+/** Nonces that carry their time and are signed, so that any web process knows those of the others without storing them. */
 export class Nonces {
-  readonly #key: Buffer;
-  readonly #nowMs: () => number;
+  readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
+  readonly #counts: Pick<NonceCounts, 'take'>;
   /** The times of nonces that were found to be ours: a client uses one many times, and the HMAC is half of Digest's CPU. */
   readonly #ours = new Map<string, number>();
 
-  /** Takes some 50 ms of CPU, for scrypt. */
-  constructor(rootKey: string, nowMs: () => number = clock.wallMs) {
-    this.#key = scryptSync(rootKey, 'routemaster digest nonces', 32);
-    this.#nowMs = nowMs;
+  constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, counts: Pick<NonceCounts, 'take'>) {
+    this.#keys = keys;
+    this.#counts = counts;
   }
 
+  /** Whether nonces can be issued and checked; if not, `prepare`. */
+  get ready(): boolean {
+    return this.#keys.current() !== undefined;
+  }
+
+  /** Throws StorageUnavailable if there is no key to be had. */
+  prepare(): Promise<void> {
+    return this.#keys.load();
+  }
+
+  /** Only when `ready`. */
   issue(): string {
+    const key = this.#keys.current();
+    if (!key) throw new Error('a nonce was wanted before there was a key');
     const payload = Buffer.alloc(PAYLOAD_BYTES);
-    payload.writeUIntBE(this.#nowMs(), 0, TIME_BYTES);
+    payload.writeUIntBE(Math.round(this.#keys.nowMs()), 0, TIME_BYTES);
     randomBytes(RANDOM_BYTES).copy(payload, TIME_BYTES);
-    return Buffer.concat([payload, this.#tag(payload)]).toString('base64url');
+    return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
-  /** `unknown`: none of ours. `old`: ours, of more than five minutes ago, or that far ahead of this host's clock. */
+  /** `unknown`: none of ours, or of a day ago. `old`: ours, of more than five minutes ago. Only when `ready`. */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
     const issuedMs = this.#ours.get(nonce) ?? this.#verify(nonce);
     if (issuedMs === undefined) return 'unknown';
-    return Math.abs(this.#nowMs() - issuedMs) < LIFE_MS ? 'fresh' : 'old';
+    const ageMs = this.#keys.nowMs() - issuedMs;
+    return ageMs > -AHEAD_MS && ageMs < LIFE_MS ? 'fresh' : 'old';
+  }
+
+  /** Whether this count of a fresh nonce was never used before, in any process; it is used now. */
+  use(nonce: string, count: number, done: Taken): void {
+    this.#counts.take(nonce.slice(0, ID_CHARACTERS), count, done);
   }
 
   /** When it was issued, ms; undefined if it is none of ours. */
@@ -44,14 +65,15 @@ export class Nonces {
     if (!/^[\w-]{40}$/.test(nonce)) return undefined;
     const bytes = Buffer.from(nonce, 'base64url');
     const payload = bytes.subarray(0, PAYLOAD_BYTES);
-    if (!timingSafeEqual(bytes.subarray(PAYLOAD_BYTES), this.#tag(payload))) return undefined;
     const issuedMs = payload.readUIntBE(0, TIME_BYTES);
+    const key = this.#keys.of(issuedMs);
+    if (!key || !timingSafeEqual(bytes.subarray(PAYLOAD_BYTES), tag(key, payload))) return undefined;
     if (this.#ours.size >= MOST_REMEMBERED) this.#ours.clear();
     this.#ours.set(nonce, issuedMs);
     return issuedMs;
   }
+}
 
-  #tag(payload: Buffer): Buffer {
-    return createHmac('sha256', this.#key).update(payload).digest().subarray(0, TAG_BYTES);
-  }
+function tag(key: Buffer, payload: Buffer): Buffer {
+  return createHmac('sha256', key).update(payload).digest().subarray(0, TAG_BYTES);
 }

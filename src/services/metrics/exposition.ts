@@ -44,6 +44,9 @@ const HISTOGRAMS: readonly Histogram[] = [
   },
 ];
 
+/** How often the event loop's lag is looked at. Each 10 ms, as it would be, costs 0.6 % of a core of an idle web. */
+const EVENT_LOOP_SAMPLE_MS = 100;
+
 /** The figures in Prometheus's text format: the whole bus's, and the process's own. */
 export class Exposition {
   readonly #parts: FigureParts;
@@ -51,7 +54,7 @@ export class Exposition {
 
   constructor(parts: FigureParts) {
     this.#parts = parts;
-    collectDefaultMetrics({ register: this.#own });
+    collectDefaultMetrics({ register: this.#own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
   }
 
   get contentType(): string {

@@ -15,6 +15,7 @@ const MS = 1000;
 
 const SUBSCRIBER_QUEUE = { queue: 'subscriber' };
 const RESULT = { queue: 'subscriber', status: 'status' };
+const DEATH = { queue: 'subscriber', reason: 'reason' };
 const SUBSCRIBER = { subscriber: 'subscriber' };
 
 type Row = [name: string, help: string, labels?: Record<string, string>, perUnit?: number];
@@ -48,12 +49,12 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
   'events.added': counter(['events_added', 'Events put in the queue of a subscriber.', SUBSCRIBER_QUEUE]),
   'events.removed': counter([
     'events_removed',
-    'Events that left the queue of a subscriber.',
+    'Events that left the queue of a subscriber, in whatever way.',
     SUBSCRIBER_QUEUE,
   ]),
   'events.autodropped': counter([
     'events_autodropped',
-    'Events dropped because memory ran short.',
+    'Events dropped because memory ran short, from queues and dead letters.',
     SUBSCRIBER_QUEUE,
   ]),
   'delivery.events': counter(['delivery_events', 'Events in attempted deliveries.', RESULT]),
@@ -84,7 +85,19 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
     { queue: 'queue' },
   ]),
   'workers.scrubbed': counter(['workers_scrubbed', 'Dead workers that were forgotten.']),
+  'authentication.failed': counter([
+    'authentication_failures',
+    'Requests with wrong credentials.',
+    { reason: 'reason' },
+  ]),
+  'authentication.slowed': counter([
+    'authentication_slowed',
+    'Those of them that were refused with 429, as their address had failed too often.',
+  ]),
+  'sweep.findings': counter(['sweep_findings', 'Things that sweeps found wrong.', { kind: 'kind' }]),
   process: counter(['processes', 'Starts and stops of processes.', { status: 'status', type: 'type' }]),
+  'events.dead_lettered': counter(['events_dead_lettered', 'Events that became dead letters.', DEATH]),
+  'batches.dead_lettered': counter(['batches_dead_lettered', 'Batches that became dead letters.', DEATH]),
   'subscriber.queue.batches': gauge(['subscriber_queue_batches', 'Batches queued.', SUBSCRIBER]),
   'subscriber.queue.events': gauge(['subscriber_queue_events', 'Events queued.', SUBSCRIBER]),
   'subscriber.queue.oldest_ms': gauge([
@@ -92,6 +105,16 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
     'Age of the oldest queued batch; 0 if there is none.',
     SUBSCRIBER,
     MS,
+  ]),
+  'subscriber.dead_letters.batches': gauge([
+    'subscriber_dead_letters_batches',
+    'Batches that are dead letters.',
+    SUBSCRIBER,
+  ]),
+  'subscriber.dead_letters.events': gauge([
+    'subscriber_dead_letters_events',
+    'Events in dead letters.',
+    SUBSCRIBER,
   ]),
   'subscriber.health_points': gauge([
     'subscriber_health_points',

@@ -29,6 +29,7 @@ export type Figure = GaugeFigure | CounterFigure;
 
 export type GaugeName =
   | `subscriber.queue.${'batches' | 'events' | 'oldest_ms'}`
+  | `subscriber.dead_letters.${'batches' | 'events'}`
   | 'subscriber.health_points'
   | `jobs.${'count' | 'due'}`
   | 'workers.count'
@@ -73,11 +74,13 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
   const gauge = (name: GaugeName, value: number, tags: Tags = {}) => {
     figures.push({ kind: 'gauge', name, value, tags });
   };
-  for (const { token, batches, events, oldestMs, healthPoints } of reading.subscribers) {
+  for (const { token, batches, events, oldestMs, deadLetters, healthPoints } of reading.subscribers) {
     const tags = { subscriber: publicName(token) };
     gauge('subscriber.queue.batches', batches, tags);
     gauge('subscriber.queue.events', events, tags);
     gauge('subscriber.queue.oldest_ms', oldestMs, tags);
+    gauge('subscriber.dead_letters.batches', deadLetters.batches, tags);
+    gauge('subscriber.dead_letters.events', deadLetters.events, tags);
     if (healthPoints !== undefined) gauge('subscriber.health_points', healthPoints, tags);
   }
   for (const { queue, instant, scheduled, due, pending, waiting } of reading.queues) {

@@ -70,7 +70,7 @@ describe('a failure', () => {
     assert.deepEqual(server.log, [
       {
         level: 30,
-        reason: 'wrong secret',
+        reason: 'wrong_secret',
         method: 'GET',
         path: '/client',
         remoteAddress: '127.0.0.1',
@@ -89,7 +89,8 @@ describe('a failure', () => {
     await server.get('/client', `Bearer ${guess}`);
     await server.get('/client', `Basic ${guess}`);
     await server.get('/client', basic(`${ROOT_KEY}${guess}`, ''));
-    assert.equal(server.log.length, 5);
+    await server.get(`/client/${guess}?${guess}`, basic('nobody', ''));
+    assert.equal(server.log.length, 7);
     assert.doesNotMatch(JSON.stringify(server.log), new RegExp(`${guess}|${secret}|${ROOT_KEY}`));
   });
 });

@@ -93,7 +93,8 @@ describe('Basic', () => {
     await until(() => commands.at(-1) === 'echo done');
     monitor.disconnect();
     assert.deepEqual(commands, [
-      'hmget api_token:watched ha1_sha256 ha1_md5',
+      'hmget api_token:watched ha1_sha256 ha1_md5 publish subscribe',
+      'hmget former_secret:watched ha1_sha256 ha1_md5',
       'hget api_tokens:by_token watched',
       'echo done',
     ]);

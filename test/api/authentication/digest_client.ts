@@ -20,17 +20,20 @@ export interface Wanted {
   secret: string;
   uri: string;
   method?: string;
+  /** The count of this request. */
+  count?: number;
 }
 
 /** What a client that knows the secret answers to a challenge, written down from RFC 7616 and not from our code. */
 export function answerParameters(
   challenge: Parameters,
-  { user, secret, uri, method = 'GET' }: Wanted,
+  { user, secret, uri, method = 'GET', count = 1 }: Wanted,
 ): Parameters {
   const { realm = '', nonce = '', algorithm = 'MD5' } = challenge;
   const digest = (text: string) =>
     createHash(algorithm.replace('-', '').toLowerCase()).update(text).digest('hex');
-  const [nc, cnonce, qop] = ['00000001', 'f2/wE4q74E6zIJEt', 'auth'];
+  const nc = count.toString(16).padStart(8, '0');
+  const [cnonce, qop] = ['f2/wE4q74E6zIJEt', 'auth'];
   const ha1 = digest(`${user}:${realm}:${secret}`);
   const response = digest(`${ha1}:${nonce}:${nc}:${cnonce}:${qop}:${digest(`${method}:${uri}`)}`);
   return { username: user, realm, uri, algorithm, nonce, nc, cnonce, qop, response };

@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { after, before } from 'node:test';
 import express, { type RequestHandler } from 'express';
 import { pino } from 'pino';
-import { Authentication } from '../../../src/api/authentication/authentication.ts';
 import { callerOf } from '../../../src/api/authentication/caller.ts';
 import { wellFormed } from '../../../src/api/gate.ts';
 import { answerProblems } from '../../../src/api/problems.ts';
 import { Clients } from '../../../src/models/client.ts';
 import { ClientDirectory } from '../../../src/models/client_directory.ts';
+import { type AuthenticationParts, buildAuthentication } from '../../support/authentication.ts';
 import { TestStore } from '../../support/store.ts';
 
 export const ROOT_KEY = 'the-root-key-of-this-test';
@@ -19,17 +19,22 @@ export const FIXED_TOKEN = 'fixed--0123456789abcdef';
 export interface Answer {
   status: number;
   challenges: string[];
+  retryAfter: string | undefined;
   body: { [member: string]: unknown };
 }
 
 /** A real server whose `/client`, `/root` and `/either` want these callers, and answer who called. */
 export class GuardedServer {
-  readonly redis = new TestStore();
+  readonly redis: TestStore;
   /** The lines of the log. */
   readonly log: Record<string, unknown>[] = [];
   #server: Server | undefined;
+  readonly #options: Partial<AuthenticationParts>;
 
-  constructor() {
+  /** Two servers on one Redis are two web processes. */
+  constructor(options: Partial<AuthenticationParts> = {}, redis = new TestStore()) {
+    this.#options = options;
+    this.redis = redis;
     before(async () => {
       this.#server = createServer(this.#app()).listen(0, '127.0.0.1');
       await once(this.#server, 'listening');
@@ -49,14 +54,22 @@ export class GuardedServer {
 
   /** The request, as it is: a target in any form, and headers as often as they are given. */
   async get(target: string, ...authorization: string[]): Promise<Answer> {
-    const headers = ['Host', `127.0.0.1:${this.port}`];
-    for (const value of authorization) headers.push('Authorization', value);
+    return this.call(
+      target,
+      authorization.map((value) => ['Authorization', value]),
+    );
+  }
+
+  /** The same with any headers. */
+  async call(target: string, more: [name: string, value: string][]): Promise<Answer> {
+    const headers = ['Host', `127.0.0.1:${this.port}`, ...more.flat()];
     const call = request({ host: '127.0.0.1', port: this.port, path: target, headers, agent: false }).end();
     const [answer] = await once(call, 'response');
     let text = '';
     for await (const chunk of answer) text += chunk;
     const challenges = answer.headersDistinct['www-authenticate'] ?? [];
-    return { status: answer.statusCode, challenges, body: JSON.parse(text) };
+    const retryAfter = answer.headers['retry-after'];
+    return { status: answer.statusCode, challenges, retryAfter, body: JSON.parse(text) };
   }
 
   #app(): express.Express {
@@ -65,7 +78,15 @@ export class GuardedServer {
       { write: (line) => void this.log.push(JSON.parse(line)) },
     );
     const clients = new ClientDirectory({ find: (token) => this.clients.find(token) });
-    const authentication = new Authentication({ rootKey: ROOT_KEY, clients, log });
+    // Hooks before tests run at once: the store comes later than this server.
+    const store: AuthenticationParts['store'] = {
+      run: (...call) => this.redis.store.run(...call),
+      command: (command) => this.redis.store.command(command),
+    };
+    const authentication = buildAuthentication({
+      ...{ rootKey: ROOT_KEY, clients, log, store },
+      ...this.#options,
+    });
     const answer: RequestHandler = (req, res) => void res.json(callerOf(req));
     const app = express().use(wellFormed);
     app.all('/client{/*rest}', authentication.require('client'), answer);

@@ -1,10 +1,22 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { beforeEach, test } from 'node:test';
 import { Nonces } from '../../../src/api/authentication/nonces.ts';
 
 const minuteMs = 60_000;
-let nowMs = Date.UTC(2026, 0, 1);
-const nonces = new Nonces('root key', () => nowMs);
+const hourMs = 60 * minuteMs;
+let nowMs: number;
+const hourKeys = (letter: string) => ({
+  nowMs: () => nowMs,
+  of: (issuedMs: number) => Buffer.from(`${letter}${Math.floor(issuedMs / hourMs)}`),
+  current: () => Buffer.from(`${letter}${Math.floor(nowMs / hourMs)}`),
+  load: async () => {},
+});
+const counts = { take: () => assert.fail('no count was used') };
+const nonces = new Nonces(hourKeys('k'), counts);
+
+beforeEach(() => {
+  nowMs = Date.UTC(2026, 0, 1);
+});
 
 test('a nonce is fresh for five minutes, and old after', () => {
   const nonce = nonces.issue();
@@ -15,22 +27,34 @@ test('a nonce is fresh for five minutes, and old after', () => {
   assert.equal(nonces.check(nonce), 'old');
 });
 
-test('one from a host whose clock is a little ahead is fresh; a far one is not', () => {
-  const nonce = nonces.issue();
-  nowMs -= 4 * minuteMs;
-  assert.equal(nonces.check(nonce), 'fresh');
-  nowMs -= 60 * minuteMs;
+test('one of another hour is checked with the key of that hour', () => {
+  const [nonce, other] = [nonces.issue(), nonces.issue()];
+  nowMs += hourMs;
   assert.equal(nonces.check(nonce), 'old');
-  nowMs += 64 * minuteMs;
+  const forgetful = new Nonces({ ...hourKeys('k'), of: () => undefined }, counts);
+  assert.equal(forgetful.check(other), 'unknown');
 });
 
-test('no two are the same, even in one millisecond', () => {
-  assert.equal(new Set(Array.from({ length: 100 }, () => nonces.issue())).size, 100);
+test('one that is a little ahead of our idea of the time is fresh; a far one is not', () => {
+  const nonce = nonces.issue();
+  nowMs -= minuteMs - 1;
+  assert.equal(nonces.check(nonce), 'fresh');
+  nowMs -= minuteMs;
+  assert.equal(nonces.check(nonce), 'old');
 });
 
-test('processes with the same root key know the nonces of each other; others do not', () => {
-  assert.equal(new Nonces('root key', () => nowMs).check(nonces.issue()), 'fresh');
-  assert.equal(new Nonces('root kez', () => nowMs).check(nonces.issue()), 'unknown');
+test('no two are the same, even in one millisecond, nor what their counts are kept under', () => {
+  const taken = new Set<string>();
+  const issuing = new Nonces(hourKeys('k'), { take: (nonce) => void taken.add(nonce) });
+  const issued = Array.from({ length: 100 }, () => issuing.issue());
+  for (const nonce of issued) issuing.use(nonce, 1, () => {});
+  assert.equal(new Set(issued).size, 100);
+  assert.equal(taken.size, 100);
+});
+
+test('processes with the same keys know the nonces of each other; others do not', () => {
+  assert.equal(new Nonces(hourKeys('k'), counts).check(nonces.issue()), 'fresh');
+  assert.equal(new Nonces(hourKeys('x'), counts).check(nonces.issue()), 'unknown');
 });
 
 test('a nonce that was changed anywhere is unknown', () => {

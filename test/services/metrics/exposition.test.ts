@@ -16,6 +16,7 @@ import { FAMILIES } from '../../../src/services/metrics/families.ts';
 import { Recorder } from '../../../src/services/metrics/recorder.ts';
 import { type ParsedFamily, parsePrometheus } from '../../support/prometheus_text.ts';
 import { TestStore } from '../../support/store.ts';
+import { subscriptionsOf } from '../../support/subscriptions.ts';
 
 const redis = new TestStore({ maxmemory: '100mb' });
 const log = createLog('silent', {});
@@ -87,6 +88,25 @@ test('every counter is shown in base units', async () => {
   assert.ok(counters.every(([, { series }]) => series.size > 0));
 });
 
+test('dead letters are counted by reason', async () => {
+  const { token } = await clients().create('billing');
+  await record((recorder) => {
+    recorder.buried(token, 'max_age', 4);
+    recorder.buried(token, 'max_attempts', 1);
+    recorder.buried(token, 'max_attempts', 2);
+  });
+  const families = await show();
+  const labels = (reason: string) => `{subscriber="${token}",reason="${reason}"}`;
+  assert.deepEqual(series(families, 'routemaster_events_dead_lettered_total'), {
+    [`routemaster_events_dead_lettered_total${labels('max_age')}`]: 4,
+    [`routemaster_events_dead_lettered_total${labels('max_attempts')}`]: 3,
+  });
+  assert.deepEqual(series(families, 'routemaster_batches_dead_lettered_total'), {
+    [`routemaster_batches_dead_lettered_total${labels('max_age')}`]: 1,
+    [`routemaster_batches_dead_lettered_total${labels('max_attempts')}`]: 2,
+  });
+});
+
 test('deliveries make histograms', async () => {
   await record((recorder) => {
     for (const durationMs of [3, 5, 6, 400, 99_000]) {
@@ -128,8 +148,15 @@ describe('labels', () => {
     const { token } = await clients().create('billing');
     await clients().register('legacy', secret);
     for (const each of [token, secret]) {
-      await redis.store.run('subscribe', each, 'https://a.example/', '', '', '', 'widgets');
-      await record((recorder) => recorder.added(each, 4));
+      await subscriptionsOf(redis.store).subscribe(each, {
+        topics: [],
+        callback: 'https://a.example/',
+        uuid: '',
+      });
+      await record((recorder) => {
+        recorder.added(each, 4);
+        recorder.buried(each, 'max_age', 4);
+      });
     }
     const text = await new Exposition(parts()).text();
     assert.doesNotMatch(text, /0123456789abcdef/);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import type { Tags } from '../../../src/models/counter_field.ts';
 import type { CounterName } from '../../../src/models/counter_names.ts';
-import { bucketOf, cumulate } from '../../../src/services/metrics/histogram.ts';
+import { bucketTags, cumulate } from '../../../src/services/metrics/histogram.ts';
 import { Recorder } from '../../../src/services/metrics/recorder.ts';
 
 let counted: [CounterName, Tags, number][] = [];
@@ -32,6 +32,14 @@ test('a queue counts what goes in and out', () => {
     ['events.added', { queue: 'a' }, 3],
     ['events.removed', { queue: 'a' }, 2],
     ['events.autodropped', { queue: 'a' }, 1],
+  ]);
+});
+
+test('a batch that becomes a dead letter counts with its events, by the reason', () => {
+  recorder.buried('a', 'max_age', 7);
+  assert.deepEqual(counted, [
+    ['events.dead_lettered', { queue: 'a', reason: 'max_age' }, 7],
+    ['batches.dead_lettered', { queue: 'a', reason: 'max_age' }, 1],
   ]);
 });
 
@@ -75,6 +83,20 @@ test('a scrub counts jobs by queue, and workers', () => {
   ]);
 });
 
+test('what a sweep finds counts by kind', () => {
+  recorder.swept('lane_stuck');
+  assert.deepEqual(counted, [['sweep.findings', { kind: 'lane_stuck' }, 1]]);
+});
+
+test('failed authentications count by reason, and those refused with 429', () => {
+  recorder.authenticationFailed('wrong_secret');
+  recorder.authenticationSlowed();
+  assert.deepEqual(counted, [
+    ['authentication.failed', { reason: 'wrong_secret' }, 1],
+    ['authentication.slowed', {}, 1],
+  ]);
+});
+
 test('processes count as they start and stop', () => {
   recorder.processStarted('web');
   recorder.processStopped('worker');
@@ -87,7 +109,8 @@ test('processes count as they start and stop', () => {
 describe('a histogram', () => {
   test('has bounds that belong to the bucket below', () => {
     const bounds = [0.01, 1];
-    const les = [-5, 0, 10, 10.1, 1000, 1001].map((ms) => bucketOf(ms, bounds));
+    const tagsOf = bucketTags(bounds);
+    const les = [-5, 0, 10, 10.1, 1000, 1001].map((ms) => tagsOf(ms).le);
     assert.deepEqual(les, ['0.01', '0.01', '0.01', '1', '1', '+Inf']);
   });
 

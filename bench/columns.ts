@@ -1,0 +1,10 @@
+/** Lines of cells as lines of text: the first column to the left, the others to the right. */
+export function columns(lines: string[][]): string[] {
+  const widths = (lines[0] ?? []).map((_, at) => Math.max(...lines.map((line) => line[at]?.length ?? 0)));
+  return lines.map((line) =>
+    line
+      .map((text, at) => (at === 0 ? text.padEnd(widths[at] ?? 0) : text.padStart(widths[at] ?? 0)))
+      .join('   ')
+      .trimEnd(),
+  );
+}

@@ -1,0 +1,76 @@
+import type { Options } from './options.ts';
+import { announced } from './progress.ts';
+import type { Figures, Row, Table } from './result.ts';
+import type { Stage } from './stage.ts';
+import { judge, type Target, type Verdict } from './targets.ts';
+
+/** A part of the suite: one file of `bench/parts/`. */
+export interface Part {
+  name: string;
+  /** For the list of parts. */
+  title: string;
+  /** What it measures. The stage ends with the part, and all that runs on it. */
+  run: (stage: Stage, options: Options) => Promise<Measured[]>;
+}
+
+/** A table to be: what to measure for each row. */
+export interface Plan {
+  title: string;
+  notes: string[];
+  cases: Case[];
+  targets?: Target[];
+}
+
+export interface Case {
+  row: string;
+  floors?: string[];
+  measure: () => Promise<Figures>;
+}
+
+export interface Measured {
+  table: Table;
+  verdicts: Verdict[];
+}
+
+/** Measures all cases in turn, then all again: a machine that is slower for a while is so for neighbouring rows alike. */
+export async function measureInTurn(
+  part: string,
+  plans: readonly Plan[],
+  { runs, only }: Pick<Options, 'runs' | 'only'>,
+): Promise<Measured[]> {
+  const tables = plans
+    .map((plan) => ({ plan, chosen: choose(plan, only) }))
+    .filter(({ chosen }) => chosen.length > 0)
+    .map(({ plan, chosen }) => ({ plan, chosen, rows: chosen.map(emptyRow) }));
+  const all = runs * tables.reduce((sum, { chosen }) => sum + chosen.length, 0);
+  let done = 0;
+  for (let run = 1; run <= runs; run++) {
+    for (const { plan, chosen, rows } of tables) {
+      for (const [index, { row, measure }] of chosen.entries()) {
+        const what = `[${++done}/${all}] ${plan.title.startsWith(part) ? '' : `${part}, `}${plan.title}: ${row}`;
+        rows[index]?.repetitions.push(await announced(what, measure));
+      }
+    }
+  }
+  return tables.map(({ plan, rows }) => {
+    const table = { title: plan.title, notes: plan.notes, rows };
+    return { table, verdicts: judge(table, plan.targets ?? []) };
+  });
+}
+
+/** The cases whose table and row have the text, with their floors. */
+function choose({ title, cases }: Plan, only: string | undefined): Case[] {
+  if (only === undefined) return cases;
+  const chosen = cases.filter(({ row }) => isChosen(title, row, only));
+  const floors = new Set(chosen.flatMap((each) => each.floors ?? []));
+  return cases.filter((each) => chosen.includes(each) || floors.has(each.row));
+}
+
+/** Whether `--only` is for this row. */
+export function isChosen(title: string, row: string, only: string | undefined): boolean {
+  return only === undefined || `${title}: ${row}`.includes(only);
+}
+
+function emptyRow({ row, floors = [] }: Case): Row {
+  return { name: row, floors, repetitions: [] };
+}

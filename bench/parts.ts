@@ -1,0 +1,12 @@
+import type { Part } from './part.ts';
+import { backlog } from './parts/backlog.ts';
+import { bulk } from './parts/bulk.ts';
+import { deliver } from './parts/deliver.ts';
+import { endToEnd } from './parts/end_to_end.ts';
+import { idle } from './parts/idle.ts';
+import { memory } from './parts/memory.ts';
+import { publish } from './parts/publish.ts';
+import { rivals } from './parts/rivals.ts';
+
+/** The suite, in the order in which it runs. */
+export const PARTS: readonly Part[] = [publish, bulk, deliver, endToEnd, idle, memory, backlog, rivals];

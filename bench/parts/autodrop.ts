@@ -1,0 +1,63 @@
+import { Bus, FAR_MS } from '../bus.ts';
+import { fill } from '../filling.ts';
+import type { Helper } from '../helper.ts';
+import type { Plan } from '../part.ts';
+import type { LoadCalls } from '../processes/load.ts';
+import type { SinkCalls } from '../processes/sink.ts';
+import type { Figures } from '../result.ts';
+import type { Stage } from '../stage.ts';
+import { counted, TOPIC } from '../workload.ts';
+
+/**
+ * The low mark, 80 % of so small a limit, in multiples of what a Redis takes before the worker has come: of a million events
+ * nearly all are dropped.
+ */
+const LOW_MARK = 2;
+const maxBytes = (emptyBytes: number) => Math.ceil((emptyBytes * LOW_MARK) / 0.8);
+const SLOW_MICROS = 200;
+
+/** A worker that finds memory exhausted drops all that is queued; its log says when it began and when it was done. */
+export async function autodropPlan(stage: Stage, load: Helper<LoadCalls>, events: number): Promise<Plan> {
+  const sink = stage.helper<SinkCalls>('sink.ts');
+  const bus = await Bus.start(stage);
+  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  await bus.audience(1, { topics: [TOPIC], callback, timeout: FAR_MS, max: 100 });
+  await bus.store.keep();
+  const row = counted(events, 'event');
+  return {
+    title: 'backlog: autodrop',
+    notes: [
+      'batches of 100, but for the few that are being delivered; the longest script as Redis measured it',
+    ],
+    cases: [
+      {
+        row,
+        measure: async (): Promise<Figures> => {
+          await bus.store.restore();
+          const max = maxBytes(await bus.store.usedBytes());
+          await fill(load, bus, events);
+          await sink.call('hold');
+          await bus.store.watchSlow(SLOW_MICROS);
+          const worker = bus.worker({ ROUTEMASTER_REDIS_MAX_MEM: String(max) });
+          const began = timeOf(await worker.said('Redis is short of memory'));
+          const ended = timeOf(await worker.said('dropped the oldest batches'));
+          const scriptMs = await bus.store.longestScriptMs();
+          await sink.call('release');
+          await worker.stop();
+          return { seconds: (ended - began) / 1000, scriptMs };
+        },
+      },
+    ],
+    targets: [
+      { text: 'autodrop of a million events ≤ 2 s', bars: [{ row, metric: 'seconds', most: 2 }] },
+      {
+        text: 'autodrop in scripts that each block Redis ≤ 5 ms',
+        bars: [{ row, metric: 'scriptMs', most: 5 }],
+      },
+    ],
+  };
+}
+
+function timeOf(line: string): number {
+  return Date.parse((JSON.parse(line) as { time: string }).time);
+}

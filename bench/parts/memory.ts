@@ -1,0 +1,142 @@
+import { packData, packEvent } from '../../src/models/event.ts';
+import { Bus, FAR_MS, NOWHERE } from '../bus.ts';
+import { residentMiB } from '../cpu.ts';
+import { fill } from '../filling.ts';
+import type { Helper } from '../helper.ts';
+import type { Options } from '../options.ts';
+import { type Measured, measureInTurn, type Part } from '../part.ts';
+import type { LoadCalls } from '../processes/load.ts';
+import type { SinkCalls } from '../processes/sink.ts';
+import type { Figures } from '../result.ts';
+import type { Running, Stage } from '../stage.ts';
+import { spread } from '../statistics.ts';
+import { counted, FIELDS, TOPIC } from '../workload.ts';
+
+const FULL = { queued: 200_000, slice: 1_000_000, slices: 10 };
+const QUICK: typeof FULL = { queued: 2_000, slice: 2_000, slices: 3 };
+const SIZES = [1, 10, 100, 1000];
+const SAMPLE_MS = 250;
+/** Of the slices: those that growth is told by, early and late; the first is for compiling and for heaps to find their size. */
+const COMPARED = 3;
+
+/** What events take of Redis, and processes of the machine. */
+export const memory: Part = {
+  name: 'memory',
+  title: 'bytes of Redis a queued event; memory of web and worker over 10 million events',
+  run: async (stage, options) => [...(await queued(stage, options)), ...(await resident(stage, options))],
+};
+
+async function queued(stage: Stage, options: Options): Promise<Measured[]> {
+  const { queued: events } = options.quick ? QUICK : FULL;
+  const load = stage.helper<LoadCalls>('load.ts');
+  const bus = await Bus.start(stage);
+  for (const max of SIZES)
+    await bus.audience(1, { topics: [topicFor(max)], callback: NOWHERE, timeout: FAR_MS, max });
+  await bus.store.keep();
+  const packed = packEvent(FIELDS, packData(undefined)).length;
+  const cases = SIZES.map((max) => ({
+    row: `batches of ${max}`,
+    measure: async (): Promise<Figures> => {
+      await bus.store.restore();
+      const before = await bus.store.usedBytes();
+      await fill(load, bus, events, topicFor(max));
+      const bytes = ((await bus.store.usedBytes()) - before) / events;
+      return { bytes, timesPacked: bytes / packed };
+    },
+  }));
+  const plan = {
+    title: 'memory: what a queued event takes of Redis',
+    notes: [
+      `${counted(events, 'event')} of ${packed} bytes as Redis is given them, one subscriber; indexes and jobs included, connections not`,
+    ],
+    cases,
+    targets: [
+      {
+        text: '≤ 1.15 × its packed size in batches of 100',
+        bars: [{ row: 'batches of 100', metric: 'timesPacked' as const, most: 1.15 }],
+      },
+    ],
+  };
+  return measureInTurn('memory', [plan], options);
+}
+
+function topicFor(max: number): string {
+  return `max_${max}`;
+}
+
+async function resident(stage: Stage, options: Options): Promise<Measured[]> {
+  const { slice, slices } = options.quick ? QUICK : FULL;
+  const sink = stage.helper<SinkCalls>('sink.ts');
+  const load = stage.helper<LoadCalls>('load.ts');
+  const bus = await Bus.start(stage);
+  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  await bus.audience(1, { topics: [TOPIC], callback, timeout: FAR_MS, max: 100 });
+  const worker = await bus.readyWorker();
+  const sizes = () => sizesOf(bus, worker);
+  const peaks: Figures[] = [];
+  const flow = async () => {
+    const peak = await peakWhile(sizes, () => flowThrough({ load, sink, bus, slice }));
+    peaks.push(peak);
+    return peak;
+  };
+  const cases = [
+    { row: 'at rest', measure: async () => sizes() },
+    ...Array.from({ length: slices }, (_, at) => ({
+      row: `up to ${((at + 1) * slice).toLocaleString('en')} events`,
+      measure: async () => ({ ...(await flow()), ...(at === slices - 1 && growth(peaks)) }),
+    })),
+  ];
+  const plan = {
+    title: 'memory: processes while events come and go',
+    notes: [
+      `the most that each takes while ${slice.toLocaleString('en')} more events are published and delivered, in batches of 100`,
+      `early: the median of ${COMPARED} of these, the first left out; it is compared with the median of the last ${COMPARED}`,
+    ],
+    cases,
+    targets: (['webGrowth', 'workerGrowth'] as const).map((metric) => ({
+      text: `${metric === 'webGrowth' ? 'web' : 'worker'} does not grow over ${(slices * slice).toLocaleString('en')} events (≤ 1.1 × early)`,
+      bars: [{ row: cases.at(-1)?.row ?? '', metric, most: 1.1 }],
+    })),
+  };
+  // Once, whatever is asked for: growth over ten million events is growth over thirty million if they come three times.
+  return measureInTurn('memory', [plan], { ...options, runs: 1 });
+}
+
+interface Flow {
+  load: Helper<LoadCalls>;
+  sink: Helper<SinkCalls>;
+  bus: Bus;
+  slice: number;
+}
+
+async function flowThrough({ load, sink, bus, slice }: Flow): Promise<void> {
+  await sink.call('reset');
+  await Promise.all([fill(load, bus, slice), sink.call('reach', slice)]);
+  await bus.drained();
+}
+
+function sizesOf(bus: Bus, worker: Running): Figures {
+  const [web, its, redis] = [bus.web, worker, bus.redis].map(({ pid }) => residentMiB(pid));
+  return { webMiB: web ?? 0, workerMiB: its ?? 0, redisMiB: redis ?? 0 };
+}
+
+/** The most of each figure while something goes on. */
+async function peakWhile(read: () => Figures, work: () => Promise<void>): Promise<Figures> {
+  const peak = read();
+  const look = () => {
+    for (const [name, value] of Object.entries(read()) as [keyof Figures, number][])
+      peak[name] = Math.max(peak[name] ?? 0, value);
+  };
+  const timer = setInterval(look, SAMPLE_MS);
+  await work().finally(() => clearInterval(timer));
+  look();
+  return peak;
+}
+
+function growth(peaks: readonly Figures[]): Figures {
+  const of = (metric: 'webMiB' | 'workerMiB') => {
+    const values = peaks.map((peak) => peak[metric] ?? 0);
+    return spread(values.slice(-COMPARED)).median / spread(values.slice(1, 1 + COMPARED)).median;
+  };
+  return { webGrowth: of('webMiB'), workerGrowth: of('workerMiB') };
+}

@@ -1,0 +1,84 @@
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { PrivateRedis } from '../src/local/redis_server.ts';
+import type { Running, Stage } from './stage.ts';
+import { Store } from './store.ts';
+
+/** A package of its own: whoever runs the bus need not install its rivals. */
+const DIR = join(import.meta.dirname, 'rivals');
+const LOCK = join(DIR, 'package-lock.json');
+/** What was installed last. */
+const STAMP = join(DIR, 'node_modules', '.package-lock.installed.json');
+const CREDENTIALS = { token: 'billing', secret: 'Uakgb_J5m9g-0JDMbcJqLJ_Uakgb_J5m' };
+
+export function rivalsAreInstalled(): boolean {
+  return existsSync(STAMP) && readFileSync(STAMP, 'utf8') === readFileSync(LOCK, 'utf8');
+}
+
+export function installRivals(): void {
+  if (rivalsAreInstalled()) return;
+  process.stderr.write('rivals: installs what bench/rivals/package-lock.json names … ');
+  const quiet = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  execFileSync('npm', ['ci', ...quiet], { cwd: DIR, stdio: ['ignore', 'ignore', 'inherit'] });
+  copyFileSync(LOCK, STAMP);
+  process.stderr.write('done\n');
+}
+
+export function rivalVersion(): string {
+  const { version } = JSON.parse(readFileSync(join(DIR, 'node_modules/bullmq/package.json'), 'utf8'));
+  return `BullMQ ${version}`;
+}
+
+/** The bus's work done with BullMQ: a Redis, one web process and, while it is wanted, one worker process. */
+export class Rival {
+  readonly port: number;
+  readonly redis: PrivateRedis;
+  readonly store: Store;
+  readonly web: Running;
+  readonly #stage: Stage;
+
+  /** `subscribers`: the callbacks of each topic. */
+  static async start(stage: Stage, subscribers: Record<string, string[]>): Promise<Rival> {
+    const redis = await stage.redis();
+    const web = stage.node(DIR, 'web.js', {
+      ...environment(redis),
+      SUBSCRIBERS: JSON.stringify(subscribers),
+      CREDENTIALS: `${CREDENTIALS.token}:${CREDENTIALS.secret}`,
+    });
+    const { port } = JSON.parse(await web.said('"listening"')) as { port: number };
+    return new Rival(stage, redis, web, port);
+  }
+
+  private constructor(stage: Stage, redis: PrivateRedis, web: Running, port: number) {
+    this.#stage = stage;
+    this.redis = redis;
+    this.store = new Store(redis.url);
+    this.web = web;
+    this.port = port;
+  }
+
+  /** For the load that `LoadPlan` describes. */
+  get target() {
+    return { port: this.port, credentials: { scheme: 'basic', ...CREDENTIALS } as const };
+  }
+
+  /** How many jobs wait or are under way. */
+  async unfinished(): Promise<number> {
+    const lists = ['wait', 'active'].map((name) => this.store.call('LLEN', `bull:deliveries:${name}`));
+    return (await Promise.all(lists)).reduce((sum, length) => sum + Number(length), 0);
+  }
+
+  /** Starts a worker process that has so many deliveries in flight. */
+  async readyWorker(concurrency: number): Promise<Running> {
+    const env = { ...environment(this.redis), CONCURRENCY: String(concurrency) };
+    const worker = this.#stage.node(DIR, 'worker.js', env);
+    await worker.said('"delivering"');
+    return worker;
+  }
+}
+
+/** As its documentation and Express's have it for production. */
+function environment(redis: PrivateRedis): Record<string, string> {
+  return { PATH: process.env.PATH ?? '', NODE_ENV: 'production', REDIS_URL: redis.url };
+}

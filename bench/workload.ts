@@ -1,0 +1,31 @@
+/** The event that is published, a small one as most are; and what the bus makes of it. */
+export const TOPIC = 'widgets';
+const URL = 'https://billing.example.com/invoices/1842201';
+const TIMESTAMP = 1767225600000;
+
+export const EVENT = `{"type":"update","url":"${URL}","timestamp":${TIMESTAMP}}`;
+export const FIELDS = { topic: TOPIC, type: 'update' as const, url: URL, timestamp: TIMESTAMP };
+
+/** The same with the time of its sending, which `stamped` sets. */
+export const STAMPED = EVENT.replace('}', ',"data":{"sentAtUs":0}}');
+/** The same as subscribers get it. */
+export const DELIVERED = `[{"topic":"${TOPIC}","type":"update","url":"${URL}","t":${TIMESTAMP},"data":{"sentAtUs":0}}]`;
+
+export const FORMATS = ['array', 'NDJSON'] as const;
+export type Format = (typeof FORMATS)[number];
+
+/** The body of a request with so many events, and how it is to be sent. */
+export function bulk(format: Format, events: number): { body: string; contentType: string } {
+  const all = Array.from({ length: events }, () => EVENT);
+  return format === 'array'
+    ? { body: `[${all.join(',')}]`, contentType: 'application/json' }
+    : { body: all.join('\n'), contentType: 'application/x-ndjson' };
+}
+
+/** A number as tables name it: `10,000 subscribers`. */
+export function counted(count: number, of: string): string {
+  return `${count.toLocaleString('en')} ${of}${count === 1 ? '' : 's'}`;
+}
+
+/** What the Ruby Routemaster's authors published of it, on a machine of two cores. */
+export const RUBY = 'Ruby Routemaster, published';

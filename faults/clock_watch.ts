@@ -1,0 +1,131 @@
+import { pause } from '../src/clock.ts';
+import { BusAnswerError } from '../src/local/bus_client.ts';
+import { answer, type Delivery } from '../test/support/receiver.ts';
+import type { Client } from '../test/support/running_bus.ts';
+import { until } from '../test/support/until.ts';
+import type { Audience, Lab } from './lab.ts';
+
+/** What a busy machine, and a date in whole seconds, may add to a deadline; the least error of a clock is 60 s. */
+const SLACK_MS = 2000;
+/** Redis counts in whole ms. */
+const EARLY_MS = 2;
+const YEARS_MS = 30 * 365 * 86_400e3;
+const TIMESTAMPS = [0, -1, 1, -(2 ** 53 - 1), 2 ** 53 - 1, Date.now() + YEARS_MS, Date.now() - YEARS_MS];
+const NO_TIMESTAMPS = [2 ** 53, -(2 ** 53), 1e300, 0.5, '0'];
+
+/** How a subscriber answers, and how long its batches wait. */
+const SUBSCRIBERS = {
+  prompt: { timeout: 0 },
+  soon: { timeout: 400 },
+  later: { timeout: 1500 },
+  /** Holds each delivery past the lease. */
+  slow: { timeout: 0 },
+  /** Refuses once, with a time. */
+  refusing: { timeout: 0 },
+};
+export const EVENTS_PER_ROUND = Object.keys(SUBSCRIBERS).length;
+
+/** The subscribers, and whether they get everything once and in time. */
+export class ClockWatch {
+  readonly #lab: Lab;
+  readonly #heldMs: number;
+  readonly #audiences = new Map<string, Audience>();
+  /** What came at another time than it was due, or another number of times, or changed. */
+  readonly #wrong: string[] = [];
+  #latestMs = 0;
+  #publisher!: Client;
+  #events = 0;
+
+  /** `leaseMs`: of a worker. */
+  constructor(lab: Lab, leaseMs: number) {
+    this.#lab = lab;
+    this.#heldMs = 1.6 * leaseMs;
+  }
+
+  async open(): Promise<void> {
+    this.#publisher = await this.#lab.bus.client('clockmaker');
+    for (const [topic, { timeout }] of Object.entries(SUBSCRIBERS))
+      this.#audiences.set(topic, await this.#lab.subscribe(topic, { topic, timeout }));
+    const slow = this.#audiences.get('slow');
+    if (slow)
+      slow.receiver.usual = (response) => setTimeout(() => answer.status(204)(response), this.#heldMs);
+  }
+
+  /** Publishes an event to each, and waits until each has taken it. */
+  async round(what: string): Promise<void> {
+    const { refusing, ...others } = Object.fromEntries(this.#audiences) as Record<string, Audience>;
+    const rounds = Object.entries(others).map(([topic, audience]) => this.#deliver(what, topic, audience));
+    if (refusing) rounds.push(this.#refuse(what, refusing));
+    await Promise.all(rounds);
+  }
+
+  /** What is no timestamp is refused. */
+  async refuseNonsense(): Promise<void> {
+    for (const timestamp of NO_TIMESTAMPS) {
+      const status = await this.#publish('prompt', timestamp).then(
+        () => 204,
+        (error) => (error instanceof BusAnswerError ? error.status : error),
+      );
+      if (status !== 400) this.#wrong.push(`an event of ${timestamp} was answered ${status}`);
+    }
+  }
+
+  judge(): void {
+    const latest = `the latest ${Math.round(this.#latestMs)} ms after it was due`;
+    const text = `every event comes once, as it was sent, neither early nor late (${latest})`;
+    this.#lab.bar(text, this.#wrong.length === 0, this.#wrong.join('; '));
+  }
+
+  async #deliver(what: string, topic: string, { receiver }: Audience): Promise<void> {
+    const { timeout } = SUBSCRIBERS[topic as keyof typeof SUBSCRIBERS];
+    const before = receiver.deliveries.length;
+    const timestamp = this.#lab.random.pick(TIMESTAMPS);
+    const beganMs = performance.now();
+    await this.#publish(topic, timestamp);
+    const answeredMs = performance.now();
+    const delivery = await receiver.delivery(before + 1, { timeoutMs: timeout + 10 * SLACK_MS });
+    this.#time(`${what}: ${topic}`, delivery, beganMs + timeout, answeredMs + timeout);
+    if (delivery.events[0]?.t !== timestamp) this.#wrong.push(`${timestamp} became ${delivery.events[0]?.t}`);
+    await until(() => delivery.taken);
+    // A batch that was given to somebody else meanwhile comes again now.
+    await pause(50);
+    const { length } = receiver.deliveries;
+    if (length !== before + 1) this.#wrong.push(`${what}: ${topic} came ${length - before} times`);
+  }
+
+  /** The subscriber asks for patience until a date by its own clock, which is right. */
+  async #refuse(what: string, { subscriber, receiver }: Audience): Promise<void> {
+    const before = receiver.deliveries.length;
+    let dueMs = Number.NaN;
+    receiver.answers((response) => {
+      const date = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1000);
+      dueMs = performance.now() + date.getTime() - Date.now();
+      answer.status(503, { 'retry-after': date.toUTCString() })(response);
+    });
+    await this.#publish('refusing', this.#lab.random.pick(TIMESTAMPS));
+    try {
+      const again = await receiver.delivery(before + 2, { timeoutMs: 10 * SLACK_MS });
+      this.#time(`${what}: a batch that was refused`, again, dueMs, dueMs);
+    } catch {
+      this.#wrong.push(`${what}: a batch that was refused did not come again`);
+      // Else the next rounds would wait behind it.
+      const client = this.#lab.bus.clientOf(subscriber.token, subscriber.secret);
+      const { callback } = receiver;
+      await client.call('DELETE', '/subscriber');
+      await client.call('POST', '/subscription', { topics: ['refusing'], callback, uuid: 'lab', timeout: 0 });
+    }
+  }
+
+  #time(what: string, { atMs }: Delivery, fromMs: number, toMs: number): void {
+    this.#latestMs = Math.max(this.#latestMs, atMs - toMs);
+    if (atMs < fromMs - EARLY_MS) this.#wrong.push(`${what} came ${Math.round(fromMs - atMs)} ms early`);
+    if (atMs > toMs + SLACK_MS) this.#wrong.push(`${what} came ${Math.round(atMs - toMs)} ms late`);
+  }
+
+  async #publish(topic: string, timestamp: unknown): Promise<void> {
+    const url = `https://shop.example.com/${topic}/${++this.#events}`;
+    const client = this.#lab.bus.clientOf(this.#publisher.token, this.#publisher.secret); // of the latest web
+    await client.call('POST', `/topics/${topic}`, { type: 'create', url, timestamp });
+    this.#lab.ledger.accept(topic, [url]);
+  }
+}

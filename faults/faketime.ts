@@ -1,0 +1,30 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { faketimeLibrary } from '../test/support/faketime.ts';
+
+const APT = [
+  'apt-get',
+  '-y',
+  '-qq',
+  '-o',
+  'Dpkg::Use-Pty=0',
+  'install',
+  '--no-install-recommends',
+  'libfaketime',
+];
+
+/** The library; installs it where that takes no password, as bin/setup does with Redis. Throws an Error that says why not. */
+export async function seeToFaketime(): Promise<string> {
+  const there = faketimeLibrary();
+  if (there) return there;
+  const [command = '', ...args] = process.getuid?.() === 0 ? APT : ['sudo', '-n', ...APT];
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  await promisify(execFile)(command, args, { env }).catch((cause: Error) => {
+    throw new Error(`libfaketime is not installed, and apt-get did not install it: ${cause.message}`, {
+      cause,
+    });
+  });
+  const installed = faketimeLibrary();
+  if (installed) return installed;
+  throw new Error('libfaketime was installed, and is not where it is looked for; LIBFAKETIME may name it');
+}

@@ -1,0 +1,76 @@
+import { pause } from '../src/clock.ts';
+import type { Client } from '../test/support/running_bus.ts';
+import { until } from '../test/support/until.ts';
+import type { GapBooks } from './gap_books.ts';
+import type { Lab } from './lab.ts';
+import type { Random } from './random.ts';
+
+/** Two of three events are of the first. */
+const TOPICS = ['widgets', 'widgets', 'gadgets'];
+const MOST_PER_POST = 20;
+/** Shorter than the bus asks for: so much the more comes while it has no room. */
+const AFTER_REFUSAL_MS = 20;
+
+/** Publishes what fills the memory, and looks at each answer. */
+export class Flood {
+  accepted = 0;
+  refused = 0;
+  /** Answers that no publisher should get. */
+  readonly wrong: string[] = [];
+  readonly #lab: Lab;
+  readonly #random: Random;
+  readonly #headers: Record<string, string>;
+  readonly #books: readonly GapBooks[];
+  readonly #mostData: number;
+  #posts = 0;
+
+  /** `mostData`: how many bytes an event has at most. */
+  constructor(lab: Lab, { token, secret }: Client, books: readonly GapBooks[], mostData: number) {
+    this.#lab = lab;
+    this.#random = lab.random.fork('flood');
+    const authorization = `Basic ${btoa(`${token}:${secret}`)}`;
+    this.#headers = { authorization, 'content-type': 'application/json' };
+    this.#books = books;
+    this.#mostData = mostData;
+  }
+
+  /** Until so many more are accepted. With one publisher the order of acceptance is known. */
+  async publish(events: number, publishers: number): Promise<void> {
+    const enough = this.accepted + events;
+    const publish = async () => {
+      while (this.accepted < enough && this.wrong.length === 0) {
+        const count = this.#random.whole(1, Math.min(MOST_PER_POST, Math.max(1, enough - this.accepted)));
+        if (!(await this.#post(this.#random.pick(TOPICS), count))) await pause(AFTER_REFUSAL_MS);
+      }
+    };
+    await Promise.all(Array.from({ length: publishers }, publish));
+  }
+
+  /** An event of each topic. */
+  async tellAll(): Promise<void> {
+    for (const topic of new Set(TOPICS)) await until(() => this.#post(topic, 1));
+  }
+
+  /** Whether it was accepted. */
+  async #post(topic: string, count: number): Promise<boolean> {
+    const post = ++this.#posts;
+    const urls = Array.from({ length: count }, (_, n) => `https://shop.example.com/${topic}/${post}/${n}`);
+    const data = () => 'x'.repeat(this.#random.whole(0, this.#mostData));
+    const response = await fetch(`${this.#lab.bus.url}/topics/${topic}`, {
+      method: 'POST',
+      headers: this.#headers,
+      body: JSON.stringify(urls.map((url) => ({ type: 'create', url, data: data() }))),
+    });
+    const body = await response.text();
+    if (response.status === 204) {
+      this.accepted += count;
+      this.#lab.ledger.accept(topic, urls);
+      for (const books of this.#books) books.accept(topic, urls);
+      return true;
+    }
+    this.refused++;
+    const told = /^[1-9]\d*$/.test(response.headers.get('retry-after') ?? '');
+    if (response.status !== 503 || !told) this.wrong.push(`${response.status} ${body}`);
+    return false;
+  }
+}

@@ -1,0 +1,94 @@
+import type { Delivery, Receiver } from '../test/support/receiver.ts';
+
+/** What a subscriber was told, or the API says, to be missing. */
+export interface Missing {
+  batches: number;
+  events: number;
+  from: number;
+  to: number;
+  topics: Record<string, number>;
+}
+
+interface Accepted {
+  url: string;
+  topic: string;
+}
+
+/** What one subscriber was to get, in the order of acceptance, against what it got and what it was told it will not get. */
+export class GapBooks {
+  readonly receiver: Receiver;
+  readonly #topics: readonly string[];
+  readonly #accepted: Accepted[] = [];
+
+  constructor(receiver: Receiver, topics: readonly string[]) {
+    this.receiver = receiver;
+    this.#topics = topics;
+  }
+
+  accept(topic: string, urls: readonly string[]): void {
+    if (this.#topics.includes(topic)) for (const url of urls) this.#accepted.push({ url, topic });
+  }
+
+  /** How many events of which topic it never got; topics of which it got all are left out. */
+  missingByTopic(): Record<string, number> {
+    const received = this.#received();
+    const counts: Record<string, number> = {};
+    for (const { url, topic } of this.#accepted)
+      if (!received.has(url)) counts[topic] = (counts[topic] ?? 0) + 1;
+    return counts;
+  }
+
+  /** Events that it got though nobody was told that they were accepted. */
+  unaccounted(): string[] {
+    const accepted = new Set(this.#accepted.map(({ url }) => url));
+    return [...this.#received()].filter((url) => !accepted.has(url));
+  }
+
+  /** The batches that it got though later events are missing. */
+  outlived(): string[] {
+    const received = this.#received();
+    const last = this.#accepted.findLastIndex(({ url }) => !received.has(url));
+    const older = new Set(this.#accepted.slice(0, last + 1).map(({ url }) => url));
+    return this.#taken()
+      .filter(({ events }) => events.some(({ url }) => older.has(url)))
+      .map(({ id }) => id);
+  }
+
+  /** The sum of all gaps that deliveries which it took have told. */
+  told(): Missing {
+    const headers = new Map(this.#taken().map(({ id, headers }) => [id, headers['routemaster-gap']]));
+    const sum: Missing = { batches: 0, events: 0, from: Number.POSITIVE_INFINITY, to: 0, topics: {} };
+    for (const header of headers.values()) {
+      if (header === undefined) continue;
+      const { batches, events, from, to, topics } = readGapHeader(String(header));
+      sum.batches += batches;
+      sum.events += events;
+      sum.from = Math.min(sum.from, from);
+      sum.to = Math.max(sum.to, to);
+      for (const [topic, count] of Object.entries(topics))
+        sum.topics[topic] = (sum.topics[topic] ?? 0) + count;
+    }
+    return sum;
+  }
+
+  #taken(): Delivery[] {
+    return this.receiver.deliveries.filter(({ taken }) => taken);
+  }
+
+  #received(): Set<string> {
+    return new Set(this.receiver.urls);
+  }
+}
+
+const GAP = /^batches=(\d+), events=(\d+), from=(\d+), to=(\d+), topics=\((.*)\)$/;
+const TOPIC = /^"([a-z0-9_]+)";events=(\d+)$/;
+
+function readGapHeader(header: string): Missing {
+  const [matched, batches, events, from, to, list = ''] = GAP.exec(header) ?? [];
+  const topics = list.split(' ').map((item) => TOPIC.exec(item));
+  if (matched === undefined || topics.includes(null)) throw new Error(`this is no gap: ${header}`);
+  return {
+    ...{ batches: Number(batches), events: Number(events), from: Number(from), to: Number(to) },
+    topics: Object.fromEntries(topics.map((topic) => [topic?.[1], Number(topic?.[2])])),
+  };
+}

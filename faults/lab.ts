@@ -1,0 +1,153 @@
+import { BusClient, type Credentials } from '../src/local/bus_client.ts';
+import type { BusProcess } from '../test/support/bus_process.ts';
+import type { Receiver } from '../test/support/receiver.ts';
+import { type Client, type Owner, RunningBus } from '../test/support/running_bus.ts';
+import { loadScripts } from '../test/support/script_calls.ts';
+import { until } from '../test/support/until.ts';
+import { Ledger } from './ledger.ts';
+import { Publishing, type PublishingOptions } from './publishing.ts';
+import { Random } from './random.ts';
+import { RedisProxy } from './redis_proxy.ts';
+import type { Bar, Scenario } from './scenario.ts';
+import { sweepFindings } from './sweeping.ts';
+
+const DRAINS_WITHIN_MS = 120_000;
+
+/** How a scenario is run. */
+export interface LabOptions {
+  seed: number;
+  events: number;
+  /** In seconds, for the tests: fewer faults, closer together. */
+  quick: boolean;
+  /** Told what happens. */
+  say: (text: string) => void;
+}
+
+/** A process of the bus, with the proxy that stands between it and Redis. */
+export interface Proxied {
+  process: BusProcess;
+  proxy: RedisProxy;
+}
+
+export interface Wanted {
+  topic: string;
+  timeout?: number;
+  max?: number;
+  ordered?: boolean;
+  max_attempts?: number;
+}
+
+/** A subscriber with its receiver. */
+export interface Audience {
+  subscriber: Client;
+  receiver: Receiver;
+}
+
+/** A bus of one scenario: its processes, its publishers and receivers, and the books. */
+export class Lab implements Owner {
+  readonly seed: number;
+  readonly events: number;
+  readonly quick: boolean;
+  readonly say: (text: string) => void;
+  readonly random: Random;
+  readonly ledger = new Ledger();
+  readonly bars: Bar[] = [];
+  /** The longest that it took the bus to be as before a fault; undefined while nothing was measured. */
+  recoveryMs: number | undefined;
+  readonly bus: RunningBus;
+  readonly #ends: (() => unknown)[] = [];
+  readonly #proxies: RedisProxy[] = [];
+  /** All webs that ever ran, each as the publisher calls it. */
+  readonly #webs = new Map<BusProcess, BusClient>();
+  #publisher: Credentials | undefined;
+  #publishings = 0;
+
+  static async open(scenario: Scenario, options: LabOptions): Promise<Lab> {
+    const bus = await RunningBus.open(scenario.bus);
+    await loadScripts(bus.store);
+    return new Lab(scenario, options, bus);
+  }
+
+  private constructor({ name }: Scenario, { seed, events, quick, say }: LabOptions, bus: RunningBus) {
+    this.seed = seed;
+    this.events = events;
+    this.quick = quick;
+    this.say = say;
+    this.random = new Random(`${seed}/${name}`);
+    this.bus = bus;
+  }
+
+  /** Called when the lab is closed; what came last ends first. */
+  after(end: () => unknown): void {
+    this.#ends.unshift(end);
+  }
+
+  /** Starts a process of the Procfile; answers when it works. */
+  async start(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<BusProcess> {
+    const process = await this.bus.start(name, env);
+    if (name === 'web') this.#webs.set(process, new BusClient(this.bus.url, await this.#asPublisher()));
+    return process;
+  }
+
+  /** The same, with a proxy that can be told to meddle with what it says to Redis. */
+  async startProxied(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<Proxied> {
+    const proxy = await RedisProxy.start(this.bus.redis.socketPath ?? '');
+    this.#proxies.push(proxy);
+    return { process: await this.start(name, { ROUTEMASTER_REDIS_URL: proxy.url, ...env }), proxy };
+  }
+
+  /** A subscriber of a topic, whose receiver is to get all that the topic accepts unless it is `doomed`. */
+  async subscribe(name: string, { topic, ...wanted }: Wanted, { doomed = false } = {}): Promise<Audience> {
+    const subscriber = await this.bus.client(name);
+    const receiver = await this.bus.receiver(this);
+    const { callback } = receiver;
+    const subscription = { topics: [topic], callback, uuid: name, timeout: 0, max: 100, ...wanted };
+    await subscriber.call('POST', '/subscription', subscription);
+    if (!doomed) this.ledger.expect({ topic, receiver, ordered: wanted.ordered ?? false });
+    return { subscriber, receiver };
+  }
+
+  /** Sets publishers to work; they stop with the lab at the latest. */
+  publish(options: Omit<PublishingOptions, 'name'>): Publishing {
+    const name = `p${++this.#publishings}`;
+    const running = () => [...this.#webs].flatMap(([process, client]) => (process.runs ? client : []));
+    const publishing = new Publishing({ name, ...options }, this.ledger, running);
+    this.after(() => publishing.stop());
+    return publishing;
+  }
+
+  /** States something that must hold. */
+  bar(text: string, ok: boolean, found?: string): void {
+    this.bars.push({ text, ok, ...(found !== undefined && { found }) });
+  }
+
+  /** The bus was as before this long after a fault. */
+  recovered(ms: number): void {
+    this.recoveryMs = Math.max(this.recoveryMs ?? 0, ms);
+  }
+
+  /** Waits until nothing is queued. Throws if that takes too long, if a process failed, or if Redis does not fit together. */
+  async settle(): Promise<void> {
+    const { store } = this.bus;
+    const drained = async () => (await store.redis.hlen(store.keys.gauge_events())) === 0;
+    await until(drained, { timeoutMs: DRAINS_WITHIN_MS, everyMs: 20, what: 'nothing is queued' });
+    await this.bus.assertSound();
+    const findings = await sweepFindings(store);
+    if (findings.length > 0) throw new Error(`the sweep had to repair: ${findings.join(', ')}`);
+  }
+
+  /** Stops everything. Throws if a process failed, or left something behind. */
+  async close(): Promise<void> {
+    for (const end of this.#ends) await end();
+    try {
+      await this.bus.close();
+    } finally {
+      for (const proxy of this.#proxies) proxy.stop();
+    }
+  }
+
+  async #asPublisher(): Promise<Credentials> {
+    this.#publisher ??= await this.bus.client('publisher');
+    return this.#publisher;
+  }
+}

@@ -1,0 +1,79 @@
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { count, UsageError } from '../bench/options.ts';
+import type { Scenario } from './scenario.ts';
+
+export interface Options {
+  scenarios: Scenario[];
+  seed: number;
+  /** How many events each scenario publishes; undefined: what it thinks right. */
+  events: number | undefined;
+  /** How often each is run; every run has the next seed. */
+  runs: number;
+  quick: boolean;
+  json: boolean;
+  list: boolean;
+  help: boolean;
+  /** A file that the report is written to. */
+  report: string | undefined;
+}
+
+/** Reads the command line. Throws UsageError. */
+export function readOptions(args: string[], known: readonly Scenario[]): Options {
+  const values = parse(args);
+  const names = values.scenario?.flatMap((each) => each.split(',')).filter((name) => name !== '');
+  const unknown = names?.find((name) => !known.some((scenario) => scenario.name === name));
+  if (unknown !== undefined)
+    throw new UsageError(`there is no scenario ${unknown}; --list shows what there is`);
+  return {
+    scenarios: known.filter(({ name }) => names?.includes(name) ?? true),
+    seed: count('--seed', values.seed),
+    events: values.events === undefined ? undefined : count('--events', values.events),
+    runs: count('--runs', values.runs),
+    quick: values.quick,
+    json: values.json,
+    list: values.list,
+    help: values.help,
+    report: values.report && resolve(values.report),
+  };
+}
+
+function parse(args: string[]) {
+  try {
+    const { values } = parseArgs({
+      args,
+      options: {
+        scenario: { type: 'string', multiple: true },
+        seed: { type: 'string', default: '1' },
+        events: { type: 'string' },
+        runs: { type: 'string', default: '1' },
+        report: { type: 'string' },
+        quick: { type: 'boolean', default: false },
+        json: { type: 'boolean', default: false },
+        list: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    });
+    return values;
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+export const HELP = `Usage: npm run faults [-- options]
+
+Does to a real bus, with a Redis of its own, what must not hurt it, and keeps books of every event.
+
+Options:
+  --scenario A,B     only these; --list shows all
+  --seed N           what is decided by chance (1): the same seed decides the same, though not when processes get to it
+  --runs N           how often each is run (1), every time with the next seed
+  --events N         events a scenario, in place of what each thinks right
+  --quick            seconds each: fewer events, fewer faults; how fast a killed worker's batches go on is not judged
+  --json             the results as JSON on stdout; progress is on stderr either way
+  --report FILE      write the report to FILE too
+  --list             the scenarios
+  -h, --help         this text
+
+Ends with 1 if a bar was missed.
+`;

@@ -1,0 +1,61 @@
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { serveCalls } from '../../bench/helper.ts';
+import { answer } from '../../test/support/receiver.ts';
+
+/** What can be wrong with a subscriber; a list of callbacks has them by turns. */
+const BAD = {
+  hangs: answer.hang,
+  drips: drip,
+  resets: answer.reset,
+  fails: answer.status(500),
+} satisfies Record<string, (response: ServerResponse) => void>;
+
+export type Kind = keyof typeof BAD;
+const KINDS = Object.keys(BAD) as Kind[];
+
+export type BadCalls = { listen: typeof listen; requests: typeof requests; hangUp: typeof hangUp };
+
+const servers: Server[] = [];
+const counts = new Map<Kind, number>();
+
+/** Each has a port of its own, as it would have a host: the bus keeps connections by origin. */
+async function listen(count: number): Promise<string[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => serve(KINDS[index % KINDS.length] as Kind)));
+}
+
+async function serve(kind: Kind): Promise<string> {
+  const server = createServer((request, response) => {
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    request.resume();
+    request.on('error', () => {}); // the worker gave up
+    BAD[kind](response);
+  });
+  servers.push(server.listen(0, '127.0.0.1'));
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/${kind}`;
+}
+
+/** How many came so far. */
+function requests(): Map<Kind, number> {
+  return counts;
+}
+
+/** Ends all connections. */
+function hangUp(): void {
+  for (const server of servers) server.closeAllConnections();
+}
+
+/** A byte every so often, from the status line on: the first line is there after 3 s, the head after 10 s, the body never. */
+const DRIP_MS = 250;
+const HEAD = 'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n';
+
+function drip({ socket }: ServerResponse): void {
+  let sent = 0;
+  const timer = setInterval(() => socket?.write(HEAD[sent++] ?? ' '), DRIP_MS);
+  socket?.once('close', () => clearInterval(timer));
+  socket?.on('error', () => {}); // the worker gave up
+}
+
+serveCalls({ listen, requests, hangUp } satisfies BadCalls);

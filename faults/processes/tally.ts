@@ -1,0 +1,50 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { serveCalls } from '../../bench/helper.ts';
+
+/** The URLs of processes/offer.ts. */
+const URLS = /"url":"https:\/\/shop\.example\.com\/([^/"]+)\/(\d+)\/(\d+)"/g;
+/** No POST has more events. */
+const MOST_PER_POST = 1000;
+
+export type TallyCalls = { listen: typeof listen; received: typeof received; missing: typeof missing };
+
+/** By load, the events that came. */
+const came = new Map<string, Set<number>>();
+let all = 0;
+
+/** A subscriber that takes everything, and remembers what. Answers its callback. */
+async function listen(): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const body = await text(request);
+    response.writeHead(204).end();
+    for (const [, name = '', post, n] of body.matchAll(URLS)) {
+      const own = came.get(name) ?? new Set();
+      came.set(name, own);
+      own.add(Number(post) * MOST_PER_POST + Number(n));
+      all++;
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`;
+}
+
+/** How many events came so far. */
+function received(): number {
+  return all;
+}
+
+/** How many events of these POSTs did not come. */
+function missing(name: string, posts: number[], perPost: number): number {
+  const own = came.get(name) ?? new Set();
+  let count = 0;
+  for (const post of posts) {
+    for (let n = 0; n < perPost; n++) if (!own.has(post * MOST_PER_POST + n)) count++;
+  }
+  return count;
+}
+
+serveCalls({ listen, received, missing } satisfies TallyCalls);

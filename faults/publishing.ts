@@ -1,0 +1,130 @@
+import { pause } from '../src/clock.ts';
+import { BusAnswerError, type BusClient } from '../src/local/bus_client.ts';
+import { until } from '../test/support/until.ts';
+import type { Ledger } from './ledger.ts';
+
+/** How long nothing is asked of a bus that has refused. */
+const AFTER_REFUSAL_MS = 20;
+/** A service waits no longer for an answer, and neither does `BusClient`. */
+export const LONGEST_WAIT_MS = 10_000;
+
+export interface PublishingOptions {
+  /** Keeps its events apart from those of others. */
+  name: string;
+  topic: string;
+  /** How many are accepted in all; else it goes on until it is stopped. */
+  events?: number;
+  /** How many events a POST has. */
+  perPost?: number;
+  /** How many publishers there are; each waits for its answer before it goes on. */
+  publishers?: number;
+  /** How many events a second are offered by all of them. */
+  perSecond?: number;
+  /** Asks again, with the same `Idempotency-Key`, until the events are accepted. Else other events come next. */
+  again?: boolean;
+}
+
+/** Publishers at work, over all webs by turns. Every event has a URL of its own. */
+export class Publishing {
+  /** Rejects if the bus refuses what is right. */
+  readonly done: Promise<void>;
+  accepted = 0;
+  /** POSTs that were refused or got no answer. */
+  refused = 0;
+  /** The longest that an answer took. */
+  longestMs = 0;
+  underWay = true;
+  readonly #options: PublishingOptions;
+  readonly #ledger: Ledger;
+  readonly #webs: () => BusClient[];
+  readonly #stopping = new AbortController();
+  #posts = 0;
+
+  constructor(options: PublishingOptions, ledger: Ledger, webs: () => BusClient[]) {
+    this.#options = options;
+    this.#ledger = ledger;
+    this.#webs = webs;
+    const publishers = Array.from({ length: options.publishers ?? 1 }, () => this.#publish());
+    this.done = Promise.all(publishers).then(() => {
+      this.underWay = false;
+    });
+    this.done.catch(() => this.#stopping.abort()); // who waits for it hears of it
+  }
+
+  /** Resolves when what is under way was answered. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.done;
+  }
+
+  /** Waits until so many events were accepted in all. */
+  async reaches(accepted: number, timeoutMs = 60_000): Promise<void> {
+    await Promise.race([
+      until(() => this.accepted >= accepted || !this.underWay, {
+        timeoutMs,
+        what: `${accepted} are accepted`,
+      }),
+      this.done,
+    ]);
+  }
+
+  /** Waits until one more POST is refused. */
+  async isRefused(): Promise<void> {
+    const before = this.refused;
+    await until(() => this.refused > before, { what: 'a POST is refused' });
+  }
+
+  async #publish(): Promise<void> {
+    const { perPost = 1, publishers = 1, perSecond } = this.#options;
+    const everyMs = perSecond ? (1000 * perPost * publishers) / perSecond : 0;
+    let dueMs = performance.now();
+    while (this.#goesOn()) {
+      const post = ++this.#posts;
+      const { topic, name } = this.#options;
+      const about = `https://shop.example.com/${topic}/${name}/${post}`;
+      const urls = Array.from({ length: perPost }, (_, n) => `${about}/${n}`);
+      await this.#offer(urls, post);
+      // What an outage has delayed is not made up for: that would be another fault.
+      dueMs = Math.max(dueMs + everyMs, performance.now() - everyMs);
+      await pause(Math.max(0, dueMs - performance.now()), this.#stopping.signal);
+    }
+  }
+
+  #goesOn(): boolean {
+    const { events = Number.POSITIVE_INFINITY } = this.#options;
+    return !this.#stopping.signal.aborted && this.accepted < events;
+  }
+
+  async #offer(urls: string[], post: number): Promise<void> {
+    const { topic, name, again = false } = this.#options;
+    const headers: Record<string, string> = again ? { 'idempotency-key': `${name}-${post}` } : {};
+    const body = urls.map((url) => ({ type: 'create', url }));
+    for (let turn = post; ; turn++) {
+      if (await this.#post(`/topics/${topic}`, body, headers, turn)) {
+        this.#ledger.accept(topic, urls);
+        this.accepted += urls.length;
+        return;
+      }
+      this.refused++;
+      await pause(AFTER_REFUSAL_MS);
+      // One that asks again must have its answer: else it is open what the bus holds.
+      if (!again) return;
+    }
+  }
+
+  async #post(path: string, body: unknown, headers: Record<string, string>, turn: number): Promise<boolean> {
+    const webs = this.#webs();
+    const web = webs[turn % webs.length];
+    if (!web) return false;
+    const beganMs = performance.now();
+    try {
+      await web.call('POST', path, body, headers);
+      return true;
+    } catch (error) {
+      if (error instanceof BusAnswerError && error.status < 500) throw error;
+      return false;
+    } finally {
+      this.longestMs = Math.max(this.longestMs, performance.now() - beganMs);
+    }
+  }
+}

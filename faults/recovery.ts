@@ -1,0 +1,57 @@
+import { unpackJob } from '../src/models/job.ts';
+import type { Store } from '../src/redis/store.ts';
+import { until } from '../test/support/until.ts';
+
+const LOOK_EVERY_MS = 20;
+
+/** The batches that workers hold. */
+export async function heldBatches({ redis, keys }: Store): Promise<string[]> {
+  const workers = await redis.smembers(keys.jobs_pending_index('main'));
+  const jobs = await Promise.all(
+    workers.map((worker) => redis.lrangeBuffer(keys.jobs_pending('main', worker), 0, -1)),
+  );
+  return jobs.flat().map((job) => String(unpackJob(job)?.args[0]));
+}
+
+/** How long the batches that were held at a fault take to be delivered all the same. */
+export class Recovery {
+  longestMs = 0;
+  readonly #store: Store;
+  readonly #since = new Map<string, number>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(store: Store) {
+    this.#store = store;
+    this.#timer = setInterval(() => void this.#look().catch(() => {}), LOOK_EVERY_MS);
+  }
+
+  /** A process has died at `atMs`. A batch that is caught again begins anew. Answers how many are held. */
+  async begin(atMs: number): Promise<number> {
+    const held = await heldBatches(this.#store);
+    for (const bid of held) this.#since.set(bid, atMs);
+    return held.length;
+  }
+
+  /** Waits until all is recovered; answers how long it took, in ms. */
+  async end(): Promise<number> {
+    await until(() => this.#since.size === 0, { timeoutMs: 60_000, what: 'what was held is delivered' });
+    this.close();
+    return this.longestMs;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const { redis, keys } = this.#store;
+    const looked = [...this.#since];
+    const exist = await Promise.all(looked.map(([bid]) => redis.exists(keys.batch(bid))));
+    looked.forEach(([bid, since], index) => {
+      // It may have been caught again meanwhile.
+      if (exist[index] === 1 || this.#since.get(bid) !== since) return;
+      this.#since.delete(bid);
+      this.longestMs = Math.max(this.longestMs, performance.now() - since);
+    });
+  }
+}

@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { scriptOfFunction } from '../src/redis/function_library.ts';
+import { readScripts } from '../src/redis/script_source.ts';
+import { firstWords, RespReader } from './resp.ts';
+
+/** What a process asks of Redis. */
+export interface Call {
+  /** In lower case. */
+  command: string;
+  /** The script that it runs. (`publish` and `subscribe` are commands of Redis too.) */
+  script: string | undefined;
+  /** A script's first arguments. */
+  args: string[];
+}
+
+/** A request that has come and was not passed on yet, or a reply: Redis has done what was asked. */
+export type Message = { at: 'request'; call: Call } | { at: 'reply'; call: Call; reply: Buffer };
+
+/** What is done to a message. */
+export interface Meddling {
+  /** Done while the message, and all that follows it on its connection, waits. */
+  first?: () => unknown;
+  /** Else it is passed on. `mute`: from then on nothing passes on this connection, which stays open. */
+  end?: 'cut' | 'mute';
+}
+
+export type Meddle = (message: Message) => Meddling | undefined;
+
+/** A worker says that it has delivered a batch; by itself, or on the way to its next. */
+export function acknowledgesOnMain({ script, args: [q, , , , finished] }: Call): boolean {
+  return q === 'main' && (script === 'ack' || (script === 'acquire' && Number(finished) > 0));
+}
+
+/** A TCP proxy between one process and its Redis, which knows what each call is and can be told to meddle with it. */
+export class RedisProxy {
+  /** Asked about every message. */
+  meddle: Meddle = () => undefined;
+  readonly #server: Server;
+  readonly #links = new Set<Link>();
+
+  /** `socketPath`: the unix socket of the Redis. */
+  static async start(socketPath: string): Promise<RedisProxy> {
+    const proxy = new RedisProxy(socketPath);
+    proxy.#server.listen(0, '127.0.0.1');
+    await once(proxy.#server, 'listening');
+    return proxy;
+  }
+
+  private constructor(socketPath: string) {
+    this.#server = createServer({ noDelay: true }, (client) => {
+      const link = new Link(client, connect(socketPath), (message) => this.meddle(message));
+      this.#links.add(link);
+      void link.closed.then(() => this.#links.delete(link));
+    });
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Meddles once, with the first message that fits; resolves when that is done. */
+  strike(fits: (message: Message) => boolean, meddling: Meddling): Promise<void> {
+    return new Promise((done) => {
+      this.meddle = (message) => {
+        if (!fits(message)) return undefined;
+        this.meddle = () => undefined;
+        return {
+          ...meddling,
+          first: async () => {
+            await meddling.first?.();
+            done();
+          },
+        };
+      };
+    });
+  }
+
+  stop(): void {
+    this.#server.close();
+    for (const link of this.#links) link.close();
+  }
+}
+
+/** One connection of the process, with the one to Redis that carries its messages on. */
+class Link {
+  readonly closed: Promise<unknown>;
+  readonly #client: Socket;
+  readonly #redis: Socket;
+  readonly #meddle: Meddle;
+  readonly #requests = new RespReader();
+  readonly #replies = new RespReader();
+  /** The calls that Redis owes a reply. */
+  readonly #owed: Call[] = [];
+  #asking: Promise<void> = Promise.resolve();
+  #answering: Promise<void> = Promise.resolve();
+  /** It only hears what is announced from now on, which answers no call. */
+  #listens = false;
+  #muted = false;
+
+  constructor(client: Socket, redis: Socket, meddle: Meddle) {
+    this.#client = client;
+    this.#redis = redis;
+    this.#meddle = meddle;
+    for (const socket of [client, redis]) {
+      socket.on('error', () => {});
+      socket.on('close', () => this.close());
+    }
+    this.closed = once(client, 'close').catch(() => {});
+    client.on('data', (bytes) => {
+      for (const each of this.#requests.read(bytes))
+        this.#asking = this.#asking.then(() => this.#request(each));
+    });
+    redis.on('data', (bytes) => {
+      const messages = this.#listens ? [bytes] : this.#replies.read(bytes);
+      for (const each of messages) this.#answering = this.#answering.then(() => this.#reply(each));
+    });
+  }
+
+  close(): void {
+    this.#client.destroy();
+    this.#redis.destroy();
+  }
+
+  async #request(bytes: Buffer): Promise<void> {
+    const call = callOf(bytes);
+    if (call.command === 'subscribe') this.#listens = true;
+    if (!(await this.#passes({ at: 'request', call }))) return;
+    if (!this.#listens) this.#owed.push(call);
+    this.#redis.write(bytes);
+  }
+
+  async #reply(reply: Buffer): Promise<void> {
+    const call = this.#listens ? undefined : this.#owed.shift();
+    if (!call || (await this.#passes({ at: 'reply', call, reply }))) {
+      if (!this.#muted) this.#client.write(reply);
+    }
+  }
+
+  async #passes(message: Message): Promise<boolean> {
+    const meddling = this.#muted ? undefined : this.#meddle(message);
+    await meddling?.first?.();
+    if (meddling?.end === 'mute') this.#muted = true;
+    if (meddling?.end === 'cut') this.close();
+    return !this.#muted && !this.#client.destroyed;
+  }
+}
+
+const SCRIPT_NAMES = new Map(readScripts().map(({ name, lua }) => [sha1Of(lua), name]));
+
+function callOf(request: Buffer): Call {
+  const [word = '', source = '', keys = '0', ...rest] = firstWords(request, 9);
+  const command = word.toLowerCase();
+  if (command === 'fcall')
+    return { command, script: scriptOfFunction(source), args: rest.slice(Number(keys)) };
+  if (command !== 'evalsha' && command !== 'eval') return { command, script: undefined, args: [] };
+  const sha1 = command === 'eval' ? sha1Of(Buffer.from(source, 'latin1')) : source;
+  return { command, script: SCRIPT_NAMES.get(sha1), args: rest.slice(Number(keys)) };
+}
+
+function sha1Of(source: string | Buffer): string {
+  return createHash('sha1').update(source).digest('hex');
+}

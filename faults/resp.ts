@@ -1,0 +1,52 @@
+const LINE_END = '\r\n';
+
+/** Cuts what a connection to Redis carries, either way and in RESP 2 or 3, into whole messages. */
+export class RespReader {
+  #rest: Buffer = Buffer.alloc(0);
+
+  /** The messages that these bytes complete, as they are. */
+  read(bytes: Buffer): Buffer[] {
+    const all = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
+    const messages: Buffer[] = [];
+    let from = 0;
+    for (let to = endOf(all, from); to !== undefined; to = endOf(all, from)) {
+      messages.push(all.subarray(from, to));
+      from = to;
+    }
+    this.#rest = all.subarray(from);
+    return messages;
+  }
+}
+
+/** The first words of a request, `most` at most. */
+export function firstWords(request: Buffer, most: number): string[] {
+  const words: string[] = [];
+  let at = request.indexOf(LINE_END) + 2;
+  while (words.length < most && at < request.length) {
+    const from = request.indexOf(LINE_END, at) + 2;
+    const to = from + Number(request.toString('latin1', at + 1, from - 2));
+    words.push(request.toString('latin1', from, to));
+    at = to + 2;
+  }
+  return words;
+}
+
+/** Where the message that begins at `from` ends; undefined if it is not all there. */
+function endOf(bytes: Buffer, from: number): number | undefined {
+  let [at, items] = [from, 1];
+  for (; items > 0; items--) {
+    const lineEnd = bytes.indexOf(LINE_END, at);
+    if (lineEnd < 0) return undefined;
+    const type = String.fromCharCode(bytes[at] ?? 0);
+    const line = bytes.toString('latin1', at + 1, lineEnd);
+    at = lineEnd + 2;
+    // -1 is RESP 2's null: nothing follows.
+    const count = Math.max(Number(line), 0);
+    if ('*~>'.includes(type)) items += count;
+    else if (type === '%') items += 2 * count;
+    else if (type === '|') items += 2 * count + 1;
+    else if ('$!='.includes(type)) at += Number(line) < 0 ? 0 : count + 2;
+    else if (!'+-:_,#('.includes(type)) throw new Error(`this is not RESP: ${type}${line}`);
+  }
+  return at <= bytes.length ? at : undefined;
+}

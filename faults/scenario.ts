@@ -1,0 +1,23 @@
+import type { BusSettings } from '../test/support/running_bus.ts';
+import type { Lab } from './lab.ts';
+
+/** Something that happens to a bus, and what must hold all the same. */
+export interface Scenario {
+  name: string;
+  /** What happens, in a line. */
+  title: string;
+  /** How many events are published unless the command line says otherwise; `quick`: in seconds. */
+  events: { full: number; quick: number };
+  /** Settings of the bus. */
+  bus?: BusSettings;
+  /** Does it, and says by `lab.bar` what must hold. That nothing is lost goes without saying. */
+  run(lab: Lab): Promise<void>;
+}
+
+/** Something that must hold. */
+export interface Bar {
+  text: string;
+  ok: boolean;
+  /** What was found, where that says more than the text. */
+  found?: string;
+}

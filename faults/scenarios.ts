@@ -1,0 +1,29 @@
+import type { Scenario } from './scenario.ts';
+import { badSubscribers } from './scenarios/bad_subscribers.ts';
+import { clocks } from './scenarios/clocks.ts';
+import { frozenWorker } from './scenarios/frozen_worker.ts';
+import { ordered } from './scenarios/ordered.ts';
+import { overload } from './scenarios/overload.ts';
+import { poison } from './scenarios/poison.ts';
+import { redisKill } from './scenarios/redis_kill.ts';
+import { redisProxy } from './scenarios/redis_proxy.ts';
+import { steps } from './scenarios/steps.ts';
+import { storageFull } from './scenarios/storage_full.ts';
+import { webKill } from './scenarios/web_kill.ts';
+import { workerKill } from './scenarios/worker_kill.ts';
+
+/** All of them, in the order in which they are run. */
+export const SCENARIOS: readonly Scenario[] = [
+  workerKill,
+  webKill,
+  steps,
+  frozenWorker,
+  redisKill,
+  redisProxy,
+  poison,
+  ordered,
+  badSubscribers,
+  clocks,
+  storageFull,
+  overload,
+];

@@ -1,0 +1,150 @@
+import { spread } from '../../bench/statistics.ts';
+import type { Client } from '../../test/support/running_bus.ts';
+import { until } from '../../test/support/until.ts';
+import { HelperProcess } from '../helper_process.ts';
+import type { Lab } from '../lab.ts';
+import type { BadCalls } from '../processes/bad_callbacks.ts';
+import type { TimedCalls, Timing } from '../processes/timed_audience.ts';
+import type { Random } from '../random.ts';
+import type { Scenario } from '../scenario.ts';
+
+const TOPIC = 'widgets';
+/** Has its events whoever subscribes to it: 5,000 copies a second, where these are the bad ones. */
+const ANOTHER = { topic: 'gadgets', perSecond: 10 };
+const GOOD = 20;
+const PER_SECOND = 30;
+const ROUNDS = { full: 3, quick: 1 };
+/** How many times as long the p99 of the good ones may be. */
+const BARS = { apart: 1.2, together: 2 };
+/** Beside other tests on a busy machine only starvation can be told from noise, and that takes seconds. */
+const NOISE_MS = 500;
+const AT_A_TIME = 16;
+/** What it takes to have subscribed five hundred is no part of a round. */
+const SETTLING_SECONDS = 4;
+
+/** What is there beside the good ones, by turns, so that what else the machine does hurts all alike. */
+const KINDS = {
+  none: 'nobody',
+  /** The bad ones have events of their own: what is worse than beside nobody is what they do to others. */
+  apart: 'the bad with another topic',
+  /** Each event has 520 copies, which take Redis their time whoever they are for. */
+  together: 'the bad with the same topic',
+};
+type Kind = keyof typeof KINDS;
+const ALL = Object.keys(KINDS) as Kind[];
+
+/**
+ * All rounds are measured in one process that does nothing else, and the bad callbacks are served by another, of the lowest
+ * priority: they would have machines of their own. The bus runs with the limits that it has unless told otherwise: 64
+ * workers, of whom one that hangs holds one for 20 s.
+ */
+export const badSubscribers: Scenario = {
+  name: 'bad-subscribers',
+  title: '500 subscribers (quick: 80) that hang, drip, reset or answer 500, beside 20 good ones',
+  events: { full: 3 * ROUNDS.full * 900, quick: 3 * ROUNDS.quick * 60 },
+  bus: {
+    env: {
+      ROUTEMASTER_WORKER_THREADS: '2',
+      MAX_BACKOFF_MS: '60000',
+      ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '5',
+    },
+  },
+  async run(lab) {
+    const processes = [await lab.start('web'), await lab.start('worker')];
+    const good = new HelperProcess<TimedCalls>(lab, 'timed_audience.ts');
+    const bad = new HelperProcess<BadCalls>(lab, 'bad_callbacks.ts', { last: true });
+    const others = await clients(lab, 'bad', await bad.call('listen', lab.quick ? 80 : 500));
+    await subscribe(await clients(lab, 'good', await good.call('listen', GOOD)), () => ({
+      topics: [TOPIC],
+      timeout: 0,
+    }));
+    const { token, secret } = await lab.bus.client('publisher');
+    const timings: Record<Kind, Timing[]> = { none: [], apart: [], together: [] };
+    const measure = async (name: string, events: number) => {
+      const pace = { url: lab.bus.url, credentials: { token, secret }, perSecond: PER_SECOND };
+      const timing = await good.call('measure', { ...pace, topic: TOPIC, beside: ANOTHER, name, events });
+      lab.ledger.accept(TOPIC, timing.accepted);
+      return timing;
+    };
+    await measure('warm-up', (lab.quick ? 1 : 4) * PER_SECOND);
+    const rounds = lab.quick ? ROUNDS.quick : ROUNDS.full;
+    for (let round = 1; round <= rounds; round++) {
+      for (const kind of ALL) {
+        if (kind !== 'none') await subscribe(others, () => wanted(kind, lab.random));
+        await measure(`${kind}/${round}/at-first`, SETTLING_SECONDS * PER_SECOND);
+        timings[kind].push(await measure(`${kind}/${round}`, Math.ceil(lab.events / (ALL.length * rounds))));
+        if (kind !== 'none') await unsubscribe(lab, others, bad);
+      }
+      const found = ALL.map((kind) => `${KINDS[kind]} ${describe(timings[kind].at(-1))}`);
+      lab.say(`round ${round}, p50/p99/max beside ${found.join(', ')}`);
+    }
+    const requests = [...(await bad.call('requests'))].map(([kind, count]) => `${count} × ${kind}`);
+    lab.say(`the bad ones had ${requests.join(', ')}`);
+    judge(lab, timings);
+    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
+    lab.bar('no process exits', ended.length === 0, ended.join());
+  },
+};
+
+interface Callback {
+  client: Client;
+  callback: string;
+}
+
+/** Batches of different sizes, or all five hundred would fill up, and be opened, in the same publication. */
+function wanted(kind: Kind, random: Random) {
+  return { topics: [kind === 'apart' ? ANOTHER.topic : TOPIC], timeout: 0, max: random.whole(50, 150) };
+}
+
+function judge(lab: Lab, timings: Record<Kind, Timing[]>): void {
+  const missing = Object.values(timings)
+    .flat()
+    .reduce((sum, timing) => sum + timing.missing, 0);
+  lab.bar('every good one gets every event', missing === 0, `${missing} were not received`);
+  const p99 = (kind: Kind) => spread(timings[kind].map(({ p99Ms }) => p99Ms)).median;
+  const floorMs = p99('none');
+  for (const [kind, ratio] of Object.entries(BARS) as [Exclude<Kind, 'none'>, number][]) {
+    const [limitMs, limit] = lab.quick
+      ? [floorMs + NOISE_MS, `${NOISE_MS} ms more than`]
+      : [floorMs * ratio, `${ratio} ×`];
+    const text = `p99 of the good ones beside ${KINDS[kind]} (${p99(kind).toFixed(1)} ms) ≤ ${limit} beside nobody (${floorMs.toFixed(1)} ms)`;
+    lab.bar(text, p99(kind) <= limitMs, `ratio ${(p99(kind) / floorMs).toFixed(2)}`);
+  }
+}
+
+function describe(timing: Timing | undefined): string {
+  const { p50Ms = 0, p99Ms = 0, maxMs = 0 } = timing ?? {};
+  return `${p50Ms.toFixed(1)}/${p99Ms.toFixed(1)}/${maxMs.toFixed(1)} ms`;
+}
+
+async function clients(lab: Lab, name: string, callbacks: string[]): Promise<Callback[]> {
+  return inTurns(callbacks, async (callback) => ({ client: await lab.bus.client(name), callback }));
+}
+
+async function subscribe(
+  subscribers: Callback[],
+  wanted: () => { topics: string[]; timeout: number; max?: number },
+): Promise<void> {
+  await inTurns(subscribers, ({ client, callback }) =>
+    client.call('POST', '/subscription', { callback, uuid: 'lab', ...wanted() }),
+  );
+}
+
+/** They leave, and what was queued for them goes, once it is not being delivered. */
+async function unsubscribe(lab: Lab, subscribers: Callback[], bad: HelperProcess<BadCalls>): Promise<void> {
+  await inTurns(subscribers, ({ client }) => client.call('DELETE', '/subscriber'));
+  const { redis, keys } = lab.bus.store;
+  const gone = async () => {
+    await bad.call('hangUp');
+    return (await redis.zcard(keys.batches_index())) === 0;
+  };
+  await until(gone, { timeoutMs: 60_000, everyMs: 50, what: 'their batches are gone' });
+}
+
+/** For each, a few at a time. */
+async function inTurns<T, R>(items: T[], each: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (let from = 0; from < items.length; from += AT_A_TIME)
+    results.push(...(await Promise.all(items.slice(from, from + AT_A_TIME).map(each))));
+  return results;
+}

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import type { Job } from '../../src/models/job.ts';
+import type { BusProcess } from '../../test/support/bus_process.ts';
+import { answer, type Receiver } from '../../test/support/receiver.ts';
+import { until } from '../../test/support/until.ts';
+import type { Lab, Proxied } from '../lab.ts';
+import { heldBatches } from '../recovery.ts';
+import { acknowledgesOnMain } from '../redis_proxy.ts';
+import type { Scenario } from '../scenario.ts';
+
+const BATCHES = 12;
+const MAX = 5;
+const TAKE = answer.status(204);
+const REFUSE = answer.status(500);
+const STALE = /^the lease ran out/;
+
+/** The batches of which a worker has heard that they are not in its hands any more. */
+function lostBy({ log }: BusProcess): number {
+  const jobs = log.filter(({ msg }) => STALE.test(msg)).map(({ job }) => job as Job);
+  return new Set(jobs.flatMap(({ name, args }) => (name === 'batch' ? args : []))).size;
+}
+
+/** How a worker tells Redis what became of its job, but for acknowledging it. */
+const FAILURES = ['nack', 'bury'];
+
+/**
+ * A worker is stopped while all its deliveries are unanswered. Another takes them over and ends one half; then the first
+ * goes on, and gets answers that let it ack some and nack others: of batches that are done, and of batches that are in the
+ * other's hands.
+ */
+export const frozenWorker: Scenario = {
+  name: 'frozen-worker',
+  title: 'a worker gets SIGSTOP past its lease, then SIGCONT',
+  events: { full: 20 * BATCHES * MAX, quick: BATCHES * MAX },
+  bus: { env: { ROUTEMASTER_WORKER_LEASE: '1' } },
+  async run(lab) {
+    await lab.start('web');
+    const wanted = { topic: 'widgets', max: MAX, timeout: 60_000 };
+    const { subscriber, receiver } = await lab.subscribe('search', wanted);
+    let worker = await lab.startProxied('worker');
+    // One that never took a batch is not trusted with many at once.
+    await lab.publish({ topic: 'widgets', events: MAX, perPost: MAX }).done;
+    await lab.settle();
+    let [stale, came, refused] = [0, 0, 0];
+    while (lab.ledger.accepted < lab.events) {
+      const { proxy, process } = worker;
+      proxy.meddle = ({ at, call }) => {
+        const failed = call.args[0] === 'main' && FAILURES.includes(call.script ?? '');
+        if (at === 'request' && (failed || acknowledgesOnMain(call))) came++;
+        return undefined;
+      };
+      // Answers that wait for it when it wakes up are outcomes before its heartbeat can tell it better.
+      const other = await freeze(lab, worker, receiver, { answeredAsleep: (stale / BATCHES) % 2 === 0 });
+      const found = lostBy(process);
+      lab.say(`${found} of ${BATCHES} stale outcomes do not count`);
+      stale += BATCHES;
+      refused += found;
+      await process.stop();
+      worker = other;
+    }
+    await lab.settle();
+    lab.bar('every stale ack and nack is refused', refused === stale, `${refused} of ${stale}`);
+    lab.bar('some came to Redis', came > 0, `${came}`);
+    const { events, health_points } = await lab.bus.clientOf(subscriber.token, subscriber.secret).report();
+    lab.bar('each event counts as sent once', events.sent === lab.ledger.accepted, `${events.sent}`);
+    lab.bar('a stale nack costs no health', health_points === 100, `${health_points}`);
+  },
+};
+
+/** Answers the worker that took over. */
+async function freeze(
+  lab: Lab,
+  { process }: Proxied,
+  receiver: Receiver,
+  { answeredAsleep }: { answeredAsleep: boolean },
+): Promise<Proxied> {
+  const random = lab.random.fork(`answers ${lab.ledger.accepted}`);
+  const { store } = lab.bus;
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const before = receiver.deliveries.length;
+  const ids: string[] = [];
+  receiver.usual = (response, { id, attempt }) => {
+    if (attempt === 1) ids.push(id);
+    const held = attempt === 1 ? first.promise : ids.indexOf(id) % 2 === 0 ? second.promise : undefined;
+    const reaction = attempt === 1 && random.chance(0.5) ? REFUSE : TAKE;
+    void Promise.resolve(held).then(() => reaction(response));
+  };
+  const arrived = (count: number) =>
+    until(() => receiver.deliveries.length >= before + count, { what: `${count} deliveries` });
+
+  await lab.publish({ topic: 'widgets', events: BATCHES * MAX, perPost: MAX }).done;
+  await arrived(BATCHES);
+  process.signal('SIGSTOP');
+  const other = await lab.startProxied('worker').catch((error) => {
+    process.signal('SIGCONT');
+    throw error;
+  });
+  try {
+    await arrived(2 * BATCHES);
+    await until(async () => (await heldBatches(store)).length === BATCHES / 2, { what: 'one half is done' });
+    if (answeredAsleep) first.resolve();
+  } finally {
+    process.signal('SIGCONT');
+  }
+  const held = (await heldBatches(store)).sort();
+  first.resolve();
+  await until(() => lostBy(process) === BATCHES, { what: 'the worker hears that its lease ran out' });
+  assert.deepEqual((await heldBatches(store)).sort(), held, 'the other holds what it held');
+  second.resolve();
+  await until(async () => (await store.redis.hlen(store.keys.gauge_events())) === 0, { what: 'all is done' });
+  return other;
+}

@@ -1,0 +1,167 @@
+import { pause } from '../../src/clock.ts';
+import { HelperProcess } from '../helper_process.ts';
+import type { Lab } from '../lab.ts';
+import type { OfferCalls, Offered, OfferPlan } from '../processes/offer.ts';
+import type { TallyCalls } from '../processes/tally.ts';
+import { Residence } from '../resident.ts';
+import type { Scenario } from '../scenario.ts';
+
+const TOPIC = 'widgets';
+const TIMES = 5;
+const MIB = 1024 * 1024;
+const LIMITS = {
+  full: { offered: 0.95, refusedMs: 100, grownBytes: 64 * MIB, goodput: 0.75 },
+  /** In its first seconds, and beside other tests, which take the CPU of a load of the lowest priority. */
+  quick: { offered: 0.4, refusedMs: 1000, grownBytes: 256 * MIB, goodput: 0.2 },
+};
+/**
+ * A refusal still costs the reading of its request: of single events, no core could refuse what it cannot take five times
+ * over. With two hundred in each POST it is the events that cost, and a refusal leaves these aside.
+ */
+const PER_POST = 200;
+/** Publishers that wait for each answer offer as much as the bus takes. */
+const CONNECTIONS = 32;
+/** More than web admits at a time, so that it has to refuse. */
+const MANY_CONNECTIONS = 3000;
+/** Among the load, few and steady. */
+const PROBES = { perSecond: 50, connections: 200 };
+
+/**
+ * First as many events as come out at the other end, which is what the bus sustains; then five times as many, whether or
+ * not answers come. The load has the lowest priority (nice 19): it must not take the CPU of a bus that would have a machine
+ * of its own. Such a process sees its answers late, so how long refusals take is measured by another, of usual priority, that
+ * sends a few of the same; and without the times in which web was ready to run, and others had the CPU.
+ */
+export const overload: Scenario = {
+  name: 'overload',
+  title: `${TIMES} times of the load that the bus sustains`,
+  events: { full: 2_400_000, quick: 150_000 },
+  async run(lab) {
+    const web = await lab.start('web');
+    const processes = [web, await lab.start('worker')];
+    const memory = new Residence(web.pid);
+    lab.after(() => memory.close());
+    const load = await Load.open(lab);
+    const seconds = lab.quick ? 1 : 5;
+
+    // Web compiles, and its heap grows to what it works with.
+    await load.offer({ name: 'warm-up', seconds, connections: CONNECTIONS });
+    await lab.settle();
+    const sustained = await load.eventsPerSecond({ name: 'sustained', seconds, connections: CONNECTIONS });
+    await lab.settle();
+    const usual = memory.takeHighest();
+
+    const overSeconds = Math.ceil(lab.events / sustained);
+    lab.say(`sustains ${whole(sustained)} events/s; now ${TIMES} times that for ${overSeconds} s`);
+    const perSecond = (TIMES * sustained) / PER_POST;
+    const during = { seconds: overSeconds };
+    const both = Promise.all([
+      load.offer({ name: 'overload', ...during, perSecond, connections: MANY_CONNECTIONS }),
+      load.probe({ name: 'probes', ...during, ...PROBES, serverPid: web.pid }),
+    ]);
+    await Promise.race([pause((overSeconds * 1000) / 2), both]);
+    const firstHalf = memory.takeHighest();
+    const [loaded, probed] = await both;
+    const secondHalf = memory.takeHighest();
+    lab.say(`${describe(loaded)}; the probes: ${describe(probed)}`);
+    await lab.settle();
+
+    const sent = (loaded.sent * PER_POST) / overSeconds;
+    const accepted = (loaded.accepted.length * PER_POST) / overSeconds;
+    const text = `${TIMES} × ${whole(sustained)} events/s are offered, ${whole(accepted)} accepted`;
+    const { offered, refusedMs, grownBytes, goodput } = lab.quick ? LIMITS.quick : LIMITS.full;
+    lab.bar(text, sent >= offered * TIMES * sustained, `only ${whole(sent)} were offered`);
+    lab.bar(
+      `${whole(goodput * 100)} % of what it sustains, or more, are accepted meanwhile`,
+      accepted >= goodput * sustained,
+    );
+    judge(lab, loaded, probed, refusedMs);
+    const memories = `${mib(usual)} before, ${mib(firstHalf)} in the first half, ${mib(secondHalf)} in the second`;
+    lab.bar(`web’s memory is flat (${memories})`, secondHalf - firstHalf < grownBytes);
+    const lost = await load.lost();
+    lab.bar('every accepted event is received', lost === 0, `${lost} were not`);
+    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
+    lab.bar('no process exits', ended.length === 0, ended.join());
+  },
+};
+
+function judge(lab: Lab, loaded: Offered, probed: Offered, limitMs: number): void {
+  const wrong = [...loaded.wrong, ...probed.wrong].map(([what, count]) => `${count} × ${what}`);
+  lab.bar('every answer is 204, or 503 with Retry-After', wrong.length === 0, wrong.join());
+  const { refused, refusedP99Ms } = probed;
+  lab.bar(
+    `refusals within ${limitMs} ms (p99 ${whole(refusedP99Ms)} ms)`,
+    refused > 0 && refusedP99Ms <= limitMs,
+  );
+}
+
+type Plan = Omit<OfferPlan, 'port' | 'path' | 'authorization' | 'perPost'>;
+
+/** Who publishes, who receives, and the books of both. */
+class Load {
+  readonly #lab: Lab;
+  readonly #tally: HelperProcess<TallyCalls>;
+  readonly #load: HelperProcess<OfferCalls>;
+  readonly #probe: HelperProcess<OfferCalls>;
+  readonly #accepted = new Map<string, number[]>();
+  #authorization = '';
+
+  static async open(lab: Lab): Promise<Load> {
+    const load = new Load(lab);
+    const subscriber = await lab.bus.client('search');
+    const callback = await load.#tally.call('listen');
+    await subscriber.call('POST', '/subscription', { topics: [TOPIC], callback, uuid: 'lab', timeout: 50 });
+    const { token, secret } = await lab.bus.client('publisher');
+    load.#authorization = `Basic ${btoa(`${token}:${secret}`)}`;
+    return load;
+  }
+
+  private constructor(lab: Lab) {
+    this.#lab = lab;
+    this.#tally = new HelperProcess(lab, 'tally.ts');
+    this.#load = new HelperProcess(lab, 'offer.ts', { last: true });
+    this.#probe = new HelperProcess(lab, 'offer.ts');
+  }
+
+  offer(plan: Plan): Promise<Offered> {
+    return this.#offer(this.#load, plan);
+  }
+
+  probe(plan: Plan): Promise<Offered> {
+    return this.#offer(this.#probe, plan);
+  }
+
+  /** How many are received meanwhile. */
+  async eventsPerSecond(plan: Plan): Promise<number> {
+    const [before, beganMs] = [await this.#tally.call('received'), performance.now()];
+    await this.offer(plan);
+    const received = (await this.#tally.call('received')) - before;
+    return (received * 1000) / (performance.now() - beganMs);
+  }
+
+  /** How many accepted events were not received. */
+  async lost(): Promise<number> {
+    let lost = 0;
+    for (const [name, posts] of this.#accepted)
+      lost += await this.#tally.call('missing', name, posts, PER_POST);
+    return lost;
+  }
+
+  async #offer(by: HelperProcess<OfferCalls>, plan: Plan): Promise<Offered> {
+    const port = Number(new URL(this.#lab.bus.url).port);
+    const to = { port, path: `/topics/${TOPIC}`, authorization: this.#authorization, perPost: PER_POST };
+    const offered = await by.call('offer', { ...to, ...plan });
+    this.#accepted.set(plan.name, offered.accepted);
+    // The tally has the URLs, this only the count.
+    this.#lab.ledger.accept(TOPIC, new Array<string>(offered.accepted.length * PER_POST).fill(plan.name));
+    return offered;
+  }
+}
+
+const whole = (value: number) => Math.round(value).toLocaleString('en');
+const mib = (bytes: number) => `${whole(bytes / MIB)} MiB`;
+
+function describe({ sent, held, accepted, refused, refusedP99Ms, refusedMaxMs }: Offered): string {
+  const took = `p99 ${whole(refusedP99Ms)} ms, at most ${whole(refusedMaxMs)} ms`;
+  return `${sent} POSTs sent, ${held} held back, ${accepted.length} accepted, ${refused} refused (${took})`;
+}

@@ -1,0 +1,86 @@
+import { answer } from '../../test/support/receiver.ts';
+import type { Client } from '../../test/support/running_bus.ts';
+import { until } from '../../test/support/until.ts';
+import type { Lab } from '../lab.ts';
+import type { Scenario } from '../scenario.ts';
+
+const MAX_ATTEMPTS = 3;
+
+interface DeadLetter {
+  subscriber: string;
+  reason: string;
+}
+
+/** Three subscribers with a batch each that can never be delivered, beside one with whom all is well. */
+export const poison: Scenario = {
+  name: 'poison',
+  title: 'a job that throws, a payload that cannot be decoded, and 413 for ever',
+  events: { full: 5000, quick: 200 },
+  async run(lab) {
+    // That a job throws is said as an error, and rightly so.
+    lab.bus.announceError(/job|batch|dead letter/);
+    const processes = [await lab.start('web'), await lab.start('worker')];
+    await lab.subscribe('search', { topic: 'widgets', timeout: 20, max: 10 });
+    const others = lab.publish({ topic: 'widgets', events: lab.events, publishers: 2, perSecond: 500 });
+    const poisoned = [await throwing(lab), await garbled(lab), await oversized(lab)];
+    const letters = await Promise.all(poisoned.map(deadLetters));
+    lab.say(`set apart: ${letters.flat().map(({ reason }) => reason)}`);
+    const counts = letters.map(({ length }) => length);
+    lab.bar(
+      'each has one dead letter',
+      counts.every((count) => count === 1),
+      `${counts}`,
+    );
+    const told = poisoned.every(({ token }, index) =>
+      letters[index]?.every(({ subscriber, reason }) => subscriber === token && reason !== ''),
+    );
+    lab.bar('it says whose it is, and why', told);
+    await others.done;
+    await lab.settle();
+    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
+    lab.bar('no process exits', ended.length === 0, ended.join());
+  },
+};
+
+/** Nobody can POST to what is no URL; the API would not have taken it. */
+async function throwing(lab: Lab): Promise<Client> {
+  const { subscriber } = await lab.subscribe('thrower', { topic: 'thrown' }, { doomed: true });
+  const { redis, keys } = lab.bus.store;
+  await redis.hset(keys.subscriber(subscriber.token), 'callback', 'nowhere');
+  await lab.publish({ topic: 'thrown', events: 1 }).done;
+  return subscriber;
+}
+
+/** One event of a batch is overwritten before the batch is closed and delivered. */
+async function garbled(lab: Lab): Promise<Client> {
+  const wanted = { topic: 'garbled', max: 4, timeout: 3_600_000 };
+  const { subscriber } = await lab.subscribe('garbled', wanted, { doomed: true });
+  const { redis, keys } = lab.bus.store;
+  await lab.publish({ topic: 'garbled', events: 3 }).done;
+  const [bid = ''] = await redis.smembers(keys.batches_current(subscriber.token));
+  await redis.lset(keys.batch(bid), -1, Buffer.from([0xc1, 0xff, 0x00]));
+  await lab.publish({ topic: 'garbled', events: 1 }).done;
+  return subscriber;
+}
+
+async function oversized(lab: Lab): Promise<Client> {
+  const wanted = { topic: 'oversized', max_attempts: MAX_ATTEMPTS };
+  const { subscriber, receiver } = await lab.subscribe('oversized', wanted, { doomed: true });
+  receiver.usual = answer.status(413);
+  await lab.publish({ topic: 'oversized', events: 1 }).done;
+  await receiver.delivery(MAX_ATTEMPTS);
+  await deadLetters(subscriber);
+  const { length } = receiver.deliveries;
+  lab.bar(`no more than ${MAX_ATTEMPTS} attempts`, length === MAX_ATTEMPTS, `${length}`);
+  return subscriber;
+}
+
+async function deadLetters(subscriber: Client): Promise<DeadLetter[]> {
+  return until(
+    async () => {
+      const letters = (await subscriber.call('GET', '/dead_letters')) as DeadLetter[];
+      return letters.length > 0 ? letters : undefined;
+    },
+    { timeoutMs: 20_000, everyMs: 50, what: 'a dead letter' },
+  );
+}

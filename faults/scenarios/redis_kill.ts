@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pause } from '../../src/clock.ts';
+import { until } from '../../test/support/until.ts';
+import type { Random } from '../random.ts';
+import type { Scenario } from '../scenario.ts';
+
+const RECOVERY_BAR_MS = 5000;
+/** Each fifth outage is so long that all have begun to look for Redis less often. */
+const LONG_OUTAGE_MS = 15_000;
+
+/** Redis is killed and comes back, on a bus that publishes and delivers. */
+export const redisKill: Scenario = {
+  name: 'redis-kill',
+  title: 'Redis gets SIGKILL again and again, and restarts from its AOF (appendfsync always)',
+  events: { full: 10_000, quick: 200 },
+  bus: { redis: { appendonly: 'yes', appendfsync: 'always' }, env: { ROUTEMASTER_WORKER_LEASE: '3' } },
+  async run(lab) {
+    const processes = [await lab.start('web'), await lab.start('worker')];
+    const { receiver } = await lab.subscribe('search', { topic: 'widgets', timeout: 20, max: 10 });
+    const random = lab.random.fork('kills');
+    const kills = lab.quick ? 2 : 20;
+    const publishing = lab.publish({ topic: 'widgets', publishers: 4, perSecond: 400 });
+    for (let kill = 1; kill <= kills; kill++) {
+      await publishing.reaches((lab.events / (kills + 1)) * kill);
+      await pause(random.between(0, 100));
+      await lab.bus.redis.kill('SIGKILL');
+      await publishing.isRefused();
+      await pause(outageMs(kill, random, lab.quick));
+      await lab.bus.redis.restart();
+      const backMs = performance.now();
+      const [accepted, delivered] = [publishing.accepted, receiver.deliveries.length];
+      await until(() => publishing.accepted > accepted && receiver.deliveries.length > delivered, {
+        timeoutMs: 30_000,
+        what: 'the bus publishes and delivers again',
+      });
+      const tookMs = performance.now() - backMs;
+      lab.recovered(tookMs);
+      lab.say(`Redis is back (${kill} of ${kills}); the bus works ${Math.round(tookMs)} ms later`);
+    }
+    const log = readFileSync(join(lab.bus.redis.dir, 'redis.log'), 'utf8');
+    // Killed as it wrote, it may apply one half of a script at the start after the next: INTERNALS.md has more.
+    const torn = [...log.matchAll(/Truncating the AOF/g)].length;
+    if (torn > 0) lab.say(`Redis cut off a torn end of its AOF ${torn} times`);
+    await publishing.reaches(lab.events);
+    await publishing.stop();
+    await lab.settle();
+    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
+    lab.bar('no process exits', ended.length === 0, ended.join());
+    const recoveryMs = lab.recoveryMs ?? 0;
+    lab.bar('recovery ≤ 5 s', recoveryMs <= RECOVERY_BAR_MS, `${Math.round(recoveryMs)} ms`);
+    const { storedTwice } = lab.ledger.totals();
+    lab.bar('stored twice 0', storedTwice === 0, `${storedTwice}`);
+  },
+};
+
+function outageMs(kill: number, random: Random, quick: boolean): number {
+  if (quick) return random.between(0, 200);
+  return kill % 5 === 0 ? LONG_OUTAGE_MS : random.between(0, 1500);
+}

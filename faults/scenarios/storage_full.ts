@@ -1,0 +1,168 @@
+import { isDeepStrictEqual } from 'node:util';
+import { pause } from '../../src/clock.ts';
+import { readMemory } from '../../src/models/memory.ts';
+import { jobName } from '../../test/support/names.ts';
+import { answer } from '../../test/support/receiver.ts';
+import type { Client } from '../../test/support/running_bus.ts';
+import { until } from '../../test/support/until.ts';
+import { Flood } from '../flood.ts';
+import { GapBooks } from '../gap_books.ts';
+import type { Lab } from '../lab.ts';
+import type { Scenario } from '../scenario.ts';
+
+const MIB = 1024 * 1024;
+const MAX_MEMORY = 24 * MIB;
+const MIN_FREE = 4 * MIB;
+const TIMES = 3;
+const SUBSCRIBERS = {
+  search: { topics: ['widgets', 'gadgets'], max: 25 },
+  mail: { topics: ['widgets'], max: 10 },
+  audit: { topics: ['gadgets'], max: 7 },
+};
+/** What is published first, and fills the memory so many times; the rest comes while deliveries go on. */
+const FIRST = 2 / 3;
+const COPIES = 2;
+/** Fewer would have more data than the bus allows. */
+const FEWEST_EVENTS = 2000;
+/** A subscriber that fails gets one delivery at a time; what is being delivered is not dropped. */
+const IN_FLIGHT = 1;
+
+/** First nobody takes anything, and one publisher fills the storage; then several publish while subscribers fail and are slow. */
+export const storageFull: Scenario = {
+  name: 'storage-full',
+  title: `three times of what fits into Redis (maxmemory ${MAX_MEMORY / MIB} MiB) is published`,
+  events: { full: 60_000, quick: 3000 },
+  bus: { redis: { maxmemory: String(MAX_MEMORY) }, env: { ROUTEMASTER_REDIS_MIN_FREE: String(MIN_FREE) } },
+  async run(lab) {
+    const processes = [await lab.start('web'), await lab.start('worker')];
+    const readers = await subscribe(lab);
+    const events = Math.max(lab.events, FEWEST_EVENTS);
+    const mostData = (2 * TIMES * MAX_MEMORY) / (events * FIRST * COPIES);
+    const books = readers.map((reader) => reader.books);
+    const flood = new Flood(lab, await lab.bus.client('publisher'), books, mostData);
+
+    for (const { books } of readers) books.receiver.usual = answer.status(503);
+    const watch = watchOldest(readers);
+    await flood.publish(Math.ceil(events * FIRST), 1);
+    await dropsAreOver(lab, flood);
+    lab.bar('the oldest batch that is queued never gets older', (await watch()).length === 0);
+    lab.bar(
+      'nothing was dropped before what is older, over all subscribers',
+      await oldestWentFirst(lab, readers),
+    );
+    for (const { books } of readers) books.receiver.usual = answer.status(204);
+    await lab.settle();
+    const outlived = readers.map(({ books }) => books.outlived().length);
+    const text = 'what a subscriber misses is what was accepted first, but for a batch in a worker’s hands';
+    lab.bar(text, Math.max(...outlived) <= IN_FLIGHT, `${outlived} outlived newer ones`);
+    lab.say(`first: ${describe(flood, readers)}`);
+
+    const random = lab.random.fork('answers');
+    for (const { books } of readers)
+      books.receiver.usual = (response) => {
+        const reaction = answer.status(random.chance(0.7) ? 503 : 204);
+        setTimeout(() => reaction(response), random.between(0, 500));
+      };
+    await flood.publish(events - flood.accepted, 4);
+    for (const { books } of readers) books.receiver.usual = answer.status(204);
+    await lab.settle();
+    // What was dropped last is told by the next batch.
+    await flood.tellAll();
+    await lab.settle();
+    lab.say(`then: ${describe(flood, readers)}`);
+
+    lab.bar(
+      'publishers get 204, or 503 with Retry-After',
+      flood.wrong.length === 0,
+      flood.wrong.slice(0, 5).join(),
+    );
+    lab.bar('the storage was full', flood.refused > 0, 'nothing was refused');
+    for (const reader of readers) await judge(lab, reader);
+    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
+    lab.bar('no process exits', ended.length === 0, ended.join());
+  },
+};
+
+interface Reader {
+  name: string;
+  client: Client;
+  books: GapBooks;
+}
+
+async function subscribe(lab: Lab): Promise<Reader[]> {
+  return Promise.all(
+    Object.entries(SUBSCRIBERS).map(async ([name, { topics, max }]) => {
+      const client = await lab.bus.client(name);
+      const receiver = await lab.bus.receiver(lab);
+      const { callback } = receiver;
+      await client.call('POST', '/subscription', { topics, callback, uuid: name, timeout: 50, max });
+      return { name, client, books: new GapBooks(receiver, topics) };
+    }),
+  );
+}
+
+/** Looks on until it is called; answers by whom, and when, something was queued that is older than what was the oldest. */
+function watchOldest(readers: Reader[]): () => Promise<string[]> {
+  const older: string[] = [];
+  const oldest = new Map<string, number>();
+  const stopping = new AbortController();
+  const look = async () => {
+    while (!stopping.signal.aborted) {
+      for (const { name, client } of readers) {
+        const { events } = await client.report();
+        if (events.oldest !== null && events.oldest < (oldest.get(name) ?? 0)) older.push(name);
+        oldest.set(name, events.oldest ?? oldest.get(name) ?? 0);
+      }
+      await pause(50, stopping.signal);
+    }
+  };
+  const looking = look();
+  return async () => {
+    stopping.abort();
+    await looking;
+    return older;
+  };
+}
+
+/** What the last publication has put beyond the high mark is dropped when the next one comes. */
+async function dropsAreOver(lab: Lab, flood: Flood): Promise<void> {
+  const { store } = lab.bus;
+  const over = async () => {
+    const { used, highMark } = await readMemory(store, { redisMaxBytes: 0, redisMinFreeBytes: MIN_FREE });
+    if (used > highMark) await flood.publish(1, 1);
+    const jobs = await store.redis.smembersBuffer(store.keys.jobs_index('aux'));
+    return used <= highMark && !jobs.map(jobName).includes('autodrop');
+  };
+  await until(over, { timeoutMs: 30_000, everyMs: 50, what: 'nothing more is dropped' });
+}
+
+/** Over all subscribers: each has at most the batch that was being delivered and is older than one that was dropped. */
+async function oldestWentFirst(lab: Lab, readers: Reader[]): Promise<boolean> {
+  const { redis, keys } = lab.bus.store;
+  const reports = await Promise.all(readers.map(({ client }) => client.report()));
+  const droppedMs = Math.max(...reports.map(({ dropped }) => dropped?.to ?? 0));
+  const older = readers.map(({ client }) =>
+    redis.zcount(keys.batches_queued(client.token), '-inf', `(${droppedMs * 1000}`),
+  );
+  return droppedMs > 0 && Math.max(...(await Promise.all(older))) <= IN_FLIGHT;
+}
+
+/** Accepted − received = told = shown by the API, to the event and by topic. */
+async function judge(lab: Lab, { name, client, books }: Reader): Promise<void> {
+  const missing = books.missingByTopic();
+  const told = books.told();
+  const { dropped } = await client.report();
+  const { untold, ...shown } = dropped ?? { untold: 0 };
+  const exact = isDeepStrictEqual(told.topics, missing) && isDeepStrictEqual(shown, told) && untold === 0;
+  const found = `missing ${text(missing)}; told ${text(told)}; shown ${text(dropped)}`;
+  const unaccounted = books.unaccounted();
+  lab.bar(`gaps of ${name} exact: ${told.events} events of ${told.batches} batches`, exact, found);
+  lab.bar(`${name} gets nothing that was refused`, unaccounted.length === 0, `${unaccounted.length}`);
+}
+
+const text = (value: unknown) => JSON.stringify(value);
+
+function describe({ accepted, refused }: Flood, readers: Reader[]): string {
+  const told = readers.map(({ name, books }) => `${name} misses ${text(books.missingByTopic())}`);
+  return `${accepted} events accepted, ${refused} POSTs refused; ${told.join(', ')}`;
+}

@@ -1,0 +1,58 @@
+import { pause } from '../../src/clock.ts';
+import { answer } from '../../test/support/receiver.ts';
+import { Recovery } from '../recovery.ts';
+import type { Scenario } from '../scenario.ts';
+
+const LEASE_MS = 2000;
+const MAX = 100;
+/** Subscribers take their time, so that deliveries are in flight when a worker dies. */
+const ANSWER_MS = 40;
+
+/** Two workers deliver to three subscribers; by turns of chance one is killed, and another started in its place. */
+export const workerKill: Scenario = {
+  name: 'worker-kill',
+  title: `a worker gets SIGKILL every 2–5 s (lease ${LEASE_MS / 1000} s)`,
+  events: { full: 100_000, quick: 2000 },
+  bus: { env: { ROUTEMASTER_WORKER_LEASE: String(LEASE_MS / 1000) } },
+  async run(lab) {
+    await lab.start('web');
+    const workers = [await lab.start('worker'), await lab.start('worker')];
+    for (const name of ['search', 'mail', 'audit']) {
+      const { receiver } = await lab.subscribe(name, { topic: 'widgets', max: MAX, timeout: 50 });
+      receiver.usual = (response) => setTimeout(() => answer.status(204)(response), ANSWER_MS);
+    }
+    const recovery = new Recovery(lab.bus.store);
+    lab.after(() => recovery.close());
+    const random = lab.random.fork('kills');
+    const publishing = lab.publish({
+      topic: 'widgets',
+      events: lab.events,
+      ...{ publishers: 4, perPost: 10, perSecond: 1500 },
+    });
+    let [kills, held] = [0, 0];
+    while (publishing.underWay || kills === 0) {
+      await Promise.race([pause(random.between(2000, 5000) / (lab.quick ? 4 : 1)), publishing.done]);
+      const index = random.whole(0, 1);
+      const atMs = performance.now();
+      await workers[index]?.kill();
+      const caught = await recovery.begin(atMs);
+      lab.say(`killed worker ${++kills} with ${caught} deliveries in flight`);
+      held += caught;
+      workers[index] = await lab.start('worker');
+    }
+    await publishing.done;
+    lab.recovered(await recovery.end());
+    await lab.settle();
+
+    const { duplicated } = lab.ledger.totals();
+    const recoveryMs = lab.recoveryMs ?? 0;
+    lab.bar(
+      `duplicated ≤ ${held} in flight at ${kills} kills × ${MAX}`,
+      duplicated <= held * MAX,
+      `${duplicated}`,
+    );
+    // How soon is a question to a machine that does nothing else.
+    if (!lab.quick)
+      lab.bar('recovery ≤ 1.5 × lease', recoveryMs <= 1.5 * LEASE_MS, `${Math.round(recoveryMs)} ms`);
+  },
+};

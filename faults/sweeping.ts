@@ -1,0 +1,8 @@
+import { sweep } from '../src/models/sweep.ts';
+import type { Store } from '../src/redis/store.ts';
+
+/** What a sweep had to mend; empty where all is well. */
+export async function sweepFindings(store: Store): Promise<string[]> {
+  const findings = await sweep(store);
+  return findings.map(({ kind, name }) => `${kind} ${name}`);
+}

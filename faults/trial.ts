@@ -1,0 +1,47 @@
+import { Lab, type LabOptions } from './lab.ts';
+import type { Totals } from './ledger.ts';
+import type { Bar, Scenario } from './scenario.ts';
+
+/** What came of one run of a scenario. */
+export interface Result extends Totals {
+  scenario: string;
+  seed: number;
+  /** The longest recovery, in ms; undefined where nothing was measured. */
+  recoveryMs: number | undefined;
+  bars: Bar[];
+  ok: boolean;
+}
+
+/** Runs a scenario on a bus of its own. What fails is in the result: it never rejects. */
+export async function runScenario(scenario: Scenario, options: LabOptions): Promise<Result> {
+  const failures: Bar[] = [];
+  const attempt = async <T>(what: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await what();
+    } catch (error) {
+      failures.push({ text: 'it comes to its end', ok: false, found: messageOf(error) });
+      return undefined;
+    }
+  };
+  const lab = await attempt(() => Lab.open(scenario, options));
+  if (lab) {
+    await attempt(async () => {
+      await scenario.run(lab);
+      await lab.settle();
+    });
+    await attempt(() => lab.close());
+  }
+  const totals = lab?.ledger.totals() ?? NONE;
+  const lost: Bar = { text: 'lost 0', ok: totals.lost === 0, found: String(totals.lost) };
+  const bars = [lost, ...(lab?.bars ?? []), ...failures];
+  const { name } = scenario;
+  const ok = bars.every((bar) => bar.ok);
+  return { scenario: name, seed: options.seed, ...totals, recoveryMs: lab?.recoveryMs, bars, ok };
+}
+
+const NONE: Totals = { accepted: 0, lost: 0, duplicated: 0, storedTwice: 0, outOfOrder: undefined };
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message} (${messageOf(error.cause)})`;
+}

@@ -1,0 +1,298 @@
+import type { Random } from '../faults/random.ts';
+
+/** What the requests may say of who sends them. */
+export interface Known {
+  /** Authorization headers of a client and of root. */
+  client: string;
+  root: string;
+}
+
+/** A request as it goes over the wire. */
+export interface Sent {
+  bytes: Buffer;
+  /** Its framing is right: the connection can go on after its answer. */
+  framed: boolean;
+  method: string;
+}
+
+type Draw = (random: Random) => string;
+
+/** What the API has. */
+const ROUTES: [methods: string, path: string][] = [
+  ['POST', '/topics/t'],
+  ['POST', '/topics/t'],
+  ['POST', '/topics/t'],
+  ['POST', '/topics/t'],
+  ['POST', '/subscription'],
+  ['POST', '/subscription'],
+  ['POST', '/api_tokens'],
+  ['GET', '/topics'],
+  ['DELETE', '/topics/a'],
+  ['GET', '/subscriptions'],
+  ['DELETE', '/subscriber'],
+  ['DELETE', '/subscriber/topics/a'],
+  ['DELETE', '/subscribers/x'],
+  ['GET', '/dead_letters'],
+  ['GET', '/dead_letters/x'],
+  ['POST', '/dead_letters/x/retry'],
+  ['POST', '/dead_letters/retry'],
+  ['DELETE', '/dead_letters'],
+  ['GET', '/api_tokens'],
+  ['DELETE', '/api_tokens/x'],
+  ['GET', '/pulse'],
+  ['GET', '/health'],
+];
+const SEGMENTS = [
+  ...['..', '.', '%2e%2e', '%2f', '%00', '%', '%zz', '%ff', '%C3', '%F0%9F%98%80', '*', '?', '#', ';a=b'],
+  ...[
+    '__proto__',
+    'constructor',
+    'a'.repeat(65),
+    'A',
+    '-',
+    '',
+    ' ',
+    '%0d%0aX:y',
+    '\xe9',
+    "'",
+    '"',
+    '<script>',
+  ],
+];
+const QUERIES = [
+  'limit=-1',
+  'limit=1e9',
+  'limit=',
+  'limit=1&limit=2',
+  'before=x',
+  'subscriber=',
+  'a[b]=c',
+  '%',
+  '&&&',
+];
+const METHODS = ['GET', 'HEAD', 'DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'LINK', 'QUERY'];
+const VALUES = [
+  ...[
+    'null',
+    'true',
+    '0',
+    '-1',
+    '1.5',
+    '1e308',
+    '1e999',
+    '9007199254740993',
+    '123456789012345678901234567890',
+  ],
+  ...[
+    '""',
+    '"x"',
+    '"\\ud800"',
+    '"\\u0000"',
+    '"\u{7f}"',
+    '[]',
+    '{}',
+    '[[]]',
+    '{"a":1}',
+    '[null]',
+    '"https://"',
+  ],
+  ...['"https://a.example/"', '"http://127.0.0.1/"', '"https://u:p@a.example/"', '"noop"', '"create"', '"a"'],
+];
+const NAMES = [
+  ...['type', 'url', 'timestamp', 'data', 'topics', 'callback', 'uuid', 'timeout', 'max', 'ordered', 'name'],
+  ...['token', 'max_in_flight', 'max_attempts', 'max_age', '__proto__', 'constructor', 'toString', '', 'x'],
+];
+const HEADERS = [
+  ...[
+    'Content-Type: application/x-ndjson',
+    'Content-Type: text/plain',
+    'Content-Type: multipart/form-data; boundary=a',
+  ],
+  ...[
+    'Content-Type: application/json; charset=utf-16',
+    'Content-Encoding: gzip',
+    'Content-Encoding: identity',
+  ],
+  ...[
+    'Idempotency-Key: "a"',
+    'Idempotency-Key: a b',
+    'Idempotency-Key:',
+    'Idempotency-Key: "\\""',
+    'Host: other',
+  ],
+  ...[
+    'X-Forwarded-Proto: http',
+    'X-Forwarded-For: 1.2.3.4',
+    'Cookie: a=b',
+    'Accept: */*',
+    'Range: bytes=0-1',
+  ],
+  ...['Upgrade: h2c', 'Upgrade: websocket', 'If-Match: *', 'Expect: miracles', 'Sec-Fetch-Site: cross-site'],
+  ...[
+    'X-HTTP-Method-Override: DELETE',
+    '__proto__: x',
+    'constructor: y',
+    `X: ${'y'.repeat(8000)}`,
+    'TE: trailers',
+  ],
+];
+const EVENT = '{"type":"noop","url":"https://a.example/1"}';
+
+/** JSON of whatever members, not too deep nor too long; now and then very. */
+const json: Draw = (random) => value(random, 0);
+
+function value(random: Random, depth: number): string {
+  const kind = random.whole(0, depth > 3 ? 1 : 9);
+  if (kind <= 5) return random.pick(VALUES);
+  const items = Array.from({ length: random.whole(0, 4) }, () => value(random, depth + 1));
+  if (kind <= 7) return `[${items.join()}]`;
+  return `{${items.map((each) => `${JSON.stringify(random.pick(NAMES))}:${each}`).join()}}`;
+}
+
+const deep: Draw = (random) => {
+  const levels = random.pick([65, 1000, 30_000]);
+  const [open, shut] = random.pick([
+    ['[', ']'],
+    ['{"a":', '}'],
+  ] as const);
+  return EVENT.replace('}', `,"data":${open.repeat(levels)}1${shut.repeat(levels)}}`);
+};
+const event: Draw = (random) =>
+  EVENT.replace('}', `,${JSON.stringify(random.pick(NAMES))}:${value(random, 1)}}`);
+const events: Draw = (random) =>
+  `[${Array.from({ length: random.whole(0, 20) }, () => event(random)).join()}]`;
+const lines: Draw = (random) =>
+  Array.from({ length: random.whole(0, 20) }, () => random.pick([event, json])(random)).join(
+    random.pick(['\n', '\r\n', '\r']),
+  );
+const cut: Draw = (random) => {
+  const whole = random.pick([event, events, json])(random);
+  return whole.slice(0, random.whole(0, whole.length));
+};
+const noise: Draw = (random) => Array.from({ length: random.whole(0, 200) }, () => char(random)).join('');
+const char: Draw = (random) => String.fromCharCode(random.whole(0, 255));
+
+const BODIES: Draw[] = [json, json, event, event, events, lines, cut, noise, () => '', () => EVENT];
+
+function body(random: Random): string {
+  return random.chance(0.002) ? deep(random) : random.pick(BODIES)(random);
+}
+
+/** A route of the API, now and then with another last segment, one more, a query, or another method. */
+function target(random: Random): { method: string; path: string } {
+  const [method, path] = random.pick(ROUTES);
+  const named = path === '/topics/t' ? `/topics/t${random.whole(0, 50)}` : path;
+  const other = random.chance(0.1) ? named.replace(/[^/]*$/, random.pick(SEGMENTS)) : named;
+  const more = random.chance(0.03) ? `/${random.pick(SEGMENTS)}` : '';
+  const query = random.chance(0.1) ? `?${random.pick(QUERIES)}` : '';
+  return { method: random.chance(0.1) ? random.pick(METHODS) : method, path: `${other}${more}${query}` };
+}
+
+/** Hardly ever wrong credentials: who fails with these is not what is looked for here, and may be slowed down. */
+function credentials(random: Random, known: Known): string[] {
+  const kind = random.whole(0, 999);
+  if (kind < 600) return [`Authorization: ${known.client}`];
+  if (kind < 900) return [`Authorization: ${known.root}`];
+  if (kind < 998) return [];
+  const wrong = [
+    'Basic',
+    'Basic %%%',
+    'Digest',
+    'Digest username="a',
+    'Digest a=b,c="\\',
+    'Bearer x',
+    'Basic eA==',
+  ];
+  return [`Authorization: ${random.pick(wrong)}`];
+}
+
+const CHUNKED = 'Transfer-Encoding: chunked';
+
+function chunks(random: Random, text: string): string {
+  const pieces: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    const piece = text.slice(at, at + random.whole(1, Math.max(1, text.length)));
+    const extension = random.chance(0.1) ? ';a=b' : '';
+    pieces.push(`${piece.length.toString(16)}${extension}\r\n${piece}\r\n`);
+    at += piece.length;
+  }
+  return `${pieces.join('')}0\r\n${random.chance(0.05) ? 'X: trailer\r\n' : ''}\r\n`;
+}
+
+/** A request of which only what it says is wrong. (By chance some are right.) */
+export function misspoken(random: Random, known: Known): Sent {
+  const { method, path } = target(random);
+  const text = /^(GET|HEAD|DELETE)$/.test(method) && random.chance(0.9) ? '' : body(random);
+  const isChunked = text !== '' && random.chance(0.2);
+  const head = [
+    `${method} ${path.replaceAll(/[ #\xe9]/g, '_')} HTTP/1.1`,
+    'Host: bus',
+    ...credentials(random, known),
+    ...Array.from({ length: random.pick([0, 0, 1, 2]) }, () => random.pick(HEADERS)),
+    ...(isChunked ? [CHUNKED] : text === '' ? [] : [`Content-Length: ${text.length}`]),
+  ];
+  const sent = isChunked ? chunks(random, text) : text;
+  return { bytes: Buffer.from(`${head.join('\r\n')}\r\n\r\n${sent}`, 'latin1'), framed: true, method };
+}
+
+/** A request as it should be. */
+export function wellSpoken(random: Random, { client }: Known): Sent {
+  const head = [`POST /topics/t${random.whole(0, 50)} HTTP/1.1`, 'Host: bus', `Authorization: ${client}`];
+  const text = `${head.join('\r\n')}\r\nContent-Length: ${EVENT.length}\r\n\r\n${EVENT}`;
+  return { bytes: Buffer.from(text, 'latin1'), framed: true, method: 'POST' };
+}
+
+/** What breaks a request as such. */
+const BREAKS: ((random: Random, text: string) => string)[] = [
+  (random, text) => text.slice(0, random.whole(0, text.length)),
+  (random, text) => replaceSome(random, text),
+  (random, text) => text.replace('\r\n\r\n', random.pick(['\n\n', '\r\n', '\r\r', '\r\n \r\n\r\n', '\0'])),
+  (_, text) => text.replaceAll('\r\n', '\n'),
+  (random, text) =>
+    text.replace(
+      /Content-Length: \d+/,
+      `Content-Length: ${random.pick(['-1', '1,1', '0x10', '1e3', '99999999999999999999', ''])}`,
+    ),
+  (_, text) => text.replace('\r\n', `\r\n${CHUNKED}\r\nContent-Length: 5\r\n`),
+  (random, text) =>
+    text.replace(
+      '\r\n',
+      `\r\n${random.pick(['Content-Length: 3\r\nContent-Length: 4', 'X\r\n', ': y', ' X: y', 'X : y', 'X: \0', 'Transfer-Encoding: x, chunked', 'Transfer-Encoding: chunked, identity'])}\r\n`,
+    ),
+  (random, text) =>
+    text.replace(
+      'HTTP/1.1',
+      random.pick(['HTTP/1.0', 'HTTP/2.0', 'HTTP/0.9', 'HTTP/9.9', 'http/1.1', 'ICY/1.0', '']),
+    ),
+  (random, text) =>
+    text.replace(
+      '\r\n',
+      `\r\n${Array(random.pick([99, 101, 3000]))
+        .fill('a: b')
+        .join('\r\n')}\r\n`,
+    ),
+  (random, text) => text.replace('\r\n', `\r\nX: ${'y'.repeat(random.pick([16_000, 17_000, 70_000]))}\r\n`),
+  (random, text) => text.replace('Host: bus\r\n', random.pick(['', 'Host: a\r\nHost: b\r\n', 'Host:\r\n'])),
+  (_, text) => text.replace('\r\n', '\r\nExpect: 100-continue\r\n'),
+  (random, text) => `${text}${noiseOf(random, 50)}`,
+  (random, text) => `${text}${text}${noiseOf(random, 20)}${text}`,
+  (random, text) =>
+    text.replace(/^\S+/, random.pick(['', 'G', 'CONNECT', 'PRI', 'POST\t', 'p', 'BREW', '\x16\x03\x01'])),
+  (random) => noiseOf(random, 300),
+];
+
+const noiseOf = (random: Random, most: number) =>
+  Array.from({ length: random.whole(0, most) }, () => char(random)).join('');
+
+function replaceSome(random: Random, text: string): string {
+  const bytes = [...text];
+  for (let n = random.whole(1, 10); n > 0; n--) bytes[random.whole(0, bytes.length - 1)] = char(random);
+  return bytes.join('');
+}
+
+/** A request, or several, of which the bytes are wrong. */
+export function broken(random: Random, known: Known): Sent {
+  const { bytes, method } = misspoken(random, known);
+  const text = bytes.toString('latin1');
+  return { bytes: Buffer.from(random.pick(BREAKS)(random, text), 'latin1'), framed: false, method };
+}

@@ -1,0 +1,132 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { clock } from '../clock.ts';
+import { BusError } from '../errors.ts';
+import { idempotency } from '../models/idempotency.ts';
+import type { Outcome, Publication } from '../models/publication.ts';
+import { allows } from '../models/scope.ts';
+import { TOPIC_NAME } from '../models/topic.ts';
+import type { Publisher } from '../services/publish.ts';
+import type { RateHeaders, RateLimit } from '../services/rate_limit.ts';
+import type { StorageGuard } from '../services/storage_guard.ts';
+import { Admission, overloaded } from './admission.ts';
+import type { Authentication } from './authentication/authentication.ts';
+import type { Caller, Role } from './authentication/caller.ts';
+import { readText } from './body.ts';
+import { type EventLimits, readEvents } from './event_input.ts';
+import { checkHeaders } from './gate.ts';
+import { readIdempotencyKey } from './idempotency_key.ts';
+import { preparedProblem } from './problems.ts';
+import { checkedTopicName } from './topic_name.ts';
+import { Turns } from './turns.ts';
+
+export interface PublishingParts {
+  authentication: Authentication;
+  publisher: Publisher;
+  limits: EventLimits;
+  guard: StorageGuard;
+  /** Undefined where nothing is limited. */
+  rateLimit?: RateLimit | undefined;
+}
+
+type Client = Extract<Caller, { role: 'client' }>;
+
+const PATH = '/topics/';
+/** Characters: what is longer takes as long as the refusal of several others. */
+const LONG_BODY = 4096;
+const CLIENT: readonly Role[] = ['client'];
+
+const refuse = preparedProblem(overloaded());
+
+/** The topic of a publish that says it plainly; undefined for all else, such as a name with percent signs in it. */
+export function plainTopic({ method, url }: IncomingMessage): string | undefined {
+  if (method !== 'POST' || !url?.startsWith(PATH)) return undefined;
+  const topic = url.slice(PATH.length);
+  return TOPIC_NAME.test(topic) ? topic : undefined;
+}
+
+/** `POST /topics/:name`. */
+export class Publishing {
+  readonly #parts: PublishingParts;
+  readonly #admission: Admission;
+  readonly #turns = new Turns();
+
+  constructor(parts: PublishingParts, admission = new Admission()) {
+    this.#parts = parts;
+    this.#admission = admission;
+  }
+
+  /**
+   * Answers 204 when the events are in the batch of every subscriber of the topic, and only then. Throws, or calls `fail` with,
+   * what is to be answered otherwise.
+   */
+  take(
+    request: IncomingMessage,
+    response: ServerResponse,
+    name: string,
+    fail: (error: unknown) => void,
+  ): void {
+    // Before authentication, which is half of the work. Only who is known takes room: a stranger could hold all of it.
+    if (!this.#admission.hasRoom(request)) return void refuse(response);
+    checkHeaders(request);
+    this.#parts.authentication.identify(request, CLIENT, (error, caller) => {
+      if (caller?.role !== 'client') return void fail(error);
+      this.#publish(request, response, name, caller).catch(fail);
+    });
+  }
+
+  async #publish(
+    request: IncomingMessage,
+    response: ServerResponse,
+    name: string,
+    { token: client, scopes }: Client,
+  ): Promise<void> {
+    const topic = checkedTopicName(name);
+    if (!allows(scopes?.publish, topic))
+      throw new BusError('forbidden', `this client may not publish to ${topic}`);
+    const { rateLimit } = this.#parts;
+    rateLimit?.check(client);
+    const visit = this.#admission.enter(request);
+    let outcome: Outcome;
+    let rates: RateHeaders | undefined;
+    try {
+      const mayBeFull = this.#parts.guard.check();
+      if (mayBeFull) await mayBeFull;
+      const { headers } = request;
+      const key = readIdempotencyKey(headers['idempotency-key'] as string | undefined);
+      const body = await readText(request, visit);
+      visit.work();
+      const turn = body.length > LONG_BODY ? this.#turns.next() : undefined;
+      if (turn) await turn;
+      const ndjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
+      const events = readEvents(body, ndjson, topic, clock.wallMs(), this.#parts.limits);
+      if (rateLimit)
+        rates = await rateLimit.spend({ client, events: events.length, bytes: Buffer.byteLength(body) });
+      const publication: Publication = { topic, client, events };
+      if (key !== undefined) publication.idempotency = idempotency(client, key, topic, body);
+      outcome = await this.#parts.publisher.publish(publication);
+    } finally {
+      visit.leave();
+    }
+    refuseUnlessStored(outcome, topic);
+    if (outcome === 'repeated') response.setHeader('Idempotent-Replayed', 'true');
+    response.writeHead(204, rates as Record<string, string> | undefined).end();
+  }
+}
+
+function refuseUnlessStored(outcome: Outcome, topic: string): void {
+  if (outcome === 'no_room')
+    throw new BusError(
+      'limit_reached',
+      `the bus has no room for more topics, and none is called ${topic}; delete some, or have ROUTEMASTER_MAX_TOPICS raised`,
+    );
+  if (outcome === 'claimed_by_other')
+    throw new BusError(
+      'topic_claimed',
+      `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
+    );
+  if (outcome === 'key_reused')
+    throw new BusError(
+      'idempotency_key_reused',
+      'something else was published under this Idempotency-Key a while ago; send a key again only with the same topic and body',
+    );
+}

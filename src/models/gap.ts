@@ -1,0 +1,26 @@
+/** What was dropped of a subscriber's queue. */
+export interface Gap {
+  /** Dead letters included. */
+  batches: number;
+  events: number;
+  /** When the oldest and the newest of these batches were opened, ms by Redis's clock. */
+  fromMs: number;
+  toMs: number;
+  /** How many of the events were of which topic; of '' those of which it cannot be read. */
+  topics: Record<string, number>;
+}
+
+const TOPIC = 'topic:';
+
+/** Reads a hash of drops, as lua/include/gaps.lua writes them; null where nothing was dropped. */
+export function readGap(hash: Readonly<Record<string, string>>): Gap | null {
+  if (hash.batches === undefined) return null;
+  const topics = Object.entries(hash).filter(([field]) => field.startsWith(TOPIC));
+  return {
+    batches: Number(hash.batches),
+    events: Number(hash.events),
+    fromMs: Number(hash.from),
+    toMs: Number(hash.to),
+    topics: Object.fromEntries(topics.map(([field, events]) => [field.slice(TOPIC.length), Number(events)])),
+  };
+}

@@ -1,0 +1,94 @@
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { BootError } from '../errors.ts';
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Network = [base: Address, bits: number];
+
+/** Where an address leads: to what the operator allows, to the public Internet, or else the name of its range. */
+export type Standing = 'allowed' | 'public' | (string & {});
+
+const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
+
+/** Public by its number only: Azure answers its virtual machines there, with their secrets. */
+const AZURE_METADATA = network('168.63.129.16/32');
+
+/** The only part of IPv6 that is public; what is not in it is reserved, local, or leads to an IPv4 address. */
+const GLOBAL_UNICAST = network('2000::/3');
+
+/** IPv6 addresses that lead to IPv4 ones, and at which bytes they hold each; some with all bits turned round. */
+const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
+  // Mapped, compatible, and NAT64 (RFC 6052).
+  [network('::ffff:0:0/96'), [{ at: 12 }]],
+  [network('::/96'), [{ at: 12 }]],
+  [network('64:ff9b::/96'), [{ at: 12 }]],
+  // 6to4 (RFC 3056).
+  [network('2002::/16'), [{ at: 2 }]],
+  // Teredo's server and client (RFC 4380).
+  [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
+];
+
+/** Tells which addresses callbacks may reach: public ones, and those that the operator allows. */
+export class Addresses {
+  readonly #allowed: Network[];
+
+  /** `allow`: addresses and CIDRs. Throws BootError if one is neither. */
+  constructor(allow: readonly string[]) {
+    this.#allowed = allow.map(readNetwork);
+  }
+
+  /** Whether the operator allows any. */
+  get anyAllowed(): boolean {
+    return this.#allowed.length > 0;
+  }
+
+  /** Of an address as resolvers and URLs write it. What is no address leads nowhere. */
+  standing(text: string): Standing {
+    return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
+  }
+
+  #standing(address: Address): Standing {
+    if (this.#allowed.some((each) => isIn(address, each))) return 'allowed';
+    const range = address.range();
+    if (address instanceof ipaddr.IPv6 && range !== 'loopback') {
+      const inner = embedded(address)?.map((each) => this.#standing(each));
+      if (inner) return inner.find(isRefused) ?? (inner.includes('public') ? 'public' : 'allowed');
+      if (range === 'unicast' && !isIn(address, GLOBAL_UNICAST)) return 'reserved';
+    }
+    if (isIn(address, AZURE_METADATA)) return 'metadata';
+    return range === 'unicast' ? 'public' : words(range);
+  }
+}
+
+export function isRefused(standing: Standing): boolean {
+  return standing !== 'public' && standing !== 'allowed';
+}
+
+/** The IPv4 addresses that an IPv6 one leads to; undefined if it holds none. */
+function embedded(address: ipaddr.IPv6): ipaddr.IPv4[] | undefined {
+  const [, held] = EMBEDDING.find(([each]) => isIn(address, each)) ?? [];
+  const bytes = address.toByteArray();
+  return held?.map(({ at, mask = 0 }) => new ipaddr.IPv4(bytes.slice(at, at + 4).map((byte) => byte ^ mask)));
+}
+
+function isIn(address: Address, [base, bits]: Network): boolean {
+  return address.kind() === base.kind() && address.match(base, bits);
+}
+
+function readNetwork(entry: string): Network {
+  const [address = '', bits, more] = entry.split('/');
+  const longest = isIP(address) === 6 ? 128 : 32;
+  const length = bits === undefined ? longest : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
+  // The library takes more for addresses than anybody would write here, such as 10.1 for 10.0.0.1.
+  if (isIP(address) === 0 || more !== undefined || length < 0 || length > longest) {
+    throw new BootError(
+      `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,
+    );
+  }
+  return [ipaddr.parse(address), length];
+}
+
+/** `linkLocal` as people write it. */
+function words(range: string): string {
+  return range.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}

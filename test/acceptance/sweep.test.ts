@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RunningBus } from '../support/running_bus.ts';
+import { until } from '../support/until.ts';
+
+const bus = RunningBus.forTests();
+bus.announceError(/^the sweep found something wrong/);
+
+test('a batch that lost its job is delivered after the next sweep, which warns and counts it', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 3_600_000, max: 10 });
+  await publisher.publish(topic, { url: 'https://shop.example.com/1' });
+  const { redis, keys } = bus.store;
+  const [job] = await redis.zrangeBuffer(keys.jobs_scheduled('main'), '0', '-1');
+  assert.ok(job);
+  const [bid] = await redis.zrange(keys.batches_index(), '0', '-1');
+  await redis.multi().zrem(keys.jobs_scheduled('main'), job).srem(keys.jobs_index('main'), job).exec();
+
+  const delivery = await receiver.delivery(1);
+  assert.equal(delivery.id, bid);
+  const line = await bus.process('worker').logs('the sweep found something wrong, and mended it');
+  assert.deepEqual([line.kind, line.bid], ['batch_without_job', bid]);
+  const counted = () => bus.metric('routemaster_sweep_findings_total', { kind: 'batch_without_job' });
+  await until(async () => (await counted()) === 1);
+  await until(async () => (await subscriber.report()).events.queued === 0);
+});

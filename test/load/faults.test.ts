@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { readOptions } from '../../faults/options.ts';
+import { Random } from '../../faults/random.ts';
+import { forPeople } from '../../faults/report.ts';
+import { RespReader } from '../../faults/resp.ts';
+import { SCENARIOS } from '../../faults/scenarios.ts';
+import { runScenario } from '../../faults/trial.ts';
+
+const draw = (seed: string) => {
+  const random = new Random(seed);
+  return Array.from({ length: 10 }, () => random.whole(0, 1000));
+};
+
+suite('faults', { concurrency: 3 }, () => {
+  for (const scenario of SCENARIOS) {
+    test(`${scenario.name}: ${scenario.title}`, async () => {
+      const events = scenario.events.quick;
+      const said: string[] = [];
+      const say = (text: string) => void said.push(text);
+      const result = await runScenario(scenario, { seed: 1, quick: true, events, say });
+      assert.ok(result.ok, `${forPeople([result])}\n${said.join('\n')}`);
+      assert.ok(result.accepted >= events, 'it did something');
+    });
+  }
+});
+
+test('the same seed decides the same', () => {
+  assert.deepEqual(draw('1/kills'), draw('1/kills'));
+  assert.notDeepEqual(draw('1/kills'), draw('2/kills'));
+  assert.deepEqual(readOptions(['--seed', '7'], SCENARIOS).seed, 7);
+});
+
+test('what Redis and a process say to each other is cut into messages, however it arrives', () => {
+  const messages = [
+    '*2\r\n$3\r\nGET\r\n$1\r\na\r\n',
+    '$-1\r\n',
+    '-OOM no\r\n',
+    '*2\r\n:1\r\n*2\r\n$0\r\n\r\n$-1\r\n',
+    '%1\r\n+a\r\n_\r\n',
+    '>2\r\n+message\r\n#t\r\n',
+    '*0\r\n',
+  ];
+  const bytes = Buffer.from(messages.join(''));
+  for (const size of [1, 2, 3, 7, bytes.length]) {
+    const reader = new RespReader();
+    const read: string[] = [];
+    for (let at = 0; at < bytes.length; at += size)
+      for (const each of reader.read(bytes.subarray(at, at + size))) read.push(String(each));
+    assert.deepEqual(read, messages);
+  }
+});

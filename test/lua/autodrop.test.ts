@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import type { ScriptReply } from '../../src/redis/store.ts';
+import { aliceWithBatches, packedMany } from '../support/batches_of_alice.ts';
+import { Bus } from '../support/bus.ts';
+import { readDeadLetters } from '../support/dead_letters.ts';
+import { assertConsistent } from '../support/invariants.ts';
+import { Listener } from '../support/listener.ts';
+import { longName, nthWord } from '../support/names.ts';
+import { commands, loadScripts } from '../support/script_calls.ts';
+import { TestStore } from '../support/store.ts';
+import { until } from '../support/until.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+describe('what autodrop takes', () => {
+  test('is dead letters first, those that died first, and then batches, the oldest first', async () => {
+    await aliceWithBatches(bus, 1, 1, 1, 1);
+    await bus.acquire(['w1', 'w2', 'w3']);
+    await bus.bury('w2', 'ab1');
+    await until(
+      async () =>
+        (await bus.nowMs()) > Number(await bus.store.redis.zscore('dead_letters:index', longName('ab1'))),
+    );
+    await bus.bury('w1', 'aa1');
+    await bus.nack('w3', 'ac1', { delayMs: 60_000 });
+    const left = async () => [...Object.keys(await readDeadLetters(bus.store)), ...(await bus.state()).index];
+    const gone: string[][] = [];
+    for (let i = 0; i < 4; i++) {
+      const before = await left();
+      assert.equal((await bus.autodrop(1)).batches, 1);
+      const after = await left();
+      gone.push(before.filter((name) => !after.includes(name)));
+      await assertConsistent(bus.store);
+    }
+    assert.deepEqual(gone, [['ab1'], ['aa1'], ['ac1'], ['ad1']]);
+    assert.equal((await bus.autodrop(1)).batches, 0);
+  });
+
+  test('is the oldest batches first within a millisecond too', async () => {
+    await bus.subscribe('alice', { max: 1 });
+    const words = Array.from({ length: 20 }, (_, i) => nthWord(i)).reverse();
+    await Promise.all(words.map((word) => bus.publish(word, 'widgets', ['e'])));
+    await bus.autodrop(5);
+    assert.deepEqual(
+      (await bus.state()).index,
+      words.slice(5).map((word) => `${word}1`),
+    );
+  });
+
+  test('goes on with batches in the call that took the last dead letter', async () => {
+    await aliceWithBatches(bus, 1, 1, 1);
+    await bus.acquire(['w1']);
+    await bus.bury('w1', 'aa1');
+    assert.deepEqual(await bus.autodrop(2), { batches: 2, dropped: { alice: 2 } });
+    assert.deepEqual((await bus.state()).index, ['ac1']);
+  });
+
+  test('is no more than some thousand events a call', async () => {
+    await bus.subscribe('alice', { max: 1000 });
+    for (let i = 0; i < 9; i++) await bus.publish(nthWord(i), 'widgets', packedMany('widgets', 1000));
+    assert.deepEqual(await bus.autodrop(100), { batches: 3, dropped: { alice: 3000 } });
+  });
+
+  test('is no more than a megabyte or two a call', async () => {
+    await bus.subscribe('alice', { max: 10 });
+    for (let i = 0; i < 9; i++)
+      await bus.publish(nthWord(i), 'widgets', packedMany('widgets', 10, 'x'.repeat(40_000)));
+    assert.deepEqual(await bus.autodrop(100), { batches: 4, dropped: { alice: 40 } });
+  });
+
+  test('is written for all batches of a call at once: each more takes one command', async () => {
+    await bus.subscribe('alice', { max: 1 });
+    await loadScripts(bus.store);
+    const spent: number[] = [];
+    for (const batches of [1, 30]) {
+      await bus.publish(nthWord(batches), 'widgets', packedMany('widgets', batches));
+      const before = await commands(bus.store);
+      assert.equal((await bus.autodrop(100)).batches, batches);
+      spent.push((await commands(bus.store)) - before);
+    }
+    const [one = 0, thirty = 0] = spent;
+    assert.equal(thirty - one, 29);
+  });
+
+  test('tells what was in batches from what was in dead letters', async () => {
+    await aliceWithBatches(bus, 2, 3);
+    await bus.acquire(['w1']);
+    await bus.bury('w1', 'aa1');
+    const { dropped, queued } = await bus.autodropStep(2);
+    assert.deepEqual([dropped, queued], [{ alice: 5 }, { alice: 3 }]);
+  });
+
+  test('leaves an ordered lane with its next batch on its way, and says so', async (t) => {
+    await bus.subscribe('alice', { max: 1, ordered: 1 });
+    await bus.publish('a', 'widgets', packedMany('widgets', 3));
+    await bus.acquire(['w1', 'w2', 'w3']);
+    await bus.nack('w1', 'a1', { delayMs: 60_000 });
+    assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a2', 'a3'] });
+    const listener = await Listener.open(redis.redis.url, 'wake');
+    t.after(() => listener.close());
+    assert.deepEqual(await listener.during(bus.store, () => bus.autodrop(1)), ['wake main']);
+    assert.deepEqual((await bus.state()).main.instant, ['a2']);
+  });
+});
+
+describe('a large batch', () => {
+  const publishLarge = (name: string, n = 10_000) => bus.publish(name, 'widgets', packedMany('widgets', n));
+
+  /** Drops one batch in as many calls as it takes, doing this in between. */
+  async function dropOne(between = async () => {}, counted: ScriptReply[] = []) {
+    const before = await bus.gaps('alice');
+    for (let calls = 1, begun = counted; ; calls++) {
+      const step = await bus.autodropStep(1, begun);
+      begun = step.begun;
+      if (step.batches > 0) return { calls, ...step };
+      assert.ok(begun.length > 0 && calls < 10, `${calls} calls`);
+      assert.deepEqual(await bus.gaps('alice'), before, 'nothing is dropped yet');
+      await between();
+    }
+  }
+
+  test('is counted in several calls, and dropped by the last of them, to the event', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 20_000 });
+    for (const [i, topic] of ['widgets', 'gadgets', 'widgets', 'gadgets'].entries())
+      await bus.publish(nthWord(i), topic, packedMany(topic, 2000 + i));
+    const { calls, dropped, begun } = await dropOne();
+    assert.ok(calls > 1);
+    assert.deepEqual([dropped, begun], [{ alice: 8006 }, []]);
+    const { ever } = await bus.gaps('alice');
+    assert.deepEqual(
+      [ever?.batches, ever?.events, ever?.topics],
+      [1, 8006, { widgets: 4002, gadgets: 4004 }],
+    );
+    assert.deepEqual((await bus.state()).index, []);
+  });
+
+  test('may grow meanwhile', async () => {
+    await bus.subscribe('alice', { max: 20_000 });
+    await publishLarge('a');
+    let grown = 0;
+    const grow = () => publishLarge(nthWord(++grown), 100);
+    const { dropped } = await dropOne(grow);
+    assert.deepEqual(
+      [dropped, (await bus.gaps('alice')).ever?.topics],
+      [{ alice: 10_000 + 100 * grown }, { widgets: 10_000 + 100 * grown }],
+    );
+  });
+
+  test('may be delivered or die meanwhile: what was counted of a batch counts for that batch alone', async () => {
+    await bus.subscribe('alice', { max: 10_000, topics: ['widgets', 'gadgets'] });
+    await publishLarge('a');
+    await bus.publish('b', 'gadgets', packedMany('gadgets', 5));
+    const { begun } = await bus.autodropStep(1);
+    await bus.acquire(['w1']);
+    const [bid = '', at = 0, ...counts] = begun.map(String);
+    assert.deepEqual([bid, counts], [longName('a1'), ['widgets', String(Number(at) - 3)]]);
+    assert.deepEqual(await bus.autodropStep(1, begun), {
+      batches: 1,
+      dropped: { alice: 5 },
+      queued: { alice: 5 },
+      begun: [],
+    });
+    assert.deepEqual((await bus.gaps('alice')).ever?.topics, { gadgets: 5 });
+    await bus.bury('w1', 'a1');
+    const { dropped, queued } = await dropOne(undefined, begun);
+    assert.deepEqual([dropped, queued], [{ alice: 10_000 }, { alice: 0 }]);
+    assert.deepEqual((await bus.gaps('alice')).ever?.topics, { widgets: 10_000, gadgets: 5 });
+  });
+
+  test('is counted from its beginning again where the process that did so died', async () => {
+    await bus.subscribe('alice', { max: 10_000 });
+    await publishLarge('a');
+    await bus.autodropStep(1);
+    const { dropped } = await dropOne();
+    assert.deepEqual(
+      [dropped, (await bus.gaps('alice')).ever?.topics],
+      [{ alice: 10_000 }, { widgets: 10_000 }],
+    );
+  });
+});

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../support/bus.ts';
+import { readDeadLetters } from '../support/dead_letters.ts';
+import { assertConsistent } from '../support/invariants.ts';
+import { longName } from '../support/names.ts';
+import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const MINUTE_MS = 60_000;
+
+const acquire = async (...workers: string[]) => (await bus.acquire(workers)).grants.map(({ job }) => job);
+const history = (name: string) => redis.store.redis.lrange(redis.store.keys.attempts(longName(name)), 0, -1);
+
+/** Batches a1 and b1 of two events each; a1 is in the hands of w1. */
+async function delivering(): Promise<void> {
+  await bus.subscribe('alice', { max: 2 });
+  await bus.publish('a', 'widgets', ['e1', 'e2']);
+  await bus.publish('b', 'widgets', ['e3', 'e4']);
+  await bus.acquire(['w1']);
+}
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+describe('bury', () => {
+  test('makes a dead letter of the batch, whole, and leaves nothing of it among the batches', async () => {
+    await delivering();
+    const created = String(await bus.createdMs('a1'));
+    const earliest = await bus.nowMs();
+    assert.deepEqual(await bus.bury('w1', 'a1', { attempt: '{"at":1}', reason: 'max_age' }), {
+      held: true,
+      buried: 2,
+    });
+    assert.deepEqual(await bus.state(), {
+      ...EMPTY,
+      batches: { b1: { token: 'alice', attempts: 0, events: ['e3', 'e4'] } },
+      index: ['b1'],
+      queued: { alice: ['b1'] },
+      gauges: { events: { alice: 2 }, batches: { alice: 1 } },
+      main: { ...EMPTY_QUEUE, index: ['b1'], instant: ['b1'], pendingIndex: ['w1'] },
+    });
+    const { redis: commands, keys } = redis.store;
+    const bid = longName('a1');
+    assert.deepEqual(await commands.lrange(keys.dead_letter(bid), 0, -1), [
+      'alice',
+      created,
+      '1',
+      'e1',
+      'e2',
+    ]);
+    const { reason, died_at = '' } = await commands.hgetall(keys.dead_letter_about(bid));
+    assert.equal(reason, 'max_age');
+    assert.ok(Number(died_at) >= earliest && Number(died_at) <= (await bus.nowMs()));
+    for (const index of [keys.dead_letters_index(), keys.dead_letters_of('alice')])
+      assert.deepEqual(await commands.zrange(index, '0', '-1', 'WITHSCORES'), [bid, died_at]);
+    assert.deepEqual(await commands.hgetall(keys.dead_letters_events()), { alice: '2' });
+    assert.deepEqual(await history('a1'), ['{"at":1}']);
+  });
+
+  test('damages and throttles the subscriber as any failure does', async () => {
+    await delivering();
+    const earliest = await bus.nowMs();
+    await bus.bury('w1', 'a1', { damage: 2, throttleMs: MINUTE_MS });
+    const { health_points, throttled_until, sent } = await bus.subscriber('alice');
+    assert.deepEqual([health_points, sent], ['98', '1']);
+    assert.ok(Number(throttled_until) >= earliest + MINUTE_MS);
+  });
+
+  test('has the lane go on with what waited', async () => {
+    await delivering();
+    await bus.acquire(['w2'], { laneLimit: 1 });
+    assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['b1'] });
+    await bus.bury('w1', 'a1');
+    assert.deepEqual(await acquire('w1'), ['b1']);
+  });
+
+  test('has the lane of one that fails try the next when its time has come', async () => {
+    await delivering();
+    await bus.acquire(['w2'], { laneLimit: 1 });
+    await bus.bury('w1', 'a1', { damage: 2, throttleMs: MINUTE_MS });
+    assert.deepEqual(await acquire('w1'), []);
+    assert.deepEqual((await bus.state()).main.scheduled, ['b1']);
+  });
+
+  test('deletes the batch of a subscriber that has left', async () => {
+    await delivering();
+    await redis.store.run('remove_subscriber', 'alice');
+    assert.deepEqual(await bus.bury('w1', 'a1', { damage: 2, throttleMs: MINUTE_MS }), {
+      held: true,
+      buried: 0,
+    });
+    assert.deepEqual((await bus.state()).index, ['b1']);
+    assert.deepEqual(await readDeadLetters(redis.store), {});
+    assert.deepEqual(await history('a1'), []);
+    assert.deepEqual(await bus.subscriber('alice'), {}, 'and brings no subscriber back');
+  });
+
+  test('of a batch that was deleted meanwhile forgets the job', async () => {
+    await delivering();
+    const { redis: commands, keys } = redis.store;
+    const bid = longName('a1');
+    await commands.del(keys.batch(bid));
+    await commands.zrem(keys.batches_index(), bid);
+    await commands.zrem(keys.batches_queued('alice'), bid);
+    await commands.hset(keys.gauge_events(), 'alice', 2);
+    await commands.hset(keys.gauge_batches(), 'alice', 1);
+    assert.deepEqual(await bus.bury('w1', 'a1', { damage: 2 }), { held: true, buried: 0 });
+    assert.deepEqual((await bus.state()).main.index, ['b1']);
+    assert.deepEqual(await readDeadLetters(redis.store), {});
+    assert.equal((await bus.subscriber('alice')).health_points, '100');
+  });
+
+  test('gives room on trial to the next', async () => {
+    await bus.subscribe('alice', { max: 1, proven: false });
+    await bus.subscribe('bob', { max: 1, topics: ['gadgets'], proven: false });
+    await bus.publish('a', 'widgets', ['e']);
+    await bus.publish('b', 'gadgets', ['e']);
+    assert.deepEqual(await acquire('w1', 'w2'), ['a1']);
+    await bus.bury('w1', 'a1');
+    assert.deepEqual(await acquire('w1'), ['b1']);
+  });
+});
+
+describe('the history of a batch', () => {
+  test('has what came of each attempt, the last at the end', async () => {
+    await delivering();
+    await bus.nack('w1', 'a1', { attempt: 'first' });
+    await bus.acquire(['w1']);
+    await bus.nack('w1', 'a1', { attempt: 'second', pause: 1 });
+    await bus.subscribe('alice', { max: 2 });
+    await bus.acquire(['w1', 'w2']);
+    const worker = (await bus.state()).main.pending.w1?.[0] === 'a1' ? 'w1' : 'w2';
+    await bus.bury(worker, 'a1', { attempt: 'third' });
+    assert.deepEqual(await history('a1'), ['first', 'second', 'third']);
+  });
+
+  test('has the last twenty', async () => {
+    await delivering();
+    for (let n = 1; n <= 24; n++) {
+      await bus.nack('w1', 'a1', { attempt: `${n}` });
+      assert.deepEqual(await acquire('w1'), ['a1']);
+    }
+    await bus.bury('w1', 'a1', { attempt: 'the last' });
+    const kept = Array.from({ length: 19 }, (_, i) => `${i + 6}`);
+    assert.deepEqual(await history('a1'), [...kept, 'the last']);
+  });
+
+  test('has nothing of a delivery that was given back untried', async () => {
+    await delivering();
+    await bus.nack('w1', 'a1');
+    assert.deepEqual(await history('a1'), []);
+  });
+
+  test('goes with the batch when it is taken, or dropped', async () => {
+    await delivering();
+    await bus.nack('w1', 'a1', { attempt: 'first' });
+    await bus.acquire(['w1', 'w2']);
+    await bus.ack('w1', 'a1');
+    await bus.nack('w2', 'b1', { attempt: 'first' });
+    await bus.autodrop(1);
+    assert.deepEqual(await redis.store.redis.keys('attempts:*'), []);
+  });
+});

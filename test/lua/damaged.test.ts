@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { Bus } from '../support/bus.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const WORKERS = ['w1', 'w2', 'w3'];
+
+/** Nobody can read the subscriber any more. */
+async function damage(token: string): Promise<void> {
+  await bus.store.redis.del(`subscriber:${token}`);
+  await bus.store.redis.set(`subscriber:${token}`, 'not a hash');
+}
+
+const acquire = async () => (await bus.acquire(WORKERS)).grants.map(({ job }) => job);
+
+beforeEach(async () => {
+  await redis.flush();
+  await bus.subscribe('alice', { max: 1, topics: ['a'], ordered: 1 });
+  await bus.subscribe('bob', { max: 1, topics: ['b'] });
+  await bus.publish('b', 'b', ['e1']);
+  await bus.publish('a', 'a', ['e1', 'e2', 'e3']);
+});
+
+describe('a subscriber that cannot be read', () => {
+  test('holds up nobody: its job is left to the sweep, and who asks again has what the others got', async () => {
+    await damage('bob');
+    await assert.rejects(acquire(), /WRONGTYPE/);
+    const { main, lanes } = await bus.state();
+    assert.deepEqual([main.pending, main.pendingIndex], [{ w2: ['a1'] }, ['w2']]);
+    assert.deepEqual([lanes.held, lanes.inFlight], [{ w2: 'alice' }, { alice: 1 }]);
+    for (const expected of ['a1', 'a2', 'a3']) {
+      const [{ worker, job } = assert.fail()] = (await bus.acquire(WORKERS)).grants;
+      assert.equal(job, expected);
+      assert.equal((await bus.ack(worker, job)).held, true);
+    }
+  });
+
+  test('is nothing to those whose batches are acknowledged by the same call', async () => {
+    const { grants } = await bus.acquire(WORKERS);
+    const finished = grants.map(({ worker, job }) => ({ worker, job }));
+    assert.deepEqual(
+      finished.map(({ job }) => job),
+      ['b1', 'a1'],
+    );
+    await damage('bob');
+    await assert.rejects(bus.acquire([], { finished }), /WRONGTYPE/);
+    for (const { worker, job } of finished) assert.equal((await bus.ack(worker, job)).held, false, 'it was');
+    assert.deepEqual((await bus.state()).lanes.inFlight, {});
+    assert.deepEqual(await acquire(), ['a2'], 'the lane goes on');
+  });
+});

@@ -1,0 +1,218 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { Gap } from '../../src/models/gap.ts';
+import { aliceWithBatches, closeBatches, packedMany, publishPacked } from '../support/batches_of_alice.ts';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent } from '../support/invariants.ts';
+import { nthWord } from '../support/names.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+const createdMs = (name: string) => bus.createdMs(name);
+
+const NOTHING = { untold: null, telling: null, ever: null };
+
+describe('what was dropped', () => {
+  test('is noted for each subscriber, to the event: how much, of which topics, from when to when', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 5, timeout: 0 });
+    await bus.subscribe('bob', { topics: ['gadgets'], max: 5, timeout: 0 });
+    await publishPacked(bus, 'a', 'widgets', 3);
+    await publishPacked(bus, 'b', 'gadgets', 2);
+    await closeBatches(bus, 'bob');
+    await publishPacked(bus, 'c', 'gadgets', 4);
+    const [from, to] = [await createdMs('a1'), await createdMs('c1')];
+    assert.deepEqual(await bus.autodrop(2), { batches: 2, dropped: { alice: 5, bob: 2 } });
+    const first = { batches: 1, events: 5, fromMs: from, toMs: from, topics: { widgets: 3, gadgets: 2 } };
+    assert.deepEqual(await bus.gaps('alice'), { untold: first, telling: null, ever: first });
+    await bus.autodrop(100);
+    const all = { batches: 2, events: 9, fromMs: from, toMs: to, topics: { widgets: 3, gadgets: 6 } };
+    assert.deepEqual(await bus.gaps('alice'), { untold: all, telling: null, ever: all });
+    const { untold } = await bus.gaps('bob');
+    assert.deepEqual([untold?.batches, untold?.events, untold?.topics], [2, 6, { gadgets: 6 }]);
+  });
+
+  test('has dead letters in it, by the time that their batches were opened', async () => {
+    await aliceWithBatches(bus, 2, 3);
+    const [from, to] = [await createdMs('aa1'), await createdMs('ab1')];
+    await bus.acquire(['w1']);
+    await bus.bury('w1', 'aa1');
+    await bus.autodrop(100);
+    const all = { batches: 2, events: 5, fromMs: from, toMs: to, topics: { widgets: 2, gadgets: 3 } };
+    assert.deepEqual((await bus.gaps('alice')).ever, all);
+  });
+
+  test('is noted nowhere if the subscriber has left', async () => {
+    await aliceWithBatches(bus, 1, 1);
+    await bus.store.run('remove_subscriber', 'alice');
+    assert.deepEqual(await bus.autodrop(100), { batches: 2, dropped: { alice: 2 } });
+    assert.deepEqual(await bus.gaps('alice'), NOTHING);
+  });
+});
+
+describe('a gap is told', () => {
+  /** What the batches that these workers get tell of. */
+  const told = async (...workers: string[]) => {
+    const { grants } = await bus.acquire(workers);
+    return Object.fromEntries(grants.map(({ job, gap }) => [job, gap?.events]));
+  };
+
+  test('by the next batch, and when that was taken not again', async () => {
+    await aliceWithBatches(bus, 2, 3, 1, 1);
+    await bus.autodrop(2);
+    const { ever } = await bus.gaps('alice');
+    const { grants } = await bus.acquire(['w1']);
+    assert.deepEqual([grants[0]?.job, grants[0]?.gap], ['ac1', ever]);
+    assert.deepEqual(await bus.gaps('alice'), { untold: null, telling: ever, ever });
+    await bus.ack('w1', 'ac1');
+    assert.deepEqual(await bus.gaps('alice'), { ...NOTHING, ever });
+    assert.deepEqual(await told('w1'), { ad1: undefined });
+  });
+
+  test('by one of several batches that are under way', async () => {
+    await aliceWithBatches(bus, 2, 1, 1, 1);
+    await bus.autodrop(1);
+    assert.deepEqual(await told('w1', 'w2'), { ab1: 2, ac1: undefined });
+    await bus.ack('w2', 'ac1');
+    assert.deepEqual(await told('w2'), { ad1: undefined });
+    await bus.ack('w2', 'ad1');
+    assert.equal((await bus.gaps('alice')).telling?.events, 2);
+    await bus.ack('w1', 'ab1');
+    assert.equal((await bus.gaps('alice')).telling, null);
+  });
+
+  test('by the same batch at every attempt, while the next batch tells what was dropped since', async () => {
+    await aliceWithBatches(bus, 2, 3, 4, 1, 1);
+    await bus.autodrop(1);
+    await bus.acquire(['w1', 'w2']);
+    await bus.nack('w2', 'ac1', { delayMs: 60_000 });
+    await bus.autodrop(1);
+    assert.equal((await bus.gaps('alice')).untold?.events, 4);
+    await bus.nack('w1', 'ab1');
+    assert.deepEqual(await told('w1', 'w2'), { ab1: 2, ad1: undefined });
+    await bus.ack('w1', 'ab1');
+    const { untold, telling } = await bus.gaps('alice');
+    assert.deepEqual([untold?.events, telling], [4, null]);
+    assert.deepEqual(await told('w1'), { ae1: 4 });
+  });
+
+  test('to a worker again whose reply was lost', async () => {
+    await aliceWithBatches(bus, 2, 1);
+    await bus.autodrop(1);
+    assert.deepEqual(await told('w1'), { ab1: 2 });
+    assert.deepEqual(await told('w1'), { ab1: 2 });
+  });
+
+  test('by another batch, with what was dropped since, if the one that was to tell is dropped or dies', async () => {
+    await aliceWithBatches(bus, 1, 2, 1, 1, 1);
+    await bus.autodrop(1);
+    assert.deepEqual(await told('w1'), { ab1: 1 });
+    await bus.nack('w1', 'ab1', { delayMs: 60_000 });
+    await bus.autodrop(1);
+    assert.deepEqual(await told('w1'), { ac1: 3 });
+    await bus.bury('w1', 'ac1');
+    assert.deepEqual(await told('w1'), { ad1: 3 });
+    await bus.ack('w1', 'ad1');
+    const { untold, telling, ever } = await bus.gaps('alice');
+    assert.deepEqual([untold, telling, ever?.events], [null, null, 3]);
+  });
+
+  test('not to who subscribes anew: a batch of its former queue that is still under way ends nothing', async () => {
+    await aliceWithBatches(bus, 1, 1, 1);
+    await bus.autodrop(1);
+    assert.deepEqual(await told('w1'), { ab1: 1 });
+    await bus.store.run('remove_subscriber', 'alice');
+    await bus.subscribe('alice', { timeout: 0 });
+    await publishPacked(bus, 'x', 'widgets', 1);
+    await publishPacked(bus, 'y', 'widgets', 1);
+    await bus.autodrop(1);
+    await bus.ack('w1', 'ab1');
+    assert.deepEqual((await bus.gaps('alice')).untold?.events, 1);
+  });
+});
+
+describe('whatever happens in whatever order', () => {
+  const WORKERS = ['w1', 'w2', 'w3'];
+
+  /** What was told with batches that were taken, and with which batch each worker tells of what. */
+  class Reader {
+    readonly told: Gap[] = [];
+    readonly #held = new Map<string, { job: string; gap: Gap | null | undefined }>();
+
+    async acquire(workers: string[]): Promise<void> {
+      const { grants } = await bus.acquire(workers);
+      for (const { worker, job, gap } of grants) this.#held.set(worker, { job, gap });
+    }
+
+    async settle(worker: string, how: 'ack' | 'nack' | 'bury'): Promise<void> {
+      const held = this.#held.get(worker);
+      if (!held) return;
+      this.#held.delete(worker);
+      const settled = await bus[how](worker, held.job);
+      assert.ok(settled === true || (settled !== false && settled.held));
+      if (how === 'ack' && held.gap) this.told.push(held.gap);
+    }
+  }
+
+  const sum = (gaps: (Gap | null)[]) => {
+    const total: Record<string, number> = { batches: 0, events: 0 };
+    const add = (field: string, n: number) => {
+      total[field] = (total[field] ?? 0) + n;
+    };
+    for (const gap of gaps) {
+      add('batches', gap?.batches ?? 0);
+      add('events', gap?.events ?? 0);
+      for (const [topic, n] of Object.entries(gap?.topics ?? {})) add(`topic:${topic}`, n);
+    }
+    return total;
+  };
+
+  const step = fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        publish: fc.constantFrom('widgets', 'gadgets'),
+        n: fc.integer({ min: 1, max: 5 }),
+      }),
+    },
+    { weight: 3, arbitrary: fc.record({ acquire: fc.subarray(WORKERS, { minLength: 1 }) }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        settle: fc.constantFrom(...WORKERS),
+        how: fc.constantFrom('ack', 'nack', 'bury'),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ drop: fc.integer({ min: 1, max: 3 }) }) },
+  );
+
+  test('each drop is told once with a batch that was taken, or is to be told yet', async () => {
+    const property = fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 60 }), async (steps) => {
+      await redis.flush();
+      await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: 0, max: 3 });
+      const reader = new Reader();
+      const dropped = { batches: 0, events: 0 };
+      for (const [index, each] of steps.entries()) {
+        if ('publish' in each)
+          await bus.publish(nthWord(index), each.publish, packedMany(each.publish, each.n));
+        else if ('acquire' in each) await reader.acquire(each.acquire);
+        else if ('settle' in each) await reader.settle(each.settle, each.how as 'ack' | 'nack' | 'bury');
+        else {
+          const drop = await bus.autodrop(each.drop);
+          dropped.batches += drop.batches;
+          dropped.events += drop.dropped.alice ?? 0;
+        }
+      }
+      const { untold, telling, ever } = await bus.gaps('alice');
+      assert.deepEqual({ batches: ever?.batches ?? 0, events: ever?.events ?? 0 }, dropped);
+      assert.deepEqual(sum([...reader.told, untold, telling]), sum([ever]));
+      await assertConsistent(bus.store);
+    });
+    await fc.assert(property, { numRuns: 30 });
+  });
+});

@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const LEASE_MS = 30_000;
+
+/** A batch `a1` of two events in the hands of w1, and a batch `b1` that waits. Answers the number of the lease. */
+async function delivering(): Promise<number> {
+  await bus.subscribe('alice', { max: 2 });
+  await bus.publish('a', 'widgets', ['e1', 'e2']);
+  await bus.publish('b', 'widgets', ['e3', 'e4']);
+  await bus.acquire(['w1']);
+  return leaseOf('w1');
+}
+
+const leaseOf = (worker: string) => bus.leases.get(worker) ?? assert.fail(`${worker} never had a lease`);
+const heard = async (worker: string) => Number(await bus.store.redis.hget('workers', worker));
+
+/** Was last heard of so long ago, by Redis's clock. */
+async function silentFor(worker: string, ms: number): Promise<void> {
+  await bus.store.redis.hset('workers', worker, (await bus.nowMs()) - ms);
+}
+
+type Lease = { lease?: number; leaseMs?: number };
+const SETTLE: Record<string, (worker: string, job: string, lease: Lease) => Promise<boolean>> = {
+  ack: async (worker, job, lease) => (await bus.ack(worker, job, lease)).held,
+  nack: (worker, job, lease) => bus.nack(worker, job, { damage: 2, throttleMs: 50, attempt: '{}', ...lease }),
+  'nack with a delay': (worker, job, lease) => bus.nack(worker, job, { delayMs: 50, damage: 2, ...lease }),
+  'nack that pauses': (worker, job, lease) => bus.nack(worker, job, { pause: 1, ...lease }),
+  bury: async (worker, job, lease) => (await bus.bury(worker, job, { damage: 2, ...lease })).held,
+};
+
+async function changesNothing(call: () => Promise<unknown>, expected: unknown): Promise<void> {
+  const before = await snapshot(bus.store);
+  assert.deepEqual(await call(), expected);
+  assert.deepEqual(await snapshot(bus.store), before);
+}
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+for (const [what, settle] of Object.entries(SETTLE)) {
+  describe(`${what} changes nothing`, () => {
+    test('under the number of another lease', async () => {
+      const lease = await delivering();
+      await changesNothing(() => settle('w1', 'a1', { lease: lease - 1 }), false);
+      await changesNothing(() => settle('w1', 'a1', { lease: lease + 1 }), false);
+    });
+
+    test('under a lease that has run out, though nobody scrubbed it', async () => {
+      await delivering();
+      await silentFor('w1', LEASE_MS + 5);
+      await changesNothing(() => settle('w1', 'a1', { leaseMs: LEASE_MS }), false);
+      await silentFor('w1', LEASE_MS - 5000);
+      assert.equal(await settle('w1', 'a1', { leaseMs: LEASE_MS }), true, 'it was this that refused it');
+    });
+
+    test('from a worker that nobody ever heard of', async () => {
+      await delivering();
+      await bus.store.redis.hdel('workers', 'w1');
+      await changesNothing(() => settle('w1', 'a1', {}), false);
+    });
+
+    test('when it comes late, and the same worker holds the same job again', async () => {
+      const lease = await delivering();
+      await bus.nack('w1', 'a1');
+      await bus.acquire(['w1']);
+      assert.deepEqual((await bus.state()).main.pending, { w1: ['a1'] });
+      await changesNothing(() => settle('w1', 'a1', { lease }), false);
+      assert.equal(await settle('w1', 'a1', {}), true);
+    });
+
+    test('a second time, as the reply of the first was lost', async () => {
+      const lease = await delivering();
+      assert.equal(await settle('w1', 'a1', {}), true);
+      await changesNothing(() => settle('w1', 'a1', { lease }), false);
+    });
+
+    test('after the job was scrubbed, and when it is somebody else’s', async () => {
+      await delivering();
+      await bus.scrub(-1);
+      await changesNothing(() => settle('w1', 'a1', {}), false);
+      await bus.acquire(['w2']);
+      await changesNothing(() => settle('w1', 'a1', {}), false);
+      await changesNothing(() => settle('w1', 'a1', { lease: leaseOf('w2') }), false);
+      assert.equal(await settle('w2', 'a1', {}), true);
+    });
+  });
+}
+
+describe('a lease', () => {
+  test('is of a number that was never used before', async () => {
+    const first = await delivering();
+    await bus.acquire(['w2']);
+    await bus.ack('w1', 'a1');
+    await bus.publish('c', 'widgets', ['e5', 'e6']);
+    await bus.acquire(['w1']);
+    assert.deepEqual([leaseOf('w2'), leaseOf('w1')], [first + 1, first + 2]);
+  });
+
+  test('goes on for the worker that asks again: the reply that gave it the job was lost, or this call came late', async () => {
+    const given = await delivering();
+    const { grants } = await bus.acquire(['w1']);
+    assert.deepEqual([grants[0]?.job, grants[0]?.batch?.[2]], ['a1', '1']);
+    assert.equal(leaseOf('w1'), given);
+    assert.equal((await bus.ack('w1', 'a1', { lease: given })).held, true);
+  });
+
+  test('that has run out is followed by a new one for the worker that asks again', async () => {
+    const lost = await delivering();
+    await bus.acquire(['w1'], { leaseMs: -1 });
+    assert.equal(leaseOf('w1'), lost + 1);
+    await changesNothing(async () => (await bus.ack('w1', 'a1', { lease: lost })).held, false);
+    assert.equal((await bus.ack('w1', 'a1')).held, true);
+  });
+
+  test('ends with the job', async () => {
+    await delivering();
+    await bus.acquire(['w2']);
+    assert.deepEqual((await bus.store.redis.hkeys('leases')).sort(), ['w1', 'w2']);
+    await bus.ack('w1', 'a1');
+    await bus.nack('w2', 'b1');
+    assert.deepEqual(await bus.store.redis.hgetall('leases'), {});
+  });
+
+  test('ends with a scrub', async () => {
+    await delivering();
+    await bus.enqueue('monitor');
+    await bus.acquire(['x1'], { q: 'aux' });
+    await bus.scrub(-1);
+    assert.deepEqual(await bus.store.redis.hgetall('leases'), {});
+  });
+
+  test('of a periodic job ends when its successor takes the job over', async () => {
+    await bus.enqueue('scrub');
+    await bus.acquire(['x1'], { q: 'aux' });
+    await silentFor('x1', LEASE_MS + 5);
+    assert.equal(await bus.enqueue('scrub', LEASE_MS), true);
+    assert.deepEqual(await bus.store.redis.hgetall('leases'), {});
+    assert.equal((await bus.ack('x1', 'scrub', { q: 'aux', leaseMs: 3_600_000 })).held, false);
+  });
+});
+
+describe('a heartbeat', () => {
+  test('renews leases', async () => {
+    await delivering();
+    await silentFor('w1', LEASE_MS - 5000);
+    const earliest = await bus.nowMs();
+    assert.deepEqual(await bus.heartbeat(['w1'], { leaseMs: LEASE_MS }), []);
+    const at = await heard('w1');
+    assert.ok(earliest <= at && at <= (await bus.nowMs()));
+    assert.equal((await bus.ack('w1', 'a1')).held, true);
+  });
+
+  test('does not revive one that has run out, and says so', async () => {
+    await delivering();
+    await silentFor('w1', LEASE_MS + 5);
+    await changesNothing(() => bus.heartbeat(['w1'], { leaseMs: LEASE_MS }), ['w1']);
+    assert.deepEqual(await bus.scrub(LEASE_MS), { workers: 1, jobs: [1, 0] });
+  });
+
+  test('answers which leases are lost, and renews the others', async () => {
+    await delivering();
+    await bus.acquire(['w2', 'w3']);
+    await bus.ack('w1', 'a1');
+    await silentFor('w2', 20_000);
+    const before = await heard('w2');
+    assert.deepEqual(await bus.heartbeat(['w1', 'w2', 'w9']), ['w1', 'w9']);
+    assert.ok((await heard('w2')) > before);
+  });
+
+  test('under an old number renews nothing: the worker holds a job by another lease', async () => {
+    const old = await delivering();
+    await bus.nack('w1', 'a1');
+    await bus.acquire(['w1']);
+    await changesNothing(() => bus.heartbeat(['w1'], { lease: old }), ['w1']);
+    assert.deepEqual(await bus.heartbeat(['w1']), []);
+  });
+});

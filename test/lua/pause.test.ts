@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus, type Wanted } from '../support/bus.ts';
+import { assertConsistent, snapshot } from '../support/invariants.ts';
+import { Listener } from '../support/listener.ts';
+import { longName, packNamed } from '../support/names.ts';
+import { EMPTY_LANES } from '../support/state.ts';
+import { TestStore } from '../support/store.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const MINUTE_MS = 60_000;
+
+const subscribe = (wanted: Wanted = {}) => bus.subscribe('alice', { max: 1, ...wanted });
+const acquire = async (...workers: string[]) => (await bus.acquire(workers)).grants.map(({ job }) => job);
+const gone = (worker: string, job: string) =>
+  bus.nack(worker, job, { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS, attempt: '{}', pause: 1 });
+
+/** alice is paused by what came of a1, while a2 is still in flight and a3 and a4 wait. */
+async function paused(wanted: Wanted = {}): Promise<void> {
+  await subscribe(wanted);
+  await bus.publish('a', 'widgets', ['1', '2', '3', '4']);
+  await acquire('w1', 'w2');
+  assert.equal(await gone('w1', 'a1'), true);
+}
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+test('a subscriber that has moved is tried at once, however long its old callback asked to wait', async () => {
+  await subscribe();
+  await bus.publish('a', 'widgets', ['1', '2']);
+  await acquire('w1');
+  await bus.nack('w1', 'a1', { delayMs: MINUTE_MS, throttleMs: MINUTE_MS, attempt: '{}' });
+  assert.deepEqual(await acquire('w1', 'w2'), []);
+  await subscribe();
+  assert.deepEqual(await acquire('w1', 'w2'), [], 'the same callback');
+  await bus.store.redis.hset('subscriber:alice', 'callback', 'https://old.example/');
+  await subscribe();
+  assert.deepEqual(await acquire('w1', 'w2'), ['a2']);
+});
+
+describe('a subscriber that is gone', () => {
+  test('is paused: nothing is acquired, whoever asks, and all its jobs wait aside', async () => {
+    await paused();
+    assert.deepEqual(await acquire('w3', 'w4'), []);
+    await bus.nack('w2', 'a2', { delayMs: 1, throttleMs: 1 });
+    await bus.ripen('a2');
+    await bus.publish('b', 'widgets', ['5']);
+    assert.deepEqual(await acquire('w1', 'w2', 'w3', 'w4'), []);
+    const { main, lanes } = await bus.state();
+    assert.deepEqual([main.scheduled, main.instant, main.pending], [[], [], {}]);
+    assert.deepEqual(lanes, { ...EMPTY_LANES, waiting: { alice: ['a1', 'a3', 'a4', 'a2', 'b1'] } });
+  });
+
+  test('is noted with the time, once', async () => {
+    const earliest = await bus.nowMs();
+    await paused();
+    const { paused_at, health_points } = await bus.subscriber('alice');
+    assert.ok(Number(paused_at) >= earliest && Number(paused_at) <= (await bus.nowMs()));
+    assert.equal(health_points, '98');
+    await gone('w2', 'a2');
+    assert.equal((await bus.subscriber('alice')).paused_at, paused_at);
+  });
+
+  test('does not count as an attempt that nobody was there', async () => {
+    await paused();
+    assert.equal((await bus.state()).batches.a1?.attempts, 0);
+  });
+
+  test('stays paused though a delivery that was in flight is taken, and though others fail or die', async () => {
+    await paused();
+    await bus.ack('w2', 'a2');
+    assert.deepEqual(await acquire('w1', 'w2', 'w3'), []);
+    assert.notEqual((await bus.subscriber('alice')).paused_at, undefined);
+  });
+
+  test('takes events still: its open batch grows while it waits', async () => {
+    await bus.subscribe('alice', { max: 3 });
+    await bus.publish('a', 'widgets', ['1', '2', '3']);
+    await acquire('w1');
+    await gone('w1', 'a1');
+    await bus.publish('b', 'widgets', ['4']);
+    await bus.ripen('b1');
+    assert.deepEqual(await acquire('w1'), []);
+    await bus.publish('c', 'widgets', ['5']);
+    const { batches, current } = await bus.state();
+    assert.deepEqual([batches.b1?.events, current], [['4', '5'], { alice: ['b1'] }]);
+  });
+
+  /** What came of a2, which w2 delivered as this subscription had it. */
+  const goneSince = (subscribedAt: string) => {
+    const held = ['main', 'w2', packNamed('a2'), bus.leases.get('w2') ?? 0, 30_000];
+    return bus.store.run('nack', ...held, MINUTE_MS, longName('a2'), 2, 0, '{}', subscribedAt);
+  };
+
+  test('is not, where it has subscribed since, with the same callback too: that is no more than a failure', async () => {
+    await paused();
+    const { subscribed_at = '' } = await bus.subscriber('alice');
+    await subscribe();
+    assert.equal(await goneSince(subscribed_at), 1);
+    assert.equal((await bus.subscriber('alice')).paused_at, undefined);
+    const { main, batches } = await bus.state();
+    assert.deepEqual([main.scheduled, batches.a2?.attempts], [['a2'], 1]);
+  });
+
+  test('is not, where it has left and come back since', async () => {
+    await paused();
+    const { subscribed_at = '' } = await bus.subscriber('alice');
+    await bus.store.run('remove_subscriber', 'alice');
+    assert.equal(await goneSince(subscribed_at), 1);
+    assert.deepEqual(await bus.subscriber('alice'), {});
+    await subscribe();
+    assert.equal((await bus.subscriber('alice')).paused_at, undefined);
+  });
+
+  test('is paused also where nobody noted when it subscribed', async () => {
+    await subscribe();
+    await bus.store.redis.hdel('subscriber:alice', 'subscribed_at');
+    await bus.publish('a', 'widgets', ['1', '2']);
+    await acquire('w1', 'w2');
+    assert.equal(await goneSince('0'), 1);
+    assert.notEqual((await bus.subscriber('alice')).paused_at, undefined);
+  });
+
+  test('does not disturb others', async () => {
+    await paused();
+    await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
+    await bus.publish('x', 'gadgets', ['1', '2']);
+    assert.deepEqual(await acquire('w1', 'w3', 'w4'), ['x1', 'x2']);
+  });
+});
+
+describe('subscribing again', () => {
+  test('ends the pause: all that waited goes on at once, and workers are told', async () => {
+    await paused();
+    await bus.nack('w2', 'a2', { throttleMs: MINUTE_MS });
+    await acquire('w1', 'w2', 'w3');
+    const listener = await Listener.open(redis.redis.url, 'wake');
+    try {
+      assert.deepEqual(await listener.during(redis.store, () => subscribe()), ['wake main']);
+    } finally {
+      listener.close();
+    }
+    const { paused_at, throttled_until } = await bus.subscriber('alice');
+    assert.deepEqual([paused_at, throttled_until], [undefined, undefined]);
+    assert.deepEqual((await acquire('w1', 'w2', 'w3', 'w4')).sort(), ['a1', 'a2', 'a3', 'a4']);
+  });
+
+  test('does so also when a probe was scheduled for later', async () => {
+    await subscribe();
+    await bus.publish('a', 'widgets', ['1', '2', '3', '4']);
+    await acquire('w1', 'w2');
+    await bus.nack('w1', 'a1', { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS });
+    assert.deepEqual(await acquire('w1'), []);
+    assert.deepEqual((await bus.state()).main.scheduled.sort(), ['a1', 'a3'], 'a3 is the probe');
+    await gone('w2', 'a2');
+    await subscribe();
+    assert.deepEqual((await bus.state()).main.scheduled, ['a1'], 'it has failed, and waits for its own sake');
+    assert.deepEqual((await acquire('w1', 'w2', 'w3', 'w4')).sort(), ['a2', 'a3', 'a4']);
+    assert.equal((await bus.subscriber('alice')).probe, undefined);
+  });
+
+  test('has the lane of a newcomer try one first', async () => {
+    await paused({ proven: false });
+    await subscribe({ proven: false });
+    assert.deepEqual(await acquire('w1', 'w2', 'w3', 'w4'), ['a1']);
+  });
+
+  test('has an ordered lane go on with the oldest', async () => {
+    await paused({ ordered: 1 });
+    await bus.publish('b', 'widgets', ['5']);
+    assert.deepEqual(await acquire('w1', 'w2'), []);
+    await subscribe();
+    for (const job of ['a1', 'a2', 'a3', 'a4', 'b1']) {
+      assert.deepEqual(await acquire('w1', 'w2'), [job]);
+      await bus.ack('w1', job);
+    }
+  });
+
+  test('while nothing is paused changes nothing', async () => {
+    await subscribe();
+    await bus.publish('a', 'widgets', ['1', '2', '3']);
+    await bus.acquire(['w1', 'w2'], { laneLimit: 1 });
+    const { subscribed_at = '' } = await bus.subscriber('alice');
+    const before = await snapshot(bus.store);
+    await subscribe();
+    await bus.store.redis.hset('subscriber:alice', { subscribed_at });
+    assert.deepEqual(await snapshot(bus.store), before);
+  });
+});
+
+describe('while a subscriber is paused', () => {
+  test('autodrop drops its batches like others', async () => {
+    await paused();
+    assert.deepEqual(await bus.autodrop(2), { batches: 2, dropped: { alice: 2 } });
+    await bus.ack('w2', 'a2');
+    assert.deepEqual(await acquire('w1', 'w2', 'w3'), []);
+    await subscribe();
+    assert.equal((await acquire('w1', 'w2', 'w3')).length, 1);
+  });
+
+  test('autodrop can drop all of it', async () => {
+    await paused();
+    await bus.ack('w2', 'a2');
+    await bus.autodrop(100);
+    assert.deepEqual((await bus.state()).lanes, EMPTY_LANES);
+    await bus.publish('b', 'widgets', ['5']);
+    await subscribe();
+    assert.deepEqual(await acquire('w1'), ['b1']);
+  });
+
+  test('it can leave: nothing of it is left but what is in flight', async () => {
+    await paused();
+    const [, untilMs] = (await bus.store.run('remove_subscriber', 'alice')) as [number, number];
+    assert.deepEqual(await bus.dropQueue('alice', 500, untilMs), { batches: 3, events: 3 });
+    await bus.ack('w2', 'a2');
+    assert.deepEqual(await acquire('w1', 'w2'), []);
+    const { main, batches, lanes } = await bus.state();
+    assert.deepEqual([main.index, batches, lanes], [[], {}, EMPTY_LANES]);
+  });
+
+  test('it can leave though its queue is not dropped: its jobs delete the batches one by one', async () => {
+    await paused();
+    await bus.ack('w2', 'a2');
+    assert.deepEqual(await acquire('w1'), []);
+    assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a1', 'a3', 'a4'] });
+    await bus.store.run('remove_subscriber', 'alice');
+    for (let i = 0; i < 3; i++) {
+      const [job = ''] = await acquire('w1');
+      assert.equal((await bus.ack('w1', job)).held, true);
+    }
+    assert.deepEqual((await bus.state()).batches, {});
+  });
+
+  test('it can leave and come back before its queue is dropped', async () => {
+    await paused();
+    await bus.ack('w2', 'a2');
+    assert.deepEqual(await acquire('w1'), []);
+    assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a1', 'a3', 'a4'] });
+    await bus.store.run('remove_subscriber', 'alice');
+    await subscribe();
+    assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a1'], 'what it had is brought back one by one');
+  });
+});

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import type { ScriptArgument, ScriptReply } from '../../src/redis/store.ts';
+import { Bus } from '../support/bus.ts';
+import { assertConsistent } from '../support/invariants.ts';
+import { Listener } from '../support/listener.ts';
+import { longName, packNamed } from '../support/names.ts';
+import { TestStore } from '../support/store.ts';
+import { writes } from '../support/sweep.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const HOUR_MS = 3_600_000;
+
+type Script = 'sweep_batches' | 'sweep_jobs' | 'sweep_workers' | 'sweep_lanes';
+
+const mended = async (script: Script, ...args: ScriptArgument[]): Promise<string[]> =>
+  ((await redis.store.run(script, ...args)) as ScriptReply[]).map(String);
+
+/** A job as sweep_jobs takes it. */
+const job = (name: string, lane = ''): ScriptArgument[] => [packNamed(name), longName(name), lane];
+
+beforeEach(async () => {
+  await redis.flush();
+  await bus.subscribe('alice', { max: 1 });
+  await bus.subscribe('bob', { topics: ['gadgets'], timeout: HOUR_MS });
+  await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4']);
+  await bus.publish('b', 'gadgets', ['e5']);
+  await bus.acquire(['w1', 'w2', 'w3'], { laneLimit: 2 });
+});
+
+describe('what is suspected wrongly stays as it is', () => {
+  const [a1, b1, gone] = [longName('a1'), longName('b1'), longName('x1')];
+  const suspicions: [Script, string, ...ScriptArgument[]][] = [
+    ['sweep_batches', 'batches', 'batch', '', a1, b1, gone],
+    ['sweep_batches', 'entries of all', 'batches_index', '', a1, b1, gone],
+    ['sweep_batches', 'entries of a subscriber', 'batches_queued', 'alice', a1, gone],
+    ['sweep_batches', 'current batches', 'batches_current', 'bob', b1, gone],
+    ['sweep_batches', 'attempts', 'attempts', '', a1, gone],
+    ['sweep_batches', 'dead letters', 'dead_letter', '', gone],
+    ['sweep_batches', 'what is about dead letters', 'dead_letter_about', '', gone],
+    ['sweep_batches', 'entries of dead letters', 'dead_letters_index', '', gone],
+    ['sweep_batches', 'a subscriber’s entries of dead letters', 'dead_letters_of', 'alice', gone],
+    [
+      'sweep_jobs',
+      'jobs in any state',
+      'main',
+      ...['a1', 'a3', 'a4', 'b1', 'x1'].flatMap((name) => job(name)),
+    ],
+    ['sweep_jobs', 'a job that was seen in a lane', 'main', ...job('a3', 'bob')],
+    ['sweep_jobs', 'a job of aux that has run meanwhile', 'aux', packNamed('scrub'), '', ''],
+    ['sweep_workers', 'workers', 'w1', a1, 'w2', longName('a2'), 'w3', ''],
+    ['sweep_workers', 'a worker that delivers another by now', 'w1', b1],
+    ['sweep_lanes', 'lanes', 'alice', 'bob', 'nobody'],
+  ];
+  for (const [script, what, ...args] of suspicions) {
+    test(`${script}: ${what}`, async () => {
+      const before = await writes(redis.store);
+      assert.deepEqual(await mended(script, ...args), []);
+      assert.equal(await writes(redis.store), before);
+    });
+  }
+});
+
+describe('sweep_jobs', () => {
+  test('keeps a job in the hands of its worker, whatever else it is', async () => {
+    const { redis: commands, keys } = redis.store;
+    await commands.lpush(keys.jobs_instant('main'), packNamed('a1'), packNamed('a1'));
+    await commands.zadd(keys.jobs_scheduled('main'), 1, packNamed('a1'));
+    assert.deepEqual(await mended('sweep_jobs', 'main', ...job('a1')), ['job_in_two_states', longName('a1')]);
+    assert.deepEqual((await bus.state()).main.pending, { w1: ['a1'], w2: ['a2'] });
+    await assertConsistent(redis.store);
+    assert.equal((await bus.ack('w1', 'a1')).held, true);
+  });
+
+  test('announces what it makes instant', async () => {
+    const { redis: commands, keys } = redis.store;
+    await commands.zrem(keys.jobs_scheduled('main'), packNamed('b1'));
+    const listener = await Listener.open(redis.redis.url, 'wake');
+    const heard = await listener.during(redis.store, () => mended('sweep_jobs', 'main', ...job('b1')));
+    listener.close();
+    assert.deepEqual(heard, ['wake main']);
+  });
+
+  test('spares the job of a batch that is gone while a worker holds it', async () => {
+    const { redis: commands, keys } = redis.store;
+    await commands.del(keys.batch(longName('a1')));
+    assert.deepEqual(await mended('sweep_jobs', 'main', ...job('a1')), []);
+    assert.deepEqual((await bus.state()).main.pending.w1, ['a1']);
+  });
+});
+
+test('sweep_workers has a lane go on that a worker has left', async () => {
+  const { redis: commands, keys } = redis.store;
+  await commands.del(keys.jobs_pending('main', 'w1'));
+  await mended('sweep_workers', 'w1', '');
+  const { lanes, main } = await bus.state();
+  assert.deepEqual([lanes.held, lanes.inFlight, main.instant], [{ w2: 'alice' }, { alice: 1 }, ['a3']]);
+});
+
+test('sweep_batches keeps a batch that it sets apart whole, with what was its head', async () => {
+  const { redis: commands, keys } = redis.store;
+  await commands.lset(keys.batch(longName('b1')), 2, 'often');
+  const list = await commands.lrange(keys.batch(longName('b1')), 0, -1);
+  assert.deepEqual(await mended('sweep_batches', 'batch', '', longName('b1')), [
+    'batch_malformed',
+    longName('b1'),
+  ]);
+  const letter = await commands.lrange(keys.dead_letter(longName('b1')), 0, -1);
+  assert.deepEqual(letter, ['bob', list[1], '0', ...list]);
+});
+
+describe('sweep_gauges', () => {
+  type Reply = [finished: number, list: (Buffer | number)[]];
+  const count = async (...slices: (Buffer | number)[]) =>
+    (await redis.store.run('sweep_gauges', 'batches', 'carol', ...slices)) as Reply;
+
+  /** Calls until all is counted, with `between` after each call; answers how many calls that took, and what was mended. */
+  async function countAll(between: () => Promise<unknown> = async () => {}) {
+    for (let calls = 1, slices: (Buffer | number)[] = []; ; calls++) {
+      const [finished, list] = await count(...slices);
+      if (finished === 1) return { calls, mended: list.map(String) };
+      slices = list;
+      await between();
+    }
+  }
+
+  let seeds = 0;
+  const publish = (n: number) =>
+    bus.publish(`c${String.fromCharCode(97 + seeds++)}`, 'gizmos', Array(n).fill('e'));
+
+  beforeEach(async () => {
+    await bus.subscribe('carol', { topics: ['gizmos'], max: 1 });
+    seeds = 0;
+    for (let n = 0; n < 3; n++) await publish(1500);
+  });
+
+  test('counts a long queue in several calls', async () => {
+    const { calls, mended } = await countAll();
+    assert.ok(calls > 1, `${calls} calls`);
+    assert.deepEqual(mended, []);
+  });
+
+  for (const [what, between] of Object.entries({
+    'batches that come': () => publish(10),
+    'batches that go, from the oldest': () => bus.dropQueue('carol', 10),
+    'an open batch that grows': async () => {
+      await bus.subscribe('carol', { topics: ['gizmos'], max: 100, timeout: HOUR_MS });
+      await publish(3);
+    },
+  })) {
+    test(`is not misled by ${what}`, async () => {
+      assert.deepEqual((await countAll(between)).mended, []);
+      await redis.store.redis.hincrby(redis.store.keys.gauge_events(), 'carol', 2);
+      assert.deepEqual((await countAll(between)).mended, ['events_miscounted', 'carol']);
+      assert.deepEqual((await countAll()).mended, []);
+    });
+  }
+});

@@ -1,0 +1,80 @@
+// `npm run properties -- --steps 100000 --seed 7`: random calls against a plain model of the bus, for as long as one likes.
+// A failure is shown with the shortest calls that lead to it; the same seed finds it again.
+import { parseArgs } from 'node:util';
+import fc from 'fast-check';
+import { PrivateRedis } from '../src/local/redis_server.ts';
+import { behavesAsTheModel } from './support/model/property.ts';
+import { openStore } from './support/store.ts';
+
+/** The most steps of one sequence, and how many sequences there are between two looks at what is reached. */
+const LONGEST = 300;
+const ROUND = 5;
+const SAY_EVERY_MS = 5000;
+
+const HELP = `Usage: npm run properties -- [options]
+
+Calls the bus's scripts at random, and checks what Redis holds after each against a plain model.
+
+Options:
+  --steps N   how many calls (100000)
+  --seed N    the same seed makes the same calls (by chance)
+  -h, --help  this text
+`;
+
+const values = readOptions();
+const wanted = wholeNumber('steps', values.steps);
+const firstSeed =
+  values.seed === undefined ? Math.floor(Math.random() * 1e9) : wholeNumber('seed', values.seed);
+
+const redis = await PrivateRedis.start();
+const store = await openStore(redis.url);
+const beganMs = performance.now();
+let [steps, saidMs] = [0, beganMs];
+const say = () => {
+  const seconds = Math.round((performance.now() - beganMs) / 1000);
+  console.log(`${steps.toLocaleString('en')} of ${wanted.toLocaleString('en')} steps, ${seconds} s`);
+  saidMs = performance.now();
+};
+const counted = () => {
+  steps++;
+  if (performance.now() - saidMs >= SAY_EVERY_MS) say();
+};
+
+console.log(`seed ${firstSeed}`);
+const property = behavesAsTheModel(() => store, LONGEST, counted);
+for (let seed = firstSeed; steps < wanted && process.exitCode === undefined; seed++) {
+  const result = await fc.check(property, { numRuns: ROUND, seed });
+  if (!result.failed) continue;
+  console.error(
+    fc.defaultReportMessage(result),
+    `\n\nfound again with: npm run properties -- --seed ${seed}`,
+  );
+  process.exitCode = 1;
+}
+say();
+store.redis.disconnect();
+await redis.stop();
+
+function readOptions(): { steps: string; seed?: string } {
+  try {
+    const {
+      steps = '100000',
+      help,
+      ...seed
+    } = parseArgs({
+      options: { steps: { type: 'string' }, seed: { type: 'string' }, help: { type: 'boolean', short: 'h' } },
+    }).values;
+    if (!help) return { steps, ...seed };
+    console.log(HELP);
+    process.exit(0);
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${HELP}`);
+    process.exit(2);
+  }
+}
+
+function wholeNumber(name: string, value: string): number {
+  if (/^\d{1,15}$/.test(value)) return Number(value);
+  console.error(`--${name} must be a whole number`);
+  process.exit(2);
+}

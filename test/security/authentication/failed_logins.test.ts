@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { MOST_FAILURES } from '../../../src/api/authentication/slowing.ts';
+import { FailedLogins } from '../../../src/models/failed_logins.ts';
+import type { Store } from '../../../src/redis/store.ts';
+import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
+import {
+  type Answer,
+  basic,
+  FIXED_TOKEN,
+  GuardedServer,
+  ROOT_KEY,
+} from '../../api/authentication/guarded_server.ts';
+import { TestStore } from '../../support/store.ts';
+
+const failures: string[] = [];
+// Two web processes behind one router, which says who calls.
+// The minute does not end while they are tested.
+const wallMs = () => Date.UTC(2026, 0, 1);
+const options = { proxies: 1, wallMs, failed: (reason: string) => void failures.push(reason) };
+const one = new GuardedServer(options);
+const other = new GuardedServer(options, one.redis);
+let address = 0;
+let caller: string;
+
+beforeEach(() => {
+  caller = `198.51.100.${++address}`;
+  failures.length = 0;
+  one.log.length = 0;
+});
+
+const call = (
+  server: GuardedServer,
+  authorization?: string,
+  from = caller,
+  target = '/client',
+): Promise<Answer> =>
+  server.call(target, [
+    ['X-Forwarded-For', from],
+    ...(authorization === undefined ? [] : [['Authorization', authorization] as [string, string]]),
+  ]);
+
+/** As many wrong ones as are answered one by one. */
+async function fail(count: number, server = one, from = caller): Promise<void> {
+  for (let i = 0; i < count; i += 20) {
+    const some = Array.from({ length: Math.min(20, count - i) }, () =>
+      call(server, basic('nobody', 'x'), from),
+    );
+    await Promise.all(some);
+  }
+}
+
+describe('failures of an address', () => {
+  test('beyond a hundred a minute are answered 429, without a challenge, and told when to try again', async () => {
+    await fail(MOST_FAILURES - 1);
+    const last = await call(one, basic('nobody', 'x'));
+    assert.deepEqual([last.status, last.challenges.length], [401, 3]);
+    const { token } = await one.clients.create('billing');
+    for (const wrong of [
+      basic('nobody', 'x'),
+      basic(token, 'wrong'),
+      basic(`${ROOT_KEY}x`, ''),
+      'Basic x',
+      'Bearer x',
+      'Digest x',
+    ]) {
+      const { status, body, challenges, retryAfter } = await call(one, wrong);
+      assert.deepEqual([status, body.code, challenges], [429, 'too_many_failures', []], wrong);
+      assert.ok(Number(retryAfter) >= 1 && Number(retryAfter) <= 60, retryAfter);
+    }
+  });
+
+  test('keep nobody out who has the right credentials, by whichever scheme', async () => {
+    await fail(MOST_FAILURES + 1);
+    assert.equal((await call(one, basic('nobody', 'x'))).status, 429);
+    const { token, secret } = await one.clients.create('new_here');
+    for (const server of [one, other]) {
+      assert.equal((await call(server, basic(token, secret))).status, 200);
+      assert.equal((await call(server, basic(FIXED_TOKEN, ''))).status, 200);
+      assert.equal((await call(server, basic(ROOT_KEY, ''), caller, '/root')).status, 200);
+      const { status, challenges } = await call(server);
+      assert.equal(status, 401, 'who has shown no credentials gets a challenge');
+      const digest = challenges.filter((each) => each.startsWith('Digest'));
+      const answer = answerParameters(challengeFor('SHA-256', digest), {
+        user: token,
+        secret,
+        uri: '/client',
+      });
+      assert.equal((await call(server, header(answer))).status, 200);
+      // The same again was right but for its count: it may go on with another nonce.
+      const repeated = await call(server, header(answer));
+      assert.deepEqual([repeated.status, /stale=true/.test(repeated.challenges.join())], [401, true]);
+    }
+  });
+
+  test('count over all processes, and are those of that address alone', async () => {
+    await fail(MOST_FAILURES / 2, one);
+    await fail(MOST_FAILURES / 2, other);
+    const [here, there] = await Promise.all([
+      call(one, basic('nobody', 'x')),
+      call(other, basic('nobody', 'x')),
+    ]);
+    assert.deepEqual([here.status, there.status], [429, 429]);
+    assert.equal((await call(one, basic('nobody', 'x'), '203.0.113.200')).status, 401);
+  });
+
+  test('are those of all 2^64 addresses that one caller has with IPv6', async () => {
+    for (let i = 0; i < MOST_FAILURES; i += 20)
+      await Promise.all(
+        Array.from({ length: 20 }, (_, index) =>
+          call(one, basic('nobody', 'x'), `2001:db8:${address}:1::${(i + index).toString(16)}`),
+        ),
+      );
+    const [near, far] = [`2001:0DB8:${address}:1:ffff:1:2:3`, `2001:db8:${address}:2::1`];
+    assert.equal((await call(one, basic('nobody', 'x'), near)).status, 429);
+    assert.equal((await call(one, basic('nobody', 'x'), far)).status, 401);
+  });
+
+  test('are counted by reason; a challenge, and an answer to an old nonce, is none', async () => {
+    const { token, secret } = await one.clients.create('billing');
+    await call(one);
+    await call(one, basic('nobody', 'x'));
+    await call(one, basic(token, 'x'));
+    await call(one, 'Basic x');
+    await call(one, 'Digest x');
+    await call(one, 'Bearer x');
+    const digest = (await call(one)).challenges.filter((each) => each.startsWith('Digest'));
+    const sha = challengeFor('SHA-256', digest);
+    const right = answerParameters(sha, { user: token, secret, uri: '/client' });
+    await call(one, header({ ...right, nonce: 'mine' }));
+    await call(one, header(right));
+    await call(one, header(right));
+    await call(one, header(answerParameters(sha, { user: FIXED_TOKEN, secret, uri: '/client' })));
+    assert.deepEqual(failures, [
+      ...['unknown_user', 'wrong_secret', 'malformed', 'malformed', 'unknown_scheme'],
+      ...['wrong_terms', 'repeated_count', 'no_secret'],
+    ]);
+  });
+
+  test('are logged with reason and address, but not one by one when they are too many', async () => {
+    await fail(MOST_FAILURES + 50);
+    const { length } = one.log.filter(({ msg }) => msg === 'authentication failed');
+    assert.equal(length, MOST_FAILURES);
+    assert.ok(
+      one.log.every(({ remoteAddress, reason }) => remoteAddress === caller && reason === 'unknown_user'),
+    );
+    // One line a minute says that there are more, of whichever address.
+    assert.ok(one.log.length <= MOST_FAILURES + 1);
+    assert.equal(failures.filter((reason) => reason === 'slowed').length, 50);
+  });
+});
+
+test('while Redis is away failures keep nobody out, and nobody waits for it', async () => {
+  const away = { command: async () => Promise.reject(new Error('away')) } as unknown as Store;
+  const counts = new FailedLogins(away, 3, () => 1000);
+  const counted = [];
+  for (let i = 0; i < 5; i++) counted.push(await counts.count('192.0.2.1'));
+  assert.deepEqual(counted, [1, 2, 3, 4, 5], 'each process counts by itself');
+});
+
+describe('the counts of failures', () => {
+  const redis = new TestStore();
+  beforeEach(() => redis.flush());
+
+  test('take no more memory than there are counts, however many addresses there are', async () => {
+    let nowMs = Date.UTC(2026, 0, 1);
+    const counts = new FailedLogins(redis.store, 100, () => nowMs);
+    for (let i = 0; i < 20; i++)
+      await Promise.all(
+        Array.from({ length: 1000 }, (_, index) => counts.count(`10.${i}.${index >> 8}.${index & 255}`)),
+      );
+    const { redis: connection } = redis.store;
+    const [key = '', ...more] = await connection.keys('*');
+    assert.deepEqual(more, []);
+    assert.ok(Number(await connection.memory('USAGE', key)) <= 300_000);
+    const ttlMs = await connection.pttl(key);
+    assert.ok(ttlMs > 60_000 && ttlMs <= 120_000, `${ttlMs} ms`);
+    nowMs += 60_000;
+    assert.equal(await counts.count('10.0.0.0'), 1, 'a minute later they begin anew');
+  });
+
+  test('of an address that is refused already cost no call of Redis', async () => {
+    let calls = 0;
+    const store = {
+      command: async (command: Parameters<Store['command']>[0]) => {
+        calls++;
+        return redis.store.command(command);
+      },
+    } as unknown as Store;
+    const counts = new FailedLogins(store, 3, () => 1000);
+    for (let i = 0; i < 100; i++) await counts.count('192.0.2.1');
+    assert.equal(calls, 3);
+  });
+});

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { readAnswer } from '../../../src/api/authentication/digest_answer.ts';
+import { Proxies } from '../../../src/api/proxies.ts';
+import { GuardedServer } from '../../api/authentication/guarded_server.ts';
+
+/** Each of a length that is asked for, and made to be read over and over. */
+const HOSTILE: Record<string, (length: number) => string> = {
+  commas: (length) => ','.repeat(length),
+  'commas and spaces': (length) => ', '.repeat(length / 2),
+  spaces: (length) => `a${' '.repeat(length)}x`,
+  tabs: (length) => `a="1"${' \t'.repeat(length / 2)}x`,
+  'an open quote with escapes': (length) => `a="${'\\"'.repeat(length / 2)}`,
+  'an open quote with backslashes': (length) => `a="${'\\\\'.repeat(length)}`,
+  'a long token': (length) => 'a'.repeat(length),
+  equals: (length) => `a${'='.repeat(length)}`,
+  'a quoted value': (length) => `username="${'x'.repeat(length)}"`,
+  'username*': (length) => `username*=UTF-8''${'%41'.repeat(length / 3)}`,
+  'quotes in username*': (length) => `username*=${"UTF-8'".repeat(length / 6)}`,
+  'many parameters': (length) => Array.from({ length: length / 8 }, (_, i) => `p${i}=1`).join(','),
+};
+
+/** The least of many times, in ms: what it takes when nothing else runs. */
+function leastMs(act: () => void): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < 30; i++) {
+    const startedMs = performance.now();
+    act();
+    least = Math.min(least, performance.now() - startedMs);
+  }
+  return least;
+}
+
+function read(text: string): void {
+  try {
+    readAnswer(text);
+  } catch (error) {
+    assert.equal((error as { code?: string }).code, 'bad_header', String(error));
+  }
+}
+
+describe('a Digest header takes time in proportion to its length:', () => {
+  for (const [name, make] of Object.entries(HOSTILE)) {
+    test(name, () => {
+      const [short, long] = [make(16 * 1024), make(16 * 16 * 1024)];
+      const shortMs = leastMs(() => read(short));
+      const longMs = leastMs(() => read(long));
+      // 16 times as long: a quadratic reader needs 256 times as long. What takes no time to speak of has no ratio.
+      assert.ok(longMs < Math.max(64 * shortMs, 5), `${shortMs} ms for 16 KiB, ${longMs} ms for 256 KiB`);
+    });
+  }
+});
+
+test('X-Forwarded-For takes time in proportion to its length', () => {
+  const proxies = new Proxies(1);
+  const from = (header: string) => () =>
+    proxies.addressOf({ headers: { 'x-forwarded-for': header }, socket: {} } as never);
+  const [shortMs, longMs] = [16, 256].map((kib) => leastMs(from(','.repeat(kib * 1024)))) as [number, number];
+  assert.ok(longMs < Math.max(64 * shortMs, 10), `${shortMs} ms for 16 KiB, ${longMs} ms for 256 KiB`);
+});
+
+describe('what a server is sent', () => {
+  const server = new GuardedServer();
+
+  test('is answered 400 or 401, whatever it is, and the next request is served', async () => {
+    for (const make of Object.values(HOSTILE)) {
+      const { status } = await server.get('/client', `Digest ${make(4 * 1024).replaceAll('\n', '')}`);
+      assert.ok([400, 401].includes(status), String(status));
+    }
+    assert.equal((await server.get('/client')).status, 401);
+  });
+
+  test('with qop=auth-int, or none, is refused with the qop that there is', async () => {
+    for (const qop of ['qop=auth-int, ', 'qop="auth,auth-int", ', '']) {
+      const text = `Digest ${qop}username="a", realm="Routemaster", nonce="n", uri="/client", nc=00000001, cnonce="c", response="${'0'.repeat(64)}"`;
+      const { status, body } = await server.get('/client', text);
+      assert.deepEqual([status, body.code], [400, 'bad_header']);
+      assert.match(String(body.detail), /qop must be auth$/);
+    }
+  });
+});

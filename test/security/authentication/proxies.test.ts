@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import type { IncomingMessage } from 'node:http';
+import { describe, test } from 'node:test';
+import { MOST_FAILURES } from '../../../src/api/authentication/slowing.ts';
+import { Proxies, sourceOf } from '../../../src/api/proxies.ts';
+import { readConfig } from '../../../src/config.ts';
+import { basic, GuardedServer } from '../../api/authentication/guarded_server.ts';
+import { Api } from '../../support/api.ts';
+
+const request = (forwardedFor?: string, proto?: string) =>
+  ({
+    headers: { 'x-forwarded-for': forwardedFor, 'x-forwarded-proto': proto },
+    socket: { remoteAddress: '10.0.0.1' },
+  }) as unknown as IncomingMessage;
+
+describe('the address of a caller', () => {
+  const address = (count: number, header?: string) => new Proxies(count).addressOf(request(header));
+
+  test('is that of the connection where no router stands in front, whatever it says', () => {
+    for (const header of [undefined, '', '192.0.2.1', '192.0.2.1, 192.0.2.2'])
+      assert.equal(address(0, header), '10.0.0.1');
+  });
+
+  test('is what the outermost router appended, not what the caller wrote', () => {
+    assert.equal(address(1, '192.0.2.1'), '192.0.2.1');
+    assert.equal(address(1, 'forged, 127.0.0.1, 192.0.2.1'), '192.0.2.1');
+    assert.equal(address(1, 'forged,2001:db8::1'), '2001:db8::1');
+    assert.equal(address(2, 'forged, 192.0.2.1, 192.0.2.2'), '192.0.2.1');
+    assert.equal(address(2, '192.0.2.1'), '192.0.2.1');
+  });
+
+  test('is that of the connection where the router says none', () => {
+    for (const header of [undefined, '', 'unknown', '192.0.2.1, ', 'x'.repeat(16_000)])
+      assert.equal(address(1, header), '10.0.0.1');
+  });
+
+  test('stands for the network that one caller has', () => {
+    assert.equal(sourceOf('192.0.2.1'), '192.0.2.1');
+    assert.equal(sourceOf('::ffff:192.0.2.1'), '192.0.2.1');
+    const same = [
+      '2001:db8::1',
+      '2001:DB8:0:0:1:2:3:4',
+      '2001:0db8:0000::ffff',
+      '2001:db8::1:2:3:4',
+      '2001:db8::',
+    ];
+    for (const each of same) assert.equal(sourceOf(each), '2001:db8:0:0', each);
+    assert.equal(sourceOf('::1'), '0:0:0:0');
+    assert.equal(sourceOf('1::'), '1:0:0:0');
+    assert.equal(sourceOf('fe80::1%eth0'), 'fe80:0:0:0');
+    assert.equal(sourceOf('1:2:3:4:5:6:7:8'), '1:2:3:4');
+    assert.equal(sourceOf('64:ff9b::192.0.2.1'), '64:ff9b:0:0');
+  });
+});
+
+describe('whether a request came by https', () => {
+  const https = (count: number, header?: string) =>
+    new Proxies(count).cameByHttps(request(undefined, header));
+
+  test('is said by the router alone', () => {
+    assert.equal(https(1, 'https'), true);
+    assert.equal(https(1, 'http, https'), true);
+    assert.equal(https(1, 'https, http'), false);
+    assert.equal(https(1, undefined), false);
+    assert.equal(https(0, 'https'), false);
+    assert.equal(https(2, 'https, http, https'), false);
+    assert.equal(https(2, 'http, https, https'), true);
+    assert.equal(https(2, 'https'), true);
+  });
+});
+
+describe('how many routers there are', () => {
+  const read = (env: Record<string, string>) =>
+    readConfig({ ROUTEMASTER_ROOT_KEY: '0f'.repeat(24), ...env }).trustedProxies;
+
+  test('is one where FORCE_SSL wants one, none otherwise, or what is set', () => {
+    assert.equal(read({}), 0);
+    assert.equal(read({ FORCE_SSL: 'yes' }), 1);
+    assert.equal(read({ NODE_ENV: 'production' }), 1);
+    assert.equal(read({ NODE_ENV: 'production', FORCE_SSL: 'no' }), 0);
+    assert.equal(read({ FORCE_SSL: 'yes', ROUTEMASTER_TRUSTED_PROXIES: '2' }), 2);
+    assert.equal(read({ ROUTEMASTER_TRUSTED_PROXIES: '1' }), 1);
+  });
+
+  test('cannot be none with FORCE_SSL, as anybody could say https', () => {
+    const env = { FORCE_SSL: 'yes', ROUTEMASTER_TRUSTED_PROXIES: '0' };
+    assert.throws(
+      () => read(env),
+      /FORCE_SSL is on and ROUTEMASTER_TRUSTED_PROXIES is 0.*or FORCE_SSL to no/,
+    );
+  });
+});
+
+describe('a caller who forges X-Forwarded-For', () => {
+  // The minute does not end while they are tested.
+  const wallMs = () => Date.UTC(2026, 0, 1);
+  const behindRouter = new GuardedServer({ proxies: 1, wallMs });
+  const direct = new GuardedServer({ wallMs });
+
+  test('is counted as who it is', async () => {
+    for (const [server, appended] of [
+      [behindRouter, ', 192.0.2.7'],
+      [direct, ''],
+    ] as const) {
+      const call = (index: number) =>
+        server.call('/client', [
+          ['X-Forwarded-For', `198.51.100.${index % 250}${appended}`],
+          ['Authorization', basic('nobody', 'x')],
+        ]);
+      for (let i = 0; i < MOST_FAILURES; i += 20)
+        await Promise.all(Array.from({ length: 20 }, (_, index) => call(i + index)));
+      assert.equal((await call(200)).status, 429);
+    }
+  });
+});
+
+describe('a caller who forges X-Forwarded-Proto', () => {
+  const api = new Api({ env: { FORCE_SSL: 'yes' }, headers: { 'x-forwarded-proto': 'https' } });
+  const event = '{"type":"noop","url":"https://app.example.com/1"}';
+
+  test('over plain http is sent to https, also where it publishes', async () => {
+    // As a router leaves it that appends.
+    const headers = { 'x-forwarded-proto': 'https, http', host: 'bus.example.com' };
+    for (const [method, path] of [
+      ['GET', '/topics'],
+      ['POST', '/topics/widgets'],
+    ] as const) {
+      const answer = await api.call(method, path, {
+        as: 'shop',
+        headers,
+        ...(method === 'POST' && { body: event }),
+      });
+      assert.deepEqual([answer.status, answer.headers.location], [308, `https://bus.example.com${path}`]);
+    }
+    assert.equal((await api.call('POST', '/topics/widgets', { as: 'shop', body: event })).status, 204);
+  });
+});

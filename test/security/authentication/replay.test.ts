@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { NonceCounts } from '../../../src/models/nonce_counts.ts';
+import {
+  answerParameters,
+  challengeFor,
+  header,
+  parametersOf,
+} from '../../api/authentication/digest_client.ts';
+import { GuardedServer } from '../../api/authentication/guarded_server.ts';
+
+// Two web processes: all that they share is Redis.
+const one = new GuardedServer();
+const other = new GuardedServer({}, one.redis);
+const both = [one, other];
+
+let token: string;
+let secret: string;
+beforeEach(async () => {
+  ({ token, secret } = await one.clients.create('billing'));
+  one.log.length = 0;
+});
+
+const digestsIn = (challenges: string[]) => challenges.filter((each) => each.startsWith('Digest'));
+const challenge = async (server = one) =>
+  challengeFor('SHA-256', digestsIn((await server.get('/client')).challenges));
+const answerTo = (given: Record<string, string>, count: number, algorithm = 'SHA-256') =>
+  header(answerParameters({ ...given, algorithm }, { user: token, secret, uri: '/client', count }));
+const isStale = (challenges: string[]) =>
+  digestsIn(challenges).length > 0 &&
+  digestsIn(challenges).every((each) => parametersOf(each).stale === 'true');
+
+describe('a request that was recorded', () => {
+  test('is refused when it is sent again, at any web process, as stale', async () => {
+    const recorded = answerTo(await challenge(), 1);
+    assert.equal((await one.get('/client', recorded)).status, 200);
+    for (const server of both) {
+      const again = await server.get('/client', recorded);
+      assert.equal(again.status, 401);
+      assert.ok(isStale(again.challenges), again.challenges.join('\n'));
+    }
+    assert.deepEqual(
+      one.log.map(({ reason, client }) => ({ reason, client })),
+      [{ reason: 'repeated_count', client: token }],
+    );
+  });
+
+  test('is refused with the other algorithm too: the count is used', async () => {
+    const given = await challenge();
+    assert.equal((await one.get('/client', answerTo(given, 1))).status, 200);
+    assert.equal((await one.get('/client', answerTo(given, 1, 'MD5'))).status, 401);
+  });
+
+  test('is let in once, however many copies come at a time', async () => {
+    const recorded = answerTo(await challenge(), 1);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => both[index % 2]?.get('/client', recorded)),
+    );
+    assert.equal(answers.filter((answer) => answer?.status === 200).length, 1);
+  });
+});
+
+describe('the counts of a nonce', () => {
+  test('are served in any order, at any process, each once', async () => {
+    const given = await challenge(other);
+    const counts = Array.from({ length: 30 }, (_, index) => ((index * 7) % 30) + 1);
+    const send = () =>
+      Promise.all(counts.map((count, index) => both[index % 2]?.get('/client', answerTo(given, count))));
+    assert.deepEqual(new Set((await send()).map((answer) => answer?.status)), new Set([200]));
+    assert.deepEqual(new Set((await send()).map((answer) => answer?.status)), new Set([401]));
+  });
+
+  test('that are far ahead are stale, so the client goes on with a new nonce; the others go on being served', async () => {
+    const given = await challenge();
+    for (const count of [1025, 65_536, 0xffffffff]) {
+      const { status, challenges } = await one.get('/client', answerTo(given, count));
+      assert.deepEqual([status, isStale(challenges)], [401, true], String(count));
+    }
+    assert.equal((await one.get('/client', answerTo(given, 1024))).status, 200);
+    assert.equal((await one.get('/client', answerTo(given, 1))).status, 200);
+    assert.equal((await one.get('/client', answerTo(given, 2048))).status, 200);
+  });
+
+  test('take no memory for strangers, a little for one request, and none when the nonce has died', async () => {
+    const { redis } = one.redis.store;
+    await redis.del(...(await redis.keys('digest:counts:*')), '-');
+    const given = await challenge();
+    const wrong = header(answerParameters(given, { user: token, secret: 'wrong', uri: '/client' }));
+    assert.equal((await one.get('/client', wrong)).status, 401);
+    assert.deepEqual(await redis.keys('digest:counts:*'), []);
+    assert.equal((await one.get('/client', answerTo(given, 1024))).status, 200);
+    const [key = ''] = await redis.keys('digest:counts:*');
+    const bytes = await redis.memory('USAGE', key);
+    assert.ok(Number(bytes) <= 300, `${bytes} bytes`);
+    const ttlMs = await redis.pttl(key);
+    // Longer than the nonce may still be used, not much longer.
+    assert.ok(ttlMs > 6 * 60_000 - 5000 && ttlMs <= 7 * 60_000, `${ttlMs} ms`);
+  });
+
+  test('that come in one turn cost one call of Redis', async () => {
+    let calls = 0;
+    const store = {
+      run: async (_name: string, ...args: unknown[]) => {
+        calls++;
+        return Buffer.alloc((args.length - 3) / 2, '1');
+      },
+    };
+    const counts = new NonceCounts(store as never, 1000);
+    const taken = await Promise.all(
+      Array.from(
+        { length: 500 },
+        (_, index) =>
+          new Promise((resolve) => counts.take('nonce', index + 1, (_error, isNew) => resolve(isNew))),
+      ),
+    );
+    assert.ok(taken.every(Boolean));
+    assert.equal(calls, 1);
+  });
+});
+
+test('while Redis is away nothing is let in by Digest, as nobody knows what was used', async () => {
+  const given = await challenge();
+  assert.equal((await one.get('/client', answerTo(given, 1))).status, 200);
+  await one.redis.redis.kill('SIGKILL');
+  const { status, body } = await one.get('/client', answerTo(given, 2));
+  assert.deepEqual([status, body.code], [503, 'storage_unavailable']);
+});

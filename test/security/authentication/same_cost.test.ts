@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
+import { describe, type TestContext, test } from 'node:test';
+import { Credentials, sameDigest } from '../../../src/api/authentication/credentials.ts';
+import { Nonces } from '../../../src/api/authentication/nonces.ts';
+import { type Client, ha1 } from '../../../src/models/client.ts';
+import { ClientDirectory } from '../../../src/models/client_directory.ts';
+
+const secretOf = (token: string): Client => ({
+  token,
+  name: 'billing',
+  ha1: { sha256: ha1('SHA-256', token, 'secret'), md5: ha1('MD5', token, 'secret') },
+});
+
+/** What a wrong attempt costs: how often Redis was asked, and how many digests were compared. */
+async function cost(scheme: 'basic' | 'digest', user: string, known: boolean) {
+  let lookups = 0;
+  let comparisons = 0;
+  const clients = new ClientDirectory({
+    find: async (token) => {
+      lookups++;
+      return token === 'billing--1' ? secretOf(token) : undefined;
+    },
+  });
+  const credentials = new Credentials('the-root-key', clients);
+  if (known) await clients.find(user);
+  lookups = 0;
+  const verdict = await new Promise((resolve, reject) => {
+    const done = (error: unknown, given?: unknown) => (error ? reject(error) : resolve(given));
+    if (scheme === 'basic') credentials.checkPassword(user, 'wrong', done);
+    else
+      credentials.checkProof(
+        user,
+        ({ sha256 }) => {
+          comparisons++;
+          return sameDigest('0'.repeat(64), sha256);
+        },
+        done,
+      );
+  });
+  assert.ok(!('role' in (verdict as object)));
+  return { lookups, comparisons };
+}
+
+describe('a wrong secret costs what an unknown user costs', () => {
+  for (const scheme of ['basic', 'digest'] as const) {
+    test(`with ${scheme}, whether the client is remembered or not: time does not tell who exists`, async () => {
+      const unknown = await cost(scheme, 'nobody--1', true);
+      assert.deepEqual(await cost(scheme, 'billing--1', true), unknown);
+      assert.deepEqual(await cost(scheme, 'billing--1', false), unknown);
+      assert.equal(unknown.lookups, 1);
+    });
+  }
+});
+
+describe('what proves a caller is compared in constant time', () => {
+  /** How often timingSafeEqual compares while this is done. */
+  async function comparisons(t: TestContext, act: () => unknown): Promise<number> {
+    const { mock } = t.mock.method(crypto, 'timingSafeEqual');
+    // Named imports follow.
+    syncBuiltinESMExports();
+    await act();
+    mock.restore();
+    syncBuiltinESMExports();
+    return mock.callCount();
+  }
+  const client = secretOf('billing--1');
+  const credentials = new Credentials('the-root-key', new ClientDirectory({ find: async () => client }));
+
+  test('the root key', async (t) => {
+    assert.equal(await comparisons(t, () => assert.ok(credentials.isRootKey('the-root-key'))), 1);
+    assert.equal(await comparisons(t, () => assert.ok(!credentials.isRootKey('the-root-kex'))), 1);
+    // What has another length too: digests are compared.
+    assert.equal(await comparisons(t, () => assert.ok(!credentials.isRootKey('t'))), 1);
+  });
+
+  test('a password, and the root key before it', async (t) => {
+    const check = () => new Promise((resolve) => credentials.checkPassword('billing--1', 'wrong', resolve));
+    assert.equal(await comparisons(t, check), 3, 'against nobody, the root key, and the client');
+  });
+
+  test('a response, whose length is public', async (t) => {
+    assert.equal(await comparisons(t, () => assert.ok(!sameDigest('ab', 'ac'))), 1);
+    assert.equal(await comparisons(t, () => assert.ok(!sameDigest('ab', 'abc'))), 0);
+  });
+
+  test('the signature of a nonce', async (t) => {
+    const key = Buffer.alloc(32);
+    const keys = { nowMs: () => 1000, of: () => key, current: () => key, load: async () => {} };
+    const nonces = new Nonces(keys, { take: () => {} });
+    const forged = `${nonces.issue().slice(0, -2)}AA`;
+    assert.equal(await comparisons(t, () => nonces.check(forged)), 1);
+  });
+});

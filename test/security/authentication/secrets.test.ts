@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
+import { type Answer, Api, basic, problemIn } from '../../support/api.ts';
+import { until } from '../../support/until.ts';
+import { WebProcess } from '../../support/web_process.ts';
+
+/** Two web processes on one Redis; the second is where secrets were used last, and so where they are remembered. */
+let second: WebProcess | undefined;
+const api = new Api({
+  prepare: async ({ redis }) => {
+    second = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url });
+    secondPort = await second.port();
+  },
+});
+let secondPort: number;
+after(() => second?.kill());
+
+const at = (token: string, secret: string, port = secondPort) =>
+  fetch(`http://127.0.0.1:${port}/topics`, { headers: { authorization: basic(token, secret) } }).then(
+    ({ status }) => status,
+  );
+
+/** Waits until it is refused, and says when the last request that was let in was sent, however long it took. */
+async function lastLetIn(token: string, secret: string, port = secondPort): Promise<number> {
+  let lastMs = Number.NEGATIVE_INFINITY;
+  await until(async () => {
+    const sentMs = performance.now();
+    if ((await at(token, secret, port)) === 401) return true;
+    lastMs = sentMs;
+    return false;
+  });
+  return lastMs;
+}
+
+async function make(): Promise<{ token: string; secret: string }> {
+  const made = await api.call('POST', '/api_tokens', { as: 'root', body: '{"name":"shop"}' });
+  return JSON.parse(made.text);
+}
+
+const rotate = (token: string, body?: string): Promise<Answer> =>
+  api.call('POST', `/api_tokens/${token}/secret`, { as: 'root', ...(body !== undefined && { body }) });
+
+describe('a secret that is changed', () => {
+  test('is shown once, works at once everywhere, and so does the old one for the time of grace', async () => {
+    const { token, secret } = await make();
+    assert.equal(await at(token, secret), 200);
+    const answer = await rotate(token, '{"grace":60000}');
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers['cache-control'], 'no-store');
+    const rotated = JSON.parse(answer.text);
+    assert.deepEqual(rotated, { token, secret: rotated.secret, grace: 60_000 });
+    assert.notEqual(rotated.secret, secret);
+    // The other process remembers the client with its old secret alone.
+    assert.equal(await at(token, rotated.secret), 200);
+    await pause(1100);
+    for (const port of [api.port, secondPort]) {
+      assert.equal(await at(token, secret, port), 200);
+      assert.equal(await at(token, rotated.secret, port), 200);
+      assert.equal(await at(token, 'wrong', port), 401);
+    }
+  });
+
+  test('works with Digest, as the old one does', async () => {
+    const { token, secret } = await make();
+    const rotated = JSON.parse((await rotate(token)).text);
+    assert.equal(rotated.grace, 86_400_000);
+    for (const [each, expected] of [
+      [secret, 200],
+      [rotated.secret, 200],
+      ['wrong', 401],
+    ] as const) {
+      for (const algorithm of ['SHA-256', 'MD5']) {
+        const { headers } = await fetch(`http://127.0.0.1:${secondPort}/topics`);
+        const challenges = (headers.get('www-authenticate') ?? '').split(/, (?=Digest|Basic)/);
+        const parameters = answerParameters(
+          challengeFor(
+            algorithm,
+            challenges.filter((text) => text.startsWith('Digest')),
+          ),
+          { user: token, secret: each, uri: '/topics' },
+        );
+        const answer = await fetch(`http://127.0.0.1:${secondPort}/topics`, {
+          headers: { authorization: header(parameters) },
+        });
+        assert.equal(answer.status, expected, `${each} ${algorithm}`);
+      }
+    }
+  });
+
+  test('ends the old one by itself when the grace is over', async () => {
+    const { token, secret } = await make();
+    const rotated = JSON.parse((await rotate(token, '{"grace":4000}')).text);
+    assert.equal(await at(token, secret), 200);
+    await until(async () => (await at(token, secret)) === 401);
+    assert.equal(await at(token, rotated.secret), 200);
+    assert.equal(await api.store.redis.exists(`former_secret:${token}`), 0);
+  });
+
+  test('ends the one before the old one: a client has two at most', async () => {
+    const { token, secret } = await make();
+    const first = JSON.parse((await rotate(token)).text);
+    const last = JSON.parse((await rotate(token)).text);
+    assert.equal(await at(token, secret), 401);
+    assert.equal(await at(token, first.secret), 200);
+    assert.equal(await at(token, last.secret), 200);
+  });
+
+  test('ends the old one everywhere within a second, without grace', async () => {
+    const { token, secret } = await make();
+    assert.equal(await at(token, secret), 200);
+    const rotated = JSON.parse((await rotate(token, '{"grace":0}')).text);
+    const changedAtMs = performance.now();
+    assert.ok((await lastLetIn(token, secret)) < changedAtMs + 1000);
+    assert.equal(await at(token, rotated.secret), 200);
+  });
+
+  test('is root’s business, and that of a client that has one', async () => {
+    const { token, secret } = await make();
+    const own = { headers: { authorization: basic(token, secret) } };
+    const refused = await api.call('POST', `/api_tokens/${token}/secret`, own);
+    assert.equal(problemIn(refused).code, 'forbidden');
+    await api.call('POST', '/api_tokens', { as: 'root', body: '{"name":"old","token":"old--1"}' });
+    assert.match(problemIn(await rotate('old--1')).detail, /has no secret/);
+    assert.equal(problemIn(await rotate('nobody')).code, 'client_not_found');
+    for (const grace of ['-1', '2592000001', '1.5', '"1"', 'null'])
+      assert.equal(problemIn(await rotate(token, `{"grace":${grace}}`)).field, 'grace');
+    assert.equal(problemIn(await rotate(token, '{"secret":"mine"}')).field, 'secret');
+    assert.equal(await at(token, secret), 200);
+  });
+
+  test('stands in Redis as digests alone, and goes with its client', async () => {
+    const { token, secret } = await make();
+    const rotated = JSON.parse((await rotate(token)).text);
+    const { redis } = api.store;
+    const fields = [
+      ...Object.entries(await redis.hgetall(`api_token:${token}`)),
+      ...Object.entries(await redis.hgetall(`former_secret:${token}`)),
+    ];
+    for (const [field, value] of fields) {
+      if (field.startsWith('ha1_')) assert.match(value, /^([0-9a-f]{32}|[0-9a-f]{64})$/);
+      assert.ok(!value.includes(secret) && !value.includes(rotated.secret), field);
+    }
+    await api.call('DELETE', `/api_tokens/${token}`, { as: 'root' });
+    assert.deepEqual(await redis.keys(`*${token}`), []);
+    await until(async () => (await at(token, secret)) === 401);
+  });
+});
+
+test('a client that is removed is refused by every process within a second', async () => {
+  const { token, secret } = await make();
+  for (const port of [api.port, secondPort]) assert.equal(await at(token, secret, port), 200);
+  await api.call('DELETE', `/api_tokens/${token}`, { as: 'root' });
+  const removedAtMs = performance.now();
+  const last = await Promise.all([api.port, secondPort].map((port) => lastLetIn(token, secret, port)));
+  assert.ok(Math.max(...last) < removedAtMs + 1000);
+});
+
+test('a client that registers anew without a secret has no former one either', async () => {
+  const { token } = await make();
+  await rotate(token);
+  await api.call('POST', '/api_tokens', { as: 'root', body: JSON.stringify({ name: 'shop', token }) });
+  assert.equal(await api.store.redis.exists(`former_secret:${token}`), 0);
+});

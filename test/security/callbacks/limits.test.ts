@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { reasonOf, type SenderOptions, sender } from '../../support/sender.ts';
+import { until } from '../../support/until.ts';
+
+const MEGABYTE = 1024 * 1024;
+
+/** A server that does this with each connection that has sent something, and counts what it could write. */
+class HostileServer {
+  readonly sockets: Socket[] = [];
+  readonly #server = createServer((socket) => {
+    this.sockets.push(socket);
+    socket.on('error', () => {});
+    socket.once('data', () => this.#behave(socket));
+  });
+  readonly #behave: (socket: Socket) => void;
+
+  static async start(t: TestContext, behave: (socket: Socket) => void): Promise<HostileServer> {
+    const server = new HostileServer(behave);
+    t.after(() => server.#server.close());
+    await once(server.#server.listen(0, '127.0.0.1'), 'listening');
+    return server;
+  }
+
+  private constructor(behave: (socket: Socket) => void) {
+    this.#behave = behave;
+  }
+
+  url(scheme = 'http'): string {
+    return `${scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`;
+  }
+
+  /** The bus has closed all connections. */
+  async left(): Promise<void> {
+    await until(() => this.sockets.length > 0 && this.sockets.every(({ destroyed }) => destroyed));
+  }
+
+  get written(): number {
+    return this.sockets.reduce((sum, { bytesWritten }) => sum + bytesWritten, 0);
+  }
+}
+
+/** Writes a head, and then this for ever: as fast as it is taken, or once every few ms. */
+const flood = (socket: Socket, text: string, head = '') => {
+  socket.write(head);
+  const more = () => {
+    while (!socket.destroyed && socket.write(text));
+  };
+  socket.on('drain', more);
+  more();
+};
+const drip = (socket: Socket, text: string, head = '') => {
+  socket.write(head);
+  const timer = setInterval(() => socket.write(text), 20);
+  socket.once('close', () => clearInterval(timer));
+};
+
+const send = (t: TestContext, options: SenderOptions = {}) => sender(t, { allow: ['127.0.0.1'], ...options });
+
+for (const [what, head, piece] of [
+  ['one header', 'HTTP/1.1 200 OK\r\nx: ', 'x'.repeat(1000)],
+  ['headers', 'HTTP/1.1 200 OK\r\n', 'a: b\r\n'.repeat(100)],
+] as const) {
+  test(`${what} without end: cut off after 16 KiB, and no success`, async (t) => {
+    const server = await HostileServer.start(t, (socket) => flood(socket, piece, head));
+    const outcome = await send(t)(server.url());
+    assert.match(reasonOf(outcome), /HEADERS_OVERFLOW|HPE_/);
+    await server.left();
+    assert.ok(server.written < 20 * MEGABYTE, `${server.written} bytes`);
+  });
+}
+
+test('a body without end: its status counts, and it is cut off after 64 KiB', async (t) => {
+  const server = await HostileServer.start(t, (socket) =>
+    flood(socket, 'x'.repeat(1000), 'HTTP/1.1 200 OK\r\n\r\n'),
+  );
+  assert.deepEqual(await send(t)(server.url()), { taken: true });
+  await server.left();
+  assert.ok(server.written < 20 * MEGABYTE, `${server.written} bytes`);
+});
+
+for (const [what, behave] of [
+  ['never answers', () => {}],
+  ['drips its headers', (socket) => drip(socket, 'a: b\r\n', 'HTTP/1.1 200 OK\r\n')],
+  ['has a status line without end', (socket) => flood(socket, 'O'.repeat(1000), 'HTTP/1.1 200 ')],
+  ['says "wait" for ever', (socket) => drip(socket, 'HTTP/1.1 102 Processing\r\n\r\n')],
+] as [string, (socket: Socket) => void][]) {
+  test(`a callback that ${what}: given up, and its connection closed, when the time is over`, async (t) => {
+    const server = await HostileServer.start(t, behave);
+    assert.equal(
+      reasonOf(await send(t, { deliveryTimeoutMs: 300 })(server.url())),
+      'no answer within 300 ms',
+    );
+    await server.left();
+  });
+}
+
+test('a callback that says "wait" as fast as it can: given up at once', async (t) => {
+  const server = await HostileServer.start(t, (socket) => flood(socket, 'HTTP/1.1 102 Processing\r\n\r\n'));
+  assert.match(reasonOf(await send(t)(server.url())), /only says that it will answer/);
+  await server.left();
+});
+
+test('a callback that takes connections and settles no TLS: the limit for connecting ends it', async (t) => {
+  const server = await HostileServer.start(t, () => {});
+  const outcome = await send(t, { connectTimeoutMs: 200 })(server.url('https'));
+  assert.match(reasonOf(outcome), /^UND_ERR_CONNECT_TIMEOUT/);
+  await server.left();
+});
+
+test('a name that is never resolved: the limit for connecting ends it', async (t) => {
+  const never = () => new Promise<string[]>(() => {});
+  const outcome = await send(t, { connectTimeoutMs: 200, resolve: never })('https://hooks.example/');
+  assert.match(reasonOf(outcome), /^UND_ERR_CONNECT_TIMEOUT/);
+});
+
+test('an answer that is compressed is not unpacked', async (t) => {
+  const server = await HostileServer.start(t, (socket) =>
+    socket.end('HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nbomb'),
+  );
+  const outcome = await send(t)(server.url());
+  assert.equal(outcome.taken ? '' : outcome.answer, 'bomb');
+});
+
+test("two answers to one request: the second is nobody's, and the next delivery has a connection of its own", async (t) => {
+  const server = await HostileServer.start(t, (socket) =>
+    socket.write('HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'),
+  );
+  const deliver = send(t);
+  for (let i = 0; i < 2; i++) assert.equal(reasonOf(await deliver(server.url())), 'HTTP 500');
+  assert.equal(server.sockets.length, 2);
+});

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { noOpenssl, selfSigned } from '../../support/certificate.ts';
+import { ConnectProxy } from '../../support/connect_proxy.ts';
+import { Receiver } from '../../support/receiver.ts';
+import { reasonOf, type SenderOptions, sender } from '../../support/sender.ts';
+
+const proxy = new ConnectProxy();
+before(() => proxy.start());
+after(() => proxy.stop());
+beforeEach(() => {
+  proxy.targets.length = 0;
+  proxy.authorizations.length = 0;
+});
+
+const never = () => Promise.reject(new Error('the proxy resolves names'));
+const through = (more: SenderOptions = {}): SenderOptions => ({
+  egressProxy: proxy.url,
+  resolve: never,
+  ...more,
+});
+
+describe('through a proxy', () => {
+  test('names go to it as they are, TLS ends at the callback, and the credentials of the proxy stay with it', {
+    skip: noOpenssl,
+  }, async (t) => {
+    const identity = selfSigned('DNS:hooks.example');
+    const dir = mkdtempSync(join(tmpdir(), 'routemaster-ca-'));
+    t.after(() => rmSync(dir, { recursive: true }));
+    writeFileSync(join(dir, 'ca.pem'), identity.cert);
+    const receiver = await Receiver.start(identity);
+    t.after(() => receiver.stop());
+    const { port } = new URL(receiver.callback);
+
+    const send = sender(t, through({ callbackCa: join(dir, 'ca.pem') }));
+    assert.deepEqual(await send(`https://hooks.example:${port}/`), { taken: true });
+    assert.deepEqual(proxy.targets, [`hooks.example:${port}`]);
+    assert.deepEqual(proxy.authorizations, [`Basic ${btoa('bus:hunter2')}`]);
+    assert.equal(receiver.deliveries[0]?.headers.authorization, `Basic ${btoa('me:x')}`);
+    assert.equal(receiver.deliveries[0]?.headers['proxy-authorization'], undefined);
+
+    assert.match(reasonOf(await send(`https://other.example:${port}/`)), /^ERR_TLS_CERT_ALTNAME_INVALID/);
+    assert.match(
+      reasonOf(await sender(t, through())(`https://hooks.example:${port}/`)),
+      /^DEPTH_ZERO_SELF_SIGNED_CERT/,
+      'without the file',
+    );
+    assert.equal(receiver.deliveries.length, 1);
+  });
+
+  test('plain http goes to addresses that are allowed, by CONNECT as well', async (t) => {
+    const receiver = await Receiver.start();
+    t.after(() => receiver.stop());
+    const send = sender(t, through({ allow: ['127.0.0.1'] }));
+    assert.deepEqual(await send(receiver.callback), { taken: true });
+    assert.deepEqual(proxy.targets, [new URL(receiver.callback).host]);
+  });
+
+  for (const url of [
+    'https://127.0.0.1/',
+    'https://169.254.169.254/latest',
+    'https://[::ffff:10.0.0.1]/',
+    'https://2130706433/',
+    'http://127.0.0.1/',
+    'http://hooks.example/',
+  ]) {
+    test(`it is not asked for ${url}`, async (t) => {
+      const reason = reasonOf(await sender(t, through({ allow: ['10.9.9.9'] }))(url));
+      assert.match(reason, /^refused to connect: /);
+      assert.deepEqual(proxy.targets, []);
+    });
+  }
+
+  test('what it refuses is a failed delivery, which tells nothing of its credentials', async (t) => {
+    const reason = reasonOf(await sender(t, through())('https://forbidden.example/'));
+    assert.match(reason, /Proxy response \(403\)/);
+    const gone = reasonOf(
+      await sender(t, { egressProxy: 'http://bus:hunter2@127.0.0.1:1', resolve: never })(
+        'https://hooks.example/',
+      ),
+    );
+    assert.match(gone, /ECONNREFUSED/);
+    assert.doesNotMatch(reason + gone, /hunter2/);
+  });
+});

@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict';
+import { createPublicKey, verify } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { isSecret, newKeyPair, newSecret, signatureHeaders } from '../../../src/services/signatures.ts';
+import { root } from '../../support/command.ts';
+import { answer, type Delivery, Receiver } from '../../support/receiver.ts';
+import { sender } from '../../support/sender.ts';
+
+/** The example of Standard Webhooks 1.0. */
+const VECTOR = {
+  secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+  id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+  timestamp: 1614265330,
+  body: '{"test": 2432232314}',
+  signature: 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+};
+
+const base64 = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64');
+const headersOf = ({ headers }: Delivery) => headers as Record<string, string>;
+
+describe('a signature', () => {
+  test('is the one of the specification, over id, second and body', () => {
+    const { secret, id, timestamp, body, signature } = VECTOR;
+    assert.deepEqual(signatureHeaders(secret, id, timestamp * 1000 + 999, body), {
+      'webhook-timestamp': String(timestamp),
+      'webhook-signature': signature,
+    });
+  });
+
+  test('by ed25519 is verified with the public key that the subscriber was told', () => {
+    const { privateKey, publicKey } = newKeyPair();
+    assert.match(publicKey, /^whpk_[A-Za-z0-9+/]{43}=$/);
+    const headers = signatureHeaders(privateKey, 'id', 1_700_000_000_000, '{"ü":1}');
+    const [version, signature = ''] = headers['webhook-signature'].split(',');
+    const x = Buffer.from(publicKey.slice(5), 'base64').toString('base64url');
+    const key = createPublicKey({ format: 'jwk', key: { kty: 'OKP', crv: 'Ed25519', x } });
+    const isSigned = (text: string) => verify(null, Buffer.from(text), key, Buffer.from(signature, 'base64'));
+    assert.equal(version, 'v1a');
+    assert.ok(isSigned('id.1700000000.{"ü":1}'));
+    for (const other of ['id.1700000001.{"ü":1}', 'ie.1700000000.{"ü":1}', 'id.1700000000.{"ü":2}'])
+      assert.ok(!isSigned(other));
+  });
+
+  test('is made by each key whose time is not over, the newest first', () => {
+    const [newest, older, oldest] = [newSecret(), newSecret(), newSecret()];
+    const signed = (atMs: number) =>
+      signatureHeaders(`${newest} ${older}@2000 ${oldest}@1000`, 'id', atMs, 'x')['webhook-signature'].split(
+        ' ',
+      );
+    const by = (secret: string, atMs: number) => new Webhook(secret).sign('id', new Date(atMs), 'x');
+    assert.deepEqual(signed(999), [by(newest, 999), by(older, 999), by(oldest, 999)]);
+    assert.deepEqual(signed(1000), [by(newest, 1000), by(older, 1000)]);
+    assert.deepEqual(signed(2000), [by(newest, 2000)]);
+  });
+
+  test('that cannot be made fails, and tells nothing of the secret', () => {
+    for (const damaged of ['', 'hunter2', 'whsec_hunter2', 'whsk_hunter2', `${newSecret()} whsec_hunter2@9`])
+      assert.throws(
+        () => signatureHeaders(damaged, 'id', 0, 'x'),
+        (error) => error instanceof RangeError && error.message === 'the signing secret cannot be read',
+      );
+  });
+});
+
+test('a secret is whsec_ and the Base64 of 24 to 64 bytes', () => {
+  const good = [
+    VECTOR.secret,
+    newSecret(),
+    `whsec_${base64(24)}`,
+    `whsec_${base64(25)}`,
+    `whsec_${base64(64)}`,
+  ];
+  for (const each of good) assert.ok(isSecret(each), each);
+  const bad = [
+    ...['', 'whsec_', base64(32), `whsec_${base64(23)}`, `whsec_${base64(65)}`, `whsk_${base64(32)}`],
+    ...[
+      `whsec_${base64(25).replaceAll('=', '')}`,
+      `whsec_${base64(24)} `,
+      `whsec_${base64(24)}@9`,
+      `WHSEC_${base64(24)}`,
+    ],
+    ...[`whsec_${'_-'.repeat(16)}`, `whsec_ ${base64(24)}`, `whsec_${'!'.repeat(32)}`],
+  ];
+  for (const each of bad) assert.ok(!isSecret(each), each);
+});
+
+describe('a delivery', () => {
+  async function receiverOf(t: TestContext) {
+    const receiver = await Receiver.start();
+    t.after(() => receiver.stop());
+    return { receiver, send: sender(t, { allow: ['127.0.0.1'] }) };
+  }
+
+  test('of a subscriber with a secret is verified as any library does it, over the very bytes of its body', async (t) => {
+    const { receiver, send } = await receiverOf(t);
+    const secret = newSecret();
+    await send(receiver.callback, { signing: secret });
+    const delivery = await receiver.delivery(1);
+    const [event] = new Webhook(secret).verify(delivery.body, headersOf(delivery)) as { topic: string }[];
+    assert.deepEqual(event, delivery.events[0]);
+    assert.throws(
+      () => new Webhook(secret).verify(`${delivery.body} `, headersOf(delivery)),
+      /No matching signature/,
+    );
+    assert.throws(
+      () => new Webhook(newSecret()).verify(delivery.body, headersOf(delivery)),
+      /No matching signature/,
+    );
+    assert.doesNotMatch(
+      JSON.stringify(delivery.headers),
+      new RegExp(secret.slice(6, 20).replaceAll('+', '\\+')),
+    );
+  });
+
+  test('of one whose secret is replaced is verified by the new one and by the old', async (t) => {
+    const { receiver, send } = await receiverOf(t);
+    const [newest, old] = [newSecret(), newSecret()];
+    await send(receiver.callback, { signing: `${newest} ${old}@${Date.now() + 60_000}` });
+    const delivery = await receiver.delivery(1);
+    for (const secret of [newest, old]) new Webhook(secret).verify(delivery.body, headersOf(delivery));
+  });
+
+  test('of one without a secret is not signed', async (t) => {
+    const { receiver, send } = await receiverOf(t);
+    receiver.answers(answer.status(204));
+    await send(receiver.callback);
+    const { headers } = await receiver.delivery(1);
+    assert.deepEqual(
+      ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => headers[name]),
+      ['b'.repeat(20), undefined, undefined],
+    );
+  });
+});
+
+test('the example of the README tells what is from the bus', async () => {
+  const [, section = ''] = readFileSync(join(root, 'README.md'), 'utf8').split('\n### Signatures\n');
+  const [, code = ''] = /```js\n([\s\S]*?)```/.exec(section) ?? [];
+  process.env.SIGNING_SECRET = newSecret();
+  const module = `data:text/javascript,${encodeURIComponent(`${code}\nexport { isFromTheBus };`)}`;
+  const { isFromTheBus } = await import(module);
+  const signed = (atMs = Date.now(), signing = process.env.SIGNING_SECRET ?? '') => ({
+    'webhook-id': 'id',
+    ...signatureHeaders(signing, 'id', atMs, '["ü"]'),
+  });
+  assert.ok(isFromTheBus(signed(), '["ü"]'));
+  assert.ok(isFromTheBus(signed(Date.now(), `${newSecret()} ${process.env.SIGNING_SECRET}@9e15`), '["ü"]'));
+  for (const [headers, body] of [
+    [signed(), '["u"]'],
+    [signed(Date.now() - 301_000), '["ü"]'],
+    [signed(Date.now(), newSecret()), '["ü"]'],
+    [{ ...signed(), 'webhook-signature': 'v1,ü' }, '["ü"]'],
+    [{}, '["ü"]'],
+  ] as const)
+    assert.ok(!isFromTheBus(headers, body));
+});

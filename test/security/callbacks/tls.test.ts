@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import tls from 'node:tls';
+import { BootError } from '../../../src/errors.ts';
+import { noOpenssl, selfSigned } from '../../support/certificate.ts';
+import { Receiver } from '../../support/receiver.ts';
+import { reasonOf, sender } from '../../support/sender.ts';
+
+const allow = ['127.0.0.1'];
+const skip = noOpenssl;
+
+function fileWith(t: TestContext, text: string): string {
+  const dir = mkdtempSync(join(tmpdir(), 'routemaster-ca-'));
+  t.after(() => rmSync(dir, { recursive: true }));
+  const file = join(dir, 'ca.pem');
+  writeFileSync(file, text);
+  return file;
+}
+
+/** An https receiver at 127.0.0.1. */
+async function receiverWith(t: TestContext, identity: { key: string; cert: string }): Promise<Receiver> {
+  const receiver = await Receiver.start(identity);
+  t.after(() => receiver.stop());
+  return receiver;
+}
+
+test('a certificate that nobody vouches for is refused, whatever Node is told about others', {
+  skip,
+}, async (t) => {
+  const receiver = await receiverWith(t, selfSigned());
+  process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
+  t.after(() => delete process.env.NODE_TLS_REJECT_UNAUTHORIZED);
+  assert.match(reasonOf(await sender(t, { allow })(receiver.callback)), /^DEPTH_ZERO_SELF_SIGNED_CERT/);
+  assert.deepEqual(receiver.deliveries, []);
+});
+
+test('ROUTEMASTER_SSL_VERIFY=no takes any', { skip }, async (t) => {
+  const receiver = await receiverWith(t, selfSigned());
+  assert.deepEqual(await sender(t, { allow, sslVerify: false })(receiver.callback), { taken: true });
+});
+
+test('ROUTEMASTER_CALLBACK_CA vouches for callbacks, beside those that Node knows', { skip }, async (t) => {
+  const [ours, known] = [selfSigned(), selfSigned()];
+  const usual = tls.getCACertificates('default');
+  tls.setDefaultCACertificates([...usual, known.cert]);
+  t.after(() => tls.setDefaultCACertificates(usual));
+  const send = sender(t, { allow, callbackCa: fileWith(t, ours.cert) });
+  for (const identity of [ours, known]) {
+    const receiver = await receiverWith(t, identity);
+    assert.deepEqual(await send(receiver.callback), { taken: true });
+  }
+  const stranger = await receiverWith(t, selfSigned());
+  assert.match(reasonOf(await send(stranger.callback)), /^DEPTH_ZERO_SELF_SIGNED_CERT/);
+});
+
+test('it does not vouch for another host', { skip }, async (t) => {
+  const identity = selfSigned('DNS:other.example');
+  const receiver = await receiverWith(t, identity);
+  const send = sender(t, { allow, callbackCa: fileWith(t, identity.cert) });
+  assert.match(reasonOf(await send(receiver.callback)), /^ERR_TLS_CERT_ALTNAME_INVALID/);
+  assert.deepEqual(receiver.deliveries, []);
+});
+
+test('a file that is none ends the process at its start, and says which setting is wrong', (t) => {
+  for (const callbackCa of ['/no/such/file.pem', fileWith(t, 'no certificate'), fileWith(t, '')])
+    assert.throws(
+      () => sender(t, { callbackCa }),
+      (error) =>
+        error instanceof BootError && /^ROUTEMASTER_CALLBACK_CA is no readable file/.test(error.message),
+      callbackCa,
+    );
+});
+
+test('TLS below 1.2 is refused, whatever Node is told about others', { skip }, async (t) => {
+  const { DEFAULT_MIN_VERSION, DEFAULT_CIPHERS } = tls;
+  tls.DEFAULT_MIN_VERSION = 'TLSv1';
+  tls.DEFAULT_CIPHERS = 'DEFAULT:@SECLEVEL=0';
+  t.after(() => Object.assign(tls, { DEFAULT_MIN_VERSION, DEFAULT_CIPHERS }));
+  const identity = selfSigned();
+  let secured = 0;
+  const old = tls.createServer({ ...identity, maxVersion: 'TLSv1.1' }, (socket) => {
+    secured++;
+    socket.on('error', () => {}).end('HTTP/1.1 204 No Content\r\n\r\n');
+  });
+  t.after(() => old.close());
+  await once(old.listen(0, '127.0.0.1'), 'listening');
+  const { port } = old.address() as AddressInfo;
+  const reason = reasonOf(await sender(t, { allow, sslVerify: false })(`https://127.0.0.1:${port}/`));
+  assert.match(reason, /alert protocol version/);
+  assert.equal(secured, 0);
+});
+
+test('a server that does not speak TLS gets nothing of the batch', async (t) => {
+  const heard: Buffer[] = [];
+  const plain = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => {
+      heard.push(chunk);
+      socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+    });
+  });
+  t.after(() => plain.close());
+  await once(plain.listen(0, '127.0.0.1'), 'listening');
+  const { port } = plain.address() as AddressInfo;
+  reasonOf(await sender(t, { allow })(`https://127.0.0.1:${port}/`));
+  assert.ok(heard.length > 0);
+  assert.doesNotMatch(Buffer.concat(heard).toString('latin1'), /POST|authorization|topic/i);
+});

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, test } from 'node:test';
+import { Router } from 'express';
+import { createApp } from '../../../src/api/app.ts';
+import { BROWSER_HEADERS } from '../../../src/api/browser_headers.ts';
+import { Proxies } from '../../../src/api/proxies.ts';
+import type { Publishing } from '../../../src/api/publishing.ts';
+import { healthApi } from '../../../src/api/pulse.ts';
+import { type Answer, Api, problemIn, send } from '../../support/api.ts';
+import { capturedLog } from '../../support/captured_log.ts';
+
+const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+
+function assertForBrowsers({ headers }: Answer): void {
+  for (const [name, value] of Object.entries(BROWSER_HEADERS))
+    assert.equal(headers[name.toLowerCase()], value, name);
+  assert.equal(headers['x-powered-by'], undefined);
+  assert.equal(headers.server, undefined);
+}
+
+describe('what a browser may show is data that runs nothing', () => {
+  const api = new Api();
+
+  test('answers', async () => {
+    for (const path of ['/topics', '/subscriptions', '/api_tokens', '/dead_letters', '/metrics', '/health'])
+      assertForBrowsers(await api.call('GET', path, { as: 'root' }));
+  });
+
+  test('problems, to strangers too, by whatever way', async () => {
+    for (const [method, path] of [
+      ['GET', '/topics'],
+      ['GET', '/<script>'],
+      ['POST', '/topics/widgets'],
+      ['POST', '/topics/widgets?'],
+      ['POST', '/subscription'],
+      ['DELETE', '/topics/widgets'],
+    ] as const) {
+      const answer = await api.call(method, path);
+      problemIn(answer);
+      assertForBrowsers(answer);
+    }
+    assertForBrowsers(await api.raw('hello\r\n\r\n'));
+  });
+
+  test('a publish does not pay for it', async () => {
+    const { status, headers } = await api.call('POST', '/topics/widgets', { as: 'pub', body: EVENT });
+    assert.equal(status, 204);
+    assert.deepEqual(Object.keys(headers).sort(), ['connection', 'date', 'keep-alive']);
+  });
+});
+
+describe('where https is the rule', () => {
+  const api = new Api({ env: { FORCE_SSL: 'yes' }, headers: { 'x-forwarded-proto': 'https' } });
+
+  test('browsers are told so', async () => {
+    const { headers } = await api.call('GET', '/topics', { as: 'root' });
+    assert.equal(headers['strict-transport-security'], 'max-age=31536000');
+  });
+});
+
+test('no stack trace leaves the process, whatever is thrown; it is in the log', async (t) => {
+  const thrown: unknown[] = [
+    new TypeError('the inner thing of /srv/bus.ts'),
+    Object.assign(new Error('an inner thing'), { status: 500, expose: true }),
+    Object.assign(new Error('an inner thing'), { status: 'x', stack: 'at inner (thing.ts:1:1)' }),
+    'an inner thing',
+    { inner: 'thing' },
+  ];
+  const router = Router();
+  router.get('/throws/:n', (request) => {
+    throw thrown[Number(request.params.n)];
+  });
+  router.get('/rejects/:n', async (request) => {
+    throw thrown[Number(request.params.n)];
+  });
+  const recorded = capturedLog();
+  const fails = (_request: unknown, _response: unknown, topic: string, fail: (error: unknown) => void) => {
+    if (topic === 'throws') throw thrown[0];
+    fail(thrown[0]);
+  };
+  const publishing = { take: fails } as unknown as Publishing;
+  const proxies = new Proxies(0);
+  const parts = { forceSsl: false, proxies, ready: () => true, health: healthApi(), resources: [router] };
+  const server = createServer(createApp({ ...parts, publishing, log: recorded.log })).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close().closeAllConnections());
+  const { port } = server.address() as AddressInfo;
+  const calls = [
+    ...thrown.flatMap((_, n) => [`GET /throws/${n}`, `GET /rejects/${n}`]),
+    ...['POST /topics/throws', 'POST /topics/fails'],
+  ];
+  for (const call of calls) {
+    const [method = '', path = ''] = call.split(' ');
+    const answer = await send(port, method, path, {}, method === 'POST' ? EVENT : undefined);
+    assert.equal(problemIn(answer).code, 'internal', call);
+    assert.doesNotMatch(answer.text, /inner|\bat |\.ts|node:/);
+  }
+  assert.match(JSON.stringify(recorded.lines), /the inner thing of .*app\.ts|answers\.test\.ts/);
+});

@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { spend } from '../../../src/models/spending.ts';
+import { RateLimit } from '../../../src/services/rate_limit.ts';
+import { Api, basic, problemIn, send } from '../../support/api.ts';
+import { snapshot } from '../../support/invariants.ts';
+import { scriptCalls } from '../../support/script_calls.ts';
+import { TestStore } from '../../support/store.ts';
+import { until } from '../../support/until.ts';
+import { WebProcess } from '../../support/web_process.ts';
+
+const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+const events = (count: number) => `[${Array(count).fill(EVENT).join()}]`;
+
+describe('the buckets of a client', () => {
+  const redis = new TestStore();
+  const rates = { publishRate: 100, publishBytes: 1000, publishBurstMs: 10_000 };
+  const demand = (events: number, bytes = 0, client = 'shop') => ({ client, events, bytes });
+  const ask = async (...demands: ReturnType<typeof demand>[]) =>
+    (await spend(redis.store, rates, demands)).map(({ letIn }) => letIn);
+
+  test('let in as much as they hold, and the one that empties them whatever its size; then nobody', async () => {
+    await redis.flush();
+    assert.deepEqual(await ask(demand(999), demand(5000), demand(1)), [true, true, false]);
+    const [spent] = await spend(redis.store, rates, [demand(1)]);
+    assert.ok(spent && !spent.letIn);
+    // 5,999 events at 100 a second.
+    assert.ok(spent.eventsFullInMs > 58_000 && spent.eventsFullInMs <= 59_990);
+  });
+
+  test('are of events and of bytes, and either can be empty', async () => {
+    await redis.flush();
+    assert.deepEqual(await ask(demand(1, 10_000), demand(1, 1)), [true, false]);
+  });
+
+  test('are each client’s own', async () => {
+    await redis.flush();
+    assert.deepEqual(await ask(demand(5000), demand(1), demand(1, 1, 'mill')), [true, false, true]);
+  });
+
+  test('fill as time goes by, by Redis’s clock; who was refused has spent nothing', async () => {
+    await redis.flush();
+    const quick = { publishRate: 1000, publishBytes: 0, publishBurstMs: 100 };
+    const one = async () => (await spend(redis.store, quick, [demand(1)]))[0]?.letIn;
+    const beganMs = performance.now();
+    let letIn = 0;
+    while (performance.now() - beganMs < 1000) if (await one()) letIn++;
+    const tookMs = performance.now() - beganMs;
+    assert.ok(letIn >= 0.8 * tookMs && letIn <= tookMs + 102, `${letIn} in ${tookMs} ms`);
+  });
+
+  test('are forgotten when they are full', async () => {
+    await redis.flush();
+    await spend(redis.store, { publishRate: 1000, publishBytes: 0, publishBurstMs: 1000 }, [demand(20)]);
+    assert.equal(await redis.store.redis.exists(redis.store.keys.rate('shop')), 1);
+    await until(async () => (await redis.store.redis.dbsize()) === 0);
+  });
+
+  test('are asked in one call for all that come in a turn', async () => {
+    await redis.flush();
+    const limit = RateLimit.of(redis.store, rates) as RateLimit;
+    await limit.spend(demand(1));
+    const before = await scriptCalls(redis.store);
+    await Promise.all(Array.from({ length: 100 }, () => limit.spend(demand(1))));
+    assert.equal((await scriptCalls(redis.store)) - before, 1);
+  });
+
+  test('cost nothing where nothing is limited', () => {
+    const none = { publishRate: 0, publishBytes: 0, publishBurstMs: 10_000 };
+    assert.equal(RateLimit.of(redis.store, none), undefined);
+  });
+});
+
+describe('a publisher that is over its rate', () => {
+  const env = {
+    ROUTEMASTER_PUBLISH_RATE: '10',
+    ROUTEMASTER_PUBLISH_BYTES: '100000',
+    ROUTEMASTER_PUBLISH_BURST: '2',
+    WEB_CONCURRENCY: '1',
+  };
+  const api = new Api({ env });
+  const publish = (as: string, body: string, path = '/topics/widgets') =>
+    api.call('POST', path, { as, body });
+
+  test('is told so, and when to come again; nothing is stored', async () => {
+    const first = await publish('pub', events(5));
+    assert.equal(first.status, 204);
+    const policy = '"events";q=20;w=2;qu="events", "bytes";q=200000;w=2;qu="content-bytes"';
+    assert.equal(first.headers['ratelimit-policy'], policy);
+    assert.match(String(first.headers.ratelimit), /^"events";r=15;t=1, "bytes";r=199\d\d\d;t=1$/);
+
+    assert.equal((await publish('pub', events(50))).status, 204);
+    const before = await snapshot(api.store);
+    for (const path of ['/topics/widgets', '/topics/widgets?', '/topics/another']) {
+      const refused = await publish('pub', EVENT, path);
+      const { code, status, detail } = problemIn(refused);
+      assert.deepEqual([status, code], [429, 'rate_limited']);
+      assert.match(detail, /may publish 10 events a second and 100000 bytes a second; nothing was stored/);
+      const [seconds] = [Number(refused.headers['retry-after'])];
+      assert.ok(seconds >= 1 && seconds <= 4, `${seconds} s`);
+      assert.equal(refused.headers['ratelimit-policy'], policy);
+      assert.match(String(refused.headers.ratelimit), /^"events";r=0;t=[3-6], "bytes";r=\d+;t=\d$/);
+    }
+    assert.deepEqual(await snapshot(api.store), before);
+    assert.equal((await publish('other', EVENT, '/topics/others')).status, 204, 'others are not');
+  });
+
+  test('is refused by every web process, and before its body is read by one that knows', async (t) => {
+    assert.equal((await publish('mill', events(100), '/topics/mills')).status, 204);
+    const web = new WebProcess({ ...env, ROUTEMASTER_REDIS_URL: api.redis.url });
+    t.after(() => web.kill());
+    const port = await web.port();
+    await until(
+      async () => (await send(port, 'GET', '/pulse', { authorization: basic('x', '') })).status === 401,
+    );
+    const authorization = await api.authorization('mill');
+    const refused = await send(port, 'POST', '/topics/mills', { authorization }, EVENT);
+    assert.equal(problemIn(refused).code, 'rate_limited');
+
+    // Nothing but the head: an answer shows that nobody waited for the body.
+    const head = ['POST /topics/mills HTTP/1.1', 'Host: a', `Authorization: ${authorization}`];
+    const waiting = [...head, 'Expect: 100-continue', 'Content-Length: 10'];
+    assert.equal((await publish('mill', EVENT, '/topics/mills')).status, 429);
+    assert.equal((await api.raw(`${waiting.join('\r\n')}\r\n\r\n`)).status, 429);
+  });
+
+  test('is let in again when it has waited as it was told', async () => {
+    assert.equal((await publish('shop', events(21), '/topics/shops')).status, 204);
+    const refused = await publish('shop', EVENT, '/topics/shops');
+    assert.equal(refused.status, 429);
+    await new Promise((wait) => setTimeout(wait, Number(refused.headers['retry-after']) * 1000));
+    assert.equal((await publish('shop', EVENT, '/topics/shops')).status, 204);
+  });
+
+  test('by bytes, is refused as well', async () => {
+    const body = EVENT + ' '.repeat(300_000);
+    assert.equal((await publish('heavy', body, '/topics/heavy')).status, 204);
+    const refused = await publish('heavy', EVENT, '/topics/heavy');
+    assert.equal(refused.status, 429);
+    assert.match(String(refused.headers.ratelimit), /"events";r=1[89];t=\d, "bytes";r=0;t=[23]/);
+  });
+});
+
+test('while Redis is away, who publishes is told as without limits', async (t) => {
+  const web = new WebProcess({
+    ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1',
+    ROUTEMASTER_PUBLISH_RATE: '10',
+    ROUTEMASTER_CLIENTS: 'pub',
+  });
+  t.after(() => web.kill());
+  const answer = await send(
+    await web.port(),
+    'POST',
+    '/topics/widgets',
+    { authorization: basic('pub', '') },
+    EVENT,
+  );
+  assert.equal(problemIn(answer).code, 'storage_unavailable');
+});
+
+test('a Redis that goes away under a limited publisher is told like one that goes away under any', async (t) => {
+  const redis = await (await import('../../../src/local/redis_server.ts')).PrivateRedis.start();
+  t.after(() => redis.stop());
+  const web = new WebProcess({
+    ROUTEMASTER_REDIS_URL: redis.url,
+    ROUTEMASTER_PUBLISH_RATE: '1000',
+    ROUTEMASTER_CLIENTS: 'pub',
+  });
+  t.after(() => web.kill());
+  const port = await web.port();
+  const publish = () => send(port, 'POST', '/topics/widgets', { authorization: basic('pub', '') }, EVENT);
+  await until(async () => (await publish()).status === 204);
+  await redis.kill();
+  assert.equal(problemIn(await publish()).code, 'storage_unavailable');
+});

@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { freePort } from '../../../src/local/ports.ts';
+import { PrivateRedis } from '../../../src/local/redis_server.ts';
+import { connect, type RedisTls } from '../../../src/redis/connection.ts';
+import { readScripts } from '../../../src/redis/script_source.ts';
+import { capturedLog } from '../../support/captured_log.ts';
+import { Certificates, noOpenssl } from '../../support/certificates.ts';
+import { root } from '../../support/command.ts';
+import { answer } from '../../support/receiver.ts';
+import { RunningBus } from '../../support/running_bus.ts';
+import { until } from '../../support/until.ts';
+import { WebProcess } from '../../support/web_process.ts';
+
+const PASSWORD = 'the-password-of-the-bus';
+
+/** The rules of the ACL that README gives, which is the one place that has them. */
+const RULES = ((): string[] => {
+  const [, rules = ''] =
+    /^ACL SETUSER routemaster ([\s\S]*?)^```$/m.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
+  return rules.trim().split(/\s+/);
+})();
+const ALLOWED = RULES.filter((rule) => rule.startsWith('+')).map((rule) => rule.slice(1));
+
+/** What a Redis that speaks TLS has in its configuration, and whose user is only the one of README. */
+const secure = (port: number, certificates: Certificates): Record<string, string> => ({
+  'tls-port': String(port),
+  'tls-cert-file': certificates.cert,
+  'tls-key-file': certificates.key,
+  'tls-ca-cert-file': certificates.ca,
+  'tls-auth-clients': 'no',
+  user: `routemaster ${RULES.join(' ').replace('>PASSWORD', `>${PASSWORD}`)}`,
+});
+
+describe('a Redis behind TLS', { skip: noOpenssl }, () => {
+  let certificates: Certificates;
+  let redis: PrivateRedis;
+  let port: number;
+  before(async () => {
+    certificates = new Certificates();
+    port = await freePort();
+    redis = await PrivateRedis.start({ config: secure(port, certificates) });
+  });
+  after(async () => {
+    await redis.stop();
+    certificates.remove();
+  });
+
+  /** What came of a connection: PONG, or why it cannot be made. */
+  async function ping(tls: RedisTls | undefined, host = '127.0.0.1'): Promise<string> {
+    const { log, lines } = capturedLog();
+    const connection = connect(`rediss://routemaster:${PASSWORD}@${host}:${port}`, log, tls);
+    try {
+      await until(() => connection.status === 'ready' || lines.length > 0);
+      return lines.length > 0 ? String(lines[0]?.reason) : await connection.ping();
+    } finally {
+      connection.disconnect();
+    }
+  }
+
+  test('is not trusted unless somebody vouches for it', async () => {
+    assert.match(await ping(undefined), /unable to verify|self.signed certificate/);
+  });
+
+  test('is trusted if the authority that vouches for it is, given as a file or as it is', async () => {
+    assert.equal(await ping({ ca: certificates.ca, verify: true }), 'PONG');
+    assert.equal(await ping({ ca: certificates.caText, verify: true }), 'PONG');
+  });
+
+  test('is not trusted under another name than its own', async () => {
+    assert.match(await ping({ ca: certificates.ca, verify: true }, 'localhost'), /does not match/);
+  });
+
+  test('is not trusted if another authority is', async () => {
+    const other = new Certificates();
+    try {
+      assert.match(
+        await ping({ ca: other.ca, verify: true }),
+        /unable to verify|self.signed|signature failure/,
+      );
+    } finally {
+      other.remove();
+    }
+  });
+
+  test('is trusted whoever it is, if that is asked for', async () => {
+    assert.equal(await ping({ ca: undefined, verify: false }), 'PONG');
+  });
+
+  test('with an authority that is none, no process starts', () => {
+    for (const ca of ['/nowhere/ca.pem', '-----BEGIN CERTIFICATE-----\nnonsense', join(root, 'README.md')])
+      assert.throws(
+        () => connect(`rediss://127.0.0.1:${port}`, capturedLog().log, { ca, verify: true }),
+        /ROUTEMASTER_REDIS_CA is neither the path/,
+      );
+  });
+});
+
+describe('the ACL of README', () => {
+  test('permits what the code uses, and nothing else', () => {
+    // Those of ioredis itself.
+    const own = ['eval', 'evalsha', 'exec', 'select'];
+    assert.deepEqual(ALLOWED, [...new Set([...commandsOfScripts(), ...commandsOfCode(), ...own])].sort());
+  });
+
+  test('must permit that much: else no process starts, and it says so', async (t) => {
+    const user = 'bus on >password ~* &* +@all -info';
+    const redis = await PrivateRedis.start({ port: 0, config: { user } });
+    t.after(() => redis.stop());
+    const url = redis.url.replace('//', '//bus:password@');
+    const web = new WebProcess({ ROUTEMASTER_REDIS_URL: url });
+    t.after(() => web.kill());
+    assert.equal(await web.exitCode, 78, web.output);
+    assert.match(web.output, /Redis says: NOPERM .*README has the ACL/);
+  });
+
+  test('permits neither to look at Redis itself nor to change it', () => {
+    assert.ok(RULES.includes('-@all'));
+    for (const command of [
+      'config',
+      'keys',
+      'flushall',
+      'flushdb',
+      'acl',
+      'debug',
+      'shutdown',
+      'monitor',
+      'script',
+    ])
+      assert.ok(!ALLOWED.some((each) => each.split('|')[0] === command), command);
+  });
+});
+
+describe('a bus whose Redis is behind TLS, and permits what README says', { skip: noOpenssl }, async () => {
+  if (noOpenssl) return;
+  const certificates = new Certificates();
+  after(() => certificates.remove());
+  const port = await freePort();
+  const bus = RunningBus.forTests({
+    redis: { ...secure(port, certificates), maxmemory: '20mb' },
+    env: {
+      ROUTEMASTER_REDIS_URL: `rediss://routemaster:${PASSWORD}@127.0.0.1:${port}`,
+      ROUTEMASTER_REDIS_CA: certificates.ca,
+      ROUTEMASTER_PUBLISH_RATE: '1000000',
+      ROUTEMASTER_MONITOR_INTERVAL: '1',
+      ROUTEMASTER_WORKER_LEASE: '1',
+      METRIC_COLLECTION_SERVICE: 'print',
+    },
+  });
+  bus.announceError(/dead letter/);
+
+  /** Nothing that it was refused, by whatever script. */
+  async function assertPermitted(): Promise<void> {
+    const refused = (await bus.store.redis.call('ACL', 'LOG')) as string[][];
+    assert.deepEqual(
+      refused.map((each) => each.join(' ')),
+      [],
+    );
+  }
+
+  test('publishes, once under a key, and delivers', async (t) => {
+    const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+    await publisher.publish(topic, { url: 'https://a.example/1' }, 'key');
+    await publisher.publish(topic, { url: 'https://a.example/1' }, 'key');
+    await publisher.publish(topic, [{ url: 'https://a.example/2' }, { url: 'https://a.example/3' }]);
+    await until(async () => (await subscriber.report()).events.sent === 3);
+    assert.equal(receiver.events.length, 3);
+    await subscriber.call('DELETE', `/subscriber/topics/${topic}`);
+    await subscriber.call('DELETE', '/subscriber');
+    await publisher.call('DELETE', `/topics/${topic}`);
+    await bus.root.call('DELETE', `/api_tokens/${subscriber.token}`);
+    await bus.root.call('POST', '/api_tokens', { name: 'old', token: 'old--1' });
+    await assertPermitted();
+  });
+
+  test('changes secrets, makes nonces, and counts failed authentications where all processes see them', async (t) => {
+    const { publisher } = await bus.scene(t);
+    await bus.root.call('POST', `/api_tokens/${publisher.token}/secret`, {});
+    const headers = { authorization: `Basic ${btoa(`${publisher.token}:wrong`)}` };
+    const refused = await fetch(`${bus.url}/pulse`, { headers });
+    assert.equal(refused.status, 401);
+    assert.match(refused.headers.get('www-authenticate') ?? '', /nonce=/);
+    await assertPermitted();
+    assert.equal((await bus.store.redis.keys('failed_logins:*')).length, 1);
+  });
+
+  test('keeps dead letters, retries and purges them', async (t) => {
+    const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+    const { callback } = receiver;
+    await subscriber.call('POST', '/subscription', {
+      topics: [topic],
+      callback,
+      uuid: 'me',
+      max_attempts: 1,
+    });
+    receiver.usual = answer.status(500);
+    await publisher.publish(topic, { url: 'https://a.example/1' });
+    const letters = () => subscriber.call('GET', '/dead_letters') as Promise<{ id: string }[]>;
+    const [letter] = await until(async () => ((await letters()).length > 0 ? letters() : undefined));
+    await subscriber.call('GET', `/dead_letters/${letter?.id}`);
+    await subscriber.call('POST', `/dead_letters/${letter?.id}/retry`);
+    await until(async () => (await letters()).length > 0);
+    await subscriber.call('POST', '/dead_letters/retry');
+    await until(async () => (await letters()).length > 0);
+    await subscriber.call('DELETE', '/dead_letters');
+    await assertPermitted();
+  });
+
+  test('sweeps, scrubs what a dead worker held, and shows figures', async (t) => {
+    const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+    const release = receiver.hold();
+    await publisher.publish(topic, { url: 'https://a.example/1' });
+    await receiver.delivery(1);
+    await bus.process('worker').kill();
+    await bus.start('worker');
+    await receiver.delivery(2);
+    release();
+    await until(async () => (await subscriber.report()).events.sent === 1);
+    assert.ok((await bus.metric('routemaster_redis_memory_used_bytes')) > 0);
+    await bus.process('worker').logs('figure');
+    await assertPermitted();
+  });
+
+  test('drops the oldest batches when it is full', async (t) => {
+    const { publisher, topic, subscriber, receiver } = await bus.scene(t, { max: 50 });
+    receiver.usual = answer.status(503, { 'retry-after': '3600' });
+    const events = Array.from({ length: 20 }, (_, n) => ({
+      url: `https://a.example/${n}`,
+      data: 'x'.repeat(8000),
+    }));
+    const full = async () =>
+      publisher.publish(topic, events).then(
+        () => false,
+        (error) => /storage_full/.test(error),
+      );
+    await until(full, { everyMs: 0 });
+    await until(async () => (await bus.metric('routemaster_events_autodropped_total')) > 0);
+    await subscriber.call('DELETE', '/subscriber');
+    await assertPermitted();
+  });
+});
+
+/** What scripts call, by name or through a function of theirs that takes the name. */
+function commandsOfScripts(): string[] {
+  const called = /(?:redis\.p?call|in_bulk|remove)\('([A-Z]+)'(?:, '([A-Z]+)')?/g;
+  return readScripts().flatMap(({ body }) =>
+    [...body.matchAll(called)].map(([, name, sub]) => [name, sub].filter(Boolean).join('|').toLowerCase()),
+  );
+}
+
+/** What the code asks of ioredis: its connection's methods, and what follows in a pipeline. */
+function commandsOfCode(): string[] {
+  const source = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !file.startsWith('local'))
+    .map((file) => readFileSync(join(root, 'src', file), 'utf8'))
+    .join('\n');
+  const found = [
+    ...source.matchAll(/\bredis\s*\.([a-z]+?)(?:Buffer)?\((?:'([A-Z]+)')?/g),
+    ...source.matchAll(/\.([a-z]+?)(?:Buffer)?\((?:keys\.|key,)/g),
+    ...source.matchAll(/'(FUNCTION)', '([A-Z]+)'/g),
+  ].map(([, name = '', first]) => {
+    if (name === 'call') return first === 'FUNCTION' ? '' : (first ?? '');
+    return name === 'memory' || name === 'FUNCTION' ? `${name}|${first}` : name;
+  });
+  const others = new Set(['', 'on', 'once', 'disconnect', 'pipeline', 'elements']);
+  return found.map((name) => name.toLowerCase()).filter((name) => !others.has(name));
+}

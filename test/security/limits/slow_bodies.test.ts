@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Admission } from '../../../src/api/admission.ts';
+import { Api } from '../../support/api.ts';
+import { assertWorks } from '../../support/refusal.ts';
+import { until } from '../../support/until.ts';
+
+const api = new Api({ prepare: assertWorks });
+const request = (length = '0') => ({ headers: { 'content-length': length } }) as never;
+
+/** So many requests of a known client, of whose bodies a byte is sent and no more. */
+async function slowBodies(t: TestContext, count: number, header: string): Promise<void> {
+  const authorization = await api.authorization('slow');
+  const head = ['POST /topics/slow HTTP/1.1', 'Host: bus', `Authorization: ${authorization}`, header];
+  for (let n = 0; n < count; n++) {
+    const socket = connect(api.port, '127.0.0.1');
+    t.after(() => socket.destroy());
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    socket.write(`${head.join('\r\n')}\r\n\r\n${header.startsWith('Transfer') ? '1\r\n[\r\n' : '['}`);
+  }
+}
+
+for (const [count, header, what] of [
+  [40, 'Content-Length: 5242880', 'say that they will send 200 MiB'],
+  [1200, 'Content-Length: 100', 'are more than there are places'],
+  [1200, 'Transfer-Encoding: chunked', 'are more than there are places, in chunks'],
+] as const) {
+  test(`clients who send slowly do not keep others out: those that ${what}`, async (t) => {
+    await slowBodies(t, count, header);
+    await until(() => assertWorks(api).then(() => true), { timeoutMs: 10_000 });
+  });
+}
+
+test('who was slow is let in when the body has come, if there is room then', async () => {
+  const admission = new Admission({ mostRequests: 1, mostBytes: 10 });
+  const slow = admission.enter(request('8'));
+  slow.arrived(3);
+  assert.ok(!admission.hasRoom(request()), 'not yet slow');
+  await pause(1050);
+  const other = admission.enter(request('7'));
+  assert.throws(() => slow.arrived(1), /try again/);
+  assert.throws(() => slow.work(), /try again/);
+  other.leave();
+  slow.work();
+  assert.ok(!admission.hasRoom(request()));
+  slow.leave();
+  assert.ok(admission.hasRoom(request('10')));
+});

@@ -1,0 +1,16 @@
+import { existsSync, globSync } from 'node:fs';
+
+/** libfaketime, where packages put it, or where LIBFAKETIME says; undefined if it is not installed. */
+export function faketimeLibrary(): string | undefined {
+  return [
+    process.env.LIBFAKETIME ?? '',
+    ...globSync('/usr/lib/*/faketime/libfaketime.so.1'),
+    '/usr/lib/faketime/libfaketime.so.1',
+    '/usr/lib64/faketime/libfaketime.so.1',
+  ].find((path) => existsSync(path));
+}
+
+/** The environment of a process whose wall clock is off by this much, such as `+1d` or `-60s`; its timers are right. */
+export function wrongClock(library: string, offset: string): Record<string, string> {
+  return { LD_PRELOAD: library, FAKETIME: offset, FAKETIME_DONT_FAKE_MONOTONIC: '1' };
+}

@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import type { Batch, Ending, Failure, Hold, Publication, Settings, Subscriber } from './things.ts';
+
+/** How long a worker holds a job without being heard of. Times are of the model: they pass when a step says so. */
+export const LEASE_MS = 250_000;
+/** How many deliveries to one subscriber may be in flight, unless it asks for another number. */
+export const LANE_LIMIT = 2;
+const MOST_ATTEMPTS_KEPT = 20;
+
+/** What the bus must hold after any calls: plain data, and what each call does to them. */
+export class Model {
+  nowMs = 0;
+  readonly subscribers = new Map<string, Subscriber>();
+  /** The client that owns each topic. */
+  readonly publishers = new Map<string, string>();
+  readonly topics = new Set<string>();
+  /** What went under each idempotency key. */
+  readonly fingerprints = new Map<string, string>();
+  /** In the order in which they were opened. */
+  batches: Batch[] = [];
+  letters: Batch[] = [];
+  /** When each worker was last heard of. */
+  readonly workers = new Map<string, number>();
+  /** Those that deliver, or did. */
+  readonly mainWorkers = new Set<string>();
+  readonly holds = new Map<string, Hold>();
+  /** The jobs of `aux`. */
+  readonly aux = new Set<string>();
+  /** By subscriber, in the order of acceptance. */
+  readonly accepted = new Map<string, string[]>();
+  readonly endings = new Map<string, Map<string, Ending>>();
+  /** By subscriber: the place of the last event that it took since it asked for order. */
+  readonly #takenInOrder = new Map<string, number>();
+
+  publish(publications: Publication[]): number[] {
+    const added = new Map<string, string[]>();
+    const outcomes = publications.map((each) => this.#accept(each, added));
+    for (const [token, events] of added) this.#append(token, events);
+    return outcomes;
+  }
+
+  #accept({ topic, client, events, key }: Publication, added: Map<string, string[]>): number {
+    const known = key && this.fingerprints.get(key.digest);
+    if (known !== undefined) return known === key?.fingerprint ? -2 : -3;
+    const publisher = this.publishers.get(topic) ?? client;
+    this.publishers.set(topic, publisher);
+    this.topics.add(topic);
+    if (publisher !== client) return -1;
+    if (key) this.fingerprints.set(key.digest, key.fingerprint);
+    const tokens = [...this.subscribers]
+      .filter(([, { topics }]) => topics.has(topic))
+      .map(([token]) => token);
+    for (const token of tokens) added.set(token, [...(added.get(token) ?? []), ...events]);
+    return tokens.length;
+  }
+
+  #append(token: string, events: string[]): void {
+    const max = this.subscribers.get(token)?.max ?? assert.fail(`${token} is no subscriber`);
+    this.accepted.set(token, [...(this.accepted.get(token) ?? []), ...events]);
+    const rest = [...events];
+    while (rest.length > 0) {
+      const batch = this.batches.find((each) => each.token === token && each.open) ?? this.#open(token);
+      batch.events.push(...rest.splice(0, max - batch.events.length));
+      this.#closeFull(token, max);
+    }
+  }
+
+  #closeFull(token: string, max: number): void {
+    for (const batch of this.batches)
+      if (batch.token === token && batch.events.length >= max) batch.open = false;
+  }
+
+  #open(token: string): Batch {
+    const fresh = { events: [], attempts: 0, history: 0, open: true, revived: false };
+    const batch: Batch = { name: undefined, token, ...fresh };
+    this.batches.push(batch);
+    return batch;
+  }
+
+  /** New batches get the names that the bus gave them: they begin with the same event. */
+  adopt(named: Readonly<Record<string, { token: string; events: string[] }>>): void {
+    const nameless = this.batches.filter(({ name }) => name === undefined);
+    if (nameless.length === 0) return;
+    const names = new Map(
+      Object.entries(named).map(([name, { token, events }]) => [`${token} ${events[0]}`, name]),
+    );
+    for (const batch of nameless) batch.name = names.get(`${batch.token} ${batch.events[0]}`);
+  }
+
+  subscribe(token: string, { topics, ...settings }: Settings, proven: boolean): void {
+    if (!this.subscribers.get(token)?.ordered) this.#takenInOrder.delete(token);
+    const fresh = { proven, slow: false, paused: false, throttledUntilMs: undefined, dropped: 0, told: 0 };
+    const subscriber = { ...(this.subscribers.get(token) ?? fresh), topics: new Set(topics), ...settings };
+    if (subscriber.paused) Object.assign(subscriber, { paused: false, throttledUntilMs: undefined });
+    this.subscribers.set(token, subscriber);
+    this.#closeFull(token, subscriber.max);
+    for (const topic of topics) this.topics.add(topic);
+  }
+
+  leave(token: string): void {
+    this.subscribers.delete(token);
+    for (const batch of this.batches) if (batch.token === token) batch.open = false;
+    for (const hold of this.holds.values()) if (this.tokenOf(hold) === token) hold.telling = 0;
+  }
+
+  removeTopic(topic: string): void {
+    this.topics.delete(topic);
+    this.publishers.delete(topic);
+    for (const { topics } of this.subscribers.values()) topics.delete(topic);
+  }
+
+  /** A worker got this job. */
+  take(worker: string, hold: Hold): void {
+    this.holds.set(worker, hold);
+    if (typeof hold.work === 'string') return;
+    hold.work.open = false;
+    hold.work.attempts++;
+  }
+
+  /** Its delivery was taken. */
+  ack(worker: string, slow: boolean): void {
+    const { work, telling, inOrder } = this.#release(worker);
+    if (typeof work === 'string') return void this.aux.delete(work);
+    const subscriber = this.subscribers.get(work.token);
+    if (subscriber) {
+      Object.assign(subscriber, { proven: true, slow, throttledUntilMs: undefined });
+      subscriber.told += telling;
+    }
+    if (inOrder && !work.revived) this.#noteOrder(work);
+    this.end(work, 'received');
+  }
+
+  /** What is taken in order is younger than all that was taken so before. */
+  #noteOrder({ token, events, name }: Batch): void {
+    const accepted = this.accepted.get(token) ?? [];
+    const first = accepted.indexOf(events[0] ?? '');
+    assert.ok(first > (this.#takenInOrder.get(token) ?? -1), `${token} takes ${name} in order`);
+    this.#takenInOrder.set(token, first + events.length - 1);
+  }
+
+  /** Its job is given back. */
+  nack(worker: string, failure: Failure): void {
+    const { work } = this.#release(worker);
+    if (typeof work === 'string') return;
+    this.#fail(work, failure);
+    const subscriber = this.subscribers.get(work.token);
+    const pauses = subscriber !== undefined && failure.pause;
+    if (pauses) subscriber.paused = true;
+    if (pauses || failure.givenBack) work.attempts--;
+  }
+
+  /** Answers how many events the dead letter has. */
+  bury(worker: string, failure: Failure): number {
+    const { work } = this.#release(worker);
+    assert.ok(typeof work !== 'string');
+    if (!this.subscribers.has(work.token)) {
+      this.end(work, 'left');
+      return 0;
+    }
+    this.#fail(work, failure);
+    this.batches = this.batches.filter((each) => each !== work);
+    this.letters.push(work);
+    return work.events.length;
+  }
+
+  #fail(batch: Batch, { throttleMs, noted }: Failure): void {
+    if (noted) batch.history = Math.min(MOST_ATTEMPTS_KEPT, batch.history + 1);
+    const subscriber = this.subscribers.get(batch.token);
+    if (!subscriber || throttleMs === 0) return;
+    subscriber.throttledUntilMs = Math.max(subscriber.throttledUntilMs ?? 0, this.nowMs + throttleMs);
+  }
+
+  #release(worker: string): Hold {
+    const hold = this.holds.get(worker) ?? assert.fail(`${worker} holds nothing`);
+    this.holds.delete(worker);
+    return hold;
+  }
+
+  revive(letter: Batch): void {
+    this.letters = this.letters.filter((each) => each !== letter);
+    this.batches.push(Object.assign(letter, { attempts: 0, revived: true }));
+  }
+
+  /** The batch or dead letter is no more. */
+  end(batch: Batch, how: Ending): void {
+    this.batches = this.batches.filter((each) => each !== batch);
+    this.letters = this.letters.filter((each) => each !== batch);
+    const endings = this.endings.get(batch.token) ?? new Map<string, Ending>();
+    this.endings.set(batch.token, endings);
+    for (const event of batch.events) {
+      assert.ok(!endings.has(event), `${event} of ${batch.token} ends once`);
+      endings.set(event, how);
+    }
+    const subscriber = this.subscribers.get(batch.token);
+    if (subscriber && how === 'dropped') subscriber.dropped += batch.events.length;
+  }
+
+  hear(workers: readonly string[]): void {
+    for (const worker of workers) this.workers.set(worker, this.nowMs);
+  }
+
+  isDead(worker: string, leaseMs: number): boolean {
+    return this.nowMs - (this.workers.get(worker) ?? Number.NEGATIVE_INFINITY) > leaseMs;
+  }
+
+  /** Whether a call of this worker under this lease counts. */
+  isHeld(worker: string, lease: number, leaseMs = LEASE_MS): boolean {
+    return this.holds.get(worker)?.lease === lease && !this.isDead(worker, leaseMs);
+  }
+
+  /** Answers how many workers died, and how many jobs of `main` and `aux` they held. */
+  scrub(leaseMs: number): { workers: number; jobs: number[] } {
+    let [main, aux] = [0, 0];
+    for (const [worker, { work }] of [...this.holds]) {
+      if (!this.isDead(worker, leaseMs)) continue;
+      this.holds.delete(worker);
+      if (typeof work === 'string') aux++;
+      else main++;
+    }
+    const dead = [...this.workers.keys()].filter((worker) => this.isDead(worker, leaseMs));
+    for (const worker of dead) this.workers.delete(worker);
+    return { workers: dead.length, jobs: [main, aux] };
+  }
+
+  tokenOf({ work }: Hold): string | undefined {
+    return typeof work === 'string' ? undefined : work.token;
+  }
+
+  /** The batch that a worker delivers. */
+  nameOf(worker: string): string | undefined {
+    const work = this.holds.get(worker)?.work;
+    return typeof work === 'string' ? undefined : work?.name;
+  }
+
+  holderOf(work: Batch | string): string | undefined {
+    return [...this.holds].find(([, hold]) => hold.work === work)?.[0];
+  }
+
+  find(name: string): Batch {
+    return [...this.batches, ...this.letters].find((each) => each.name === name) ?? assert.fail(`no ${name}`);
+  }
+}

@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import * as auxJobs from './aux_jobs.ts';
+import * as delivering from './delivering.ts';
+import * as publishing from './publishing.ts';
+import { step } from './step.ts';
+import * as upkeep from './upkeep.ts';
+
+export const WORKERS = ['w1', 'w2', 'w3', 'w4', 'w5'];
+const TOKENS = ['alice', 'bob', 'carol', 'dave', 'erin'];
+const TOPICS = ['widgets', 'gadgets'];
+
+const n = fc.nat(100);
+const few = fc.integer({ min: 1, max: 3 });
+const yes = fc.boolean();
+const token = fc.constantFrom(...TOKENS);
+const topic = fc.constantFrom(...TOPICS);
+const workers = fc.subarray(WORKERS, { minLength: 1 });
+const auxWorker = fc.constantFrom('x1', 'x2');
+const seldom = fc.oneof(
+  { weight: 5, arbitrary: fc.constant(false) },
+  { weight: 1, arbitrary: fc.constant(true) },
+);
+const often = seldom.map((no) => !no);
+/** Who asks: root, or a client. */
+const client = fc.constantFrom('', '', ...TOKENS);
+const how = fc.constantFrom<('ack' | 'nack' | 'bury')[]>('ack', 'nack', 'bury');
+
+const wish = fc.record({
+  topic,
+  client: fc.oneof(
+    { weight: 20, arbitrary: fc.constant('shop') },
+    { weight: 1, arbitrary: fc.constant('mill') },
+  ),
+  count: fc.integer({ min: 1, max: 5 }),
+  key: fc.oneof(
+    { weight: 5, arbitrary: fc.constant(undefined) },
+    { weight: 1, arbitrary: fc.constantFrom('k1', 'k2', 'k3', 'k4') },
+  ),
+});
+const request = fc.record({
+  token,
+  topics: fc.subarray(TOPICS),
+  max: fc.integer({ min: 1, max: 4 }),
+  timeout: fc.constantFrom(0, 0, 120_000),
+  ordered: yes,
+  inFlight: fc.constantFrom(undefined, 1, 3),
+  proven: seldom,
+});
+const fault = fc.record({ delayed: yes, throttled: often, noted: yes, pause: seldom });
+
+/** Any call of the bus, as frequent as it takes to come far. */
+export const anyStep = fc.oneof(
+  ...[
+    step(6, publishing.publish, fc.array(wish, { minLength: 1, maxLength: 3 })),
+    step(3, publishing.subscribe, request),
+    step(1, publishing.unsubscribe, token, topic),
+    step(1, publishing.leave, token),
+    step(1, publishing.removeTopic, topic),
+    step(12, delivering.acquire, workers, fc.constantFrom(0, 0, 1, 2)),
+    step(9, delivering.ack, n, seldom),
+    step(7, delivering.nack, n, fault),
+    step(3, delivering.bury, n, yes),
+    step(2, delivering.settleLate, n, how),
+    step(1, delivering.settleExpired, n, how),
+    step(4, delivering.heartbeat, workers),
+    step(1, auxJobs.enqueue, fc.constantFrom('scrub', 'monitor')),
+    step(1, auxJobs.acquireAux, auxWorker),
+    step(1, auxJobs.settleAux, auxWorker, fc.constantFrom(undefined, 0, 150_000)),
+    step(7, upkeep.pass, fc.constantFrom(1, 1, 1, 2, 3)),
+    step(8, upkeep.schedule, fc.integer({ min: 1, max: 10 })),
+    step(1, upkeep.scrub, seldom),
+    step(1, upkeep.retire, workers),
+    step(1, upkeep.autodrop, few),
+    step(1, upkeep.dropQueue, token, few),
+    step(1, upkeep.revive, n, client),
+    step(1, upkeep.purge, n, client),
+    step(1, upkeep.sweep),
+  ],
+);
