@@ -28,3 +28,9 @@ export async function seeToFaketime(): Promise<string> {
   if (installed) return installed;
   throw new Error('libfaketime was installed, and is not where it is looked for; LIBFAKETIME may name it');
 }
+
+if (import.meta.main)
+  await seeToFaketime().catch((error: Error) => {
+    console.error(error.message);
+    process.exitCode = 1;
+  });

@@ -23,11 +23,13 @@ local hour = math.floor(now / HOUR_MS)
 for i = 3, #ARGV, 2 do redis.call('HSETNX', key.digest_keys(), ARGV[i], ARGV[i + 1]) end
 redis.call('HSETNX', key.digest_keys(), hour, ARGV[1])
 redis.call('HSETNX', key.digest_keys(), hour + 1, ARGV[2])
-for _, known in ipairs(redis.call('HKEYS', key.digest_keys())) do
-  if tonumber(known) < hour - KEPT_HOURS then redis.call('HDEL', key.digest_keys(), known) end
-end
-local reply = { now }
-for i, value in ipairs(redis.call('HGETALL', key.digest_keys())) do
-  reply[i + 1] = value
+local reply, keys = { now }, redis.call('HGETALL', key.digest_keys())
+for i = 1, #keys, 2 do
+  if tonumber(keys[i]) < hour - KEPT_HOURS then
+    redis.call('HDEL', key.digest_keys(), keys[i])
+  else
+    reply[#reply + 1] = keys[i]
+    reply[#reply + 1] = keys[i + 1]
+  end
 end
 return reply

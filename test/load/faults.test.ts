@@ -14,12 +14,14 @@ const draw = (seed: string) => {
 
 suite('faults', { concurrency: 3 }, () => {
   for (const scenario of SCENARIOS) {
-    test(`${scenario.name}: ${scenario.title}`, async () => {
+    test(`${scenario.name}: ${scenario.title}`, async (t) => {
       const events = scenario.events.quick;
       const said: string[] = [];
       const say = (text: string) => void said.push(text);
       const result = await runScenario(scenario, { seed: 1, quick: true, events, say });
       assert.ok(result.ok, `${forPeople([result])}\n${said.join('\n')}`);
+      const skipped = result.bars.find(({ text }) => text.startsWith('skipped'));
+      if (skipped) return t.skip(skipped.text);
       assert.ok(result.accepted >= events, 'it did something');
     });
   }
