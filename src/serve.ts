@@ -42,7 +42,7 @@ const BOOT_MS = 1000;
 
 /** One web process: listens when Redis is prepared, or without it after a second; drains at SIGTERM. */
 export async function serve(config: Config, log: Log): Promise<void> {
-  const store = new Store(connect(config.redisUrl, log, config.redisTls));
+  const store = new Store(connect(config.redisUrl, log, config.redisTls), { log });
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const state = { ready: false };
@@ -73,7 +73,7 @@ function buildApp(config: Config, store: Store, recorder: Recorder, state: { rea
     rootKey: config.rootKey,
     clients: directory,
     nonces: new Nonces(new NonceKeys(store), new NonceCounts(store, COUNTS_KEPT_MS)),
-    slowing: new Slowing(new FailedLogins(store, MOST_FAILURES), proxies, recorder),
+    slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, log), proxies, recorder),
     md5: config.digestMd5,
     log,
   });

@@ -19,7 +19,7 @@ await start(async () => {
   // What is wrong with it is said here, once, and not by thread after thread.
   callbackConnections(config, new CallbackPolicy(config.callbackAllow, config));
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
-  const store = new Store(connect(config.redisUrl, log, config.redisTls));
+  const store = new Store(connect(config.redisUrl, log, config.redisTls), { log });
   const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), store.keys);
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);

@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
 import { clock } from '../clock.ts';
+import { StorageFull, StorageUnavailable } from '../errors.ts';
+import type { Log } from '../log.ts';
 import type { Store } from '../redis/store.ts';
 
 const WINDOW_MS = 60_000;
@@ -15,15 +17,18 @@ const MOST_COUNTED = 65_535;
 export class FailedLogins {
   readonly #store: Store;
   readonly #most: number;
+  readonly #log: Log;
   readonly #nowMs: () => number;
   /** What is known here of the running minute; goes on while Redis is away. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
+  #told = false;
 
-  /** Beyond `most`, Redis is not asked any more. */
-  constructor(store: Store, most: number, nowMs: () => number = clock.wallMs) {
+  /** Beyond `most`, Redis is not asked any more. `log` is told, once, if it refuses to count. */
+  constructor(store: Store, most: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#store = store;
     this.#most = most;
+    this.#log = log;
     this.#nowMs = nowMs;
   }
 
@@ -50,18 +55,33 @@ export class FailedLogins {
     return known;
   }
 
-  /** 0 where Redis is away, or full: nobody is refused for that. */
+  /** 0 where Redis is away, or full, or does not let us count: nobody is refused for that. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
-    return this.#store
-      .command(async (redis, keys) => {
+    try {
+      return await this.#store.command(async (redis, keys) => {
         const key = keys.failed_logins(minute);
-        const replies = await redis
+        const [counted, expiry] = (await redis
           .pipeline()
           .bitfield(key, 'OVERFLOW', 'SAT', 'INCRBY', COUNT_TYPE, `#${bucket}`, 1)
           .pexpire(key, 2 * WINDOW_MS)
-          .exec();
-        return Number((replies?.[0]?.[1] as number[] | undefined)?.[0] ?? 0);
-      })
-      .catch(() => 0);
+          .exec()) as [error: Error | null, reply: number[]][];
+        const refused = counted?.[0] ?? expiry?.[0];
+        if (refused) throw refused;
+        return Number(counted?.[1][0]);
+      });
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) this.#tell(error as Error);
+      return 0;
+    }
+  }
+
+  #tell({ message }: Error): void {
+    if (this.#told) return;
+    this.#told = true;
+    this.#log.warn(
+      { reason: message },
+      'failed authentications cannot be counted over all processes, only by each; ' +
+        'grant the user of Redis +bitfield +pexpire, as the ACL of README does',
+    );
   }
 }

@@ -1,24 +1,33 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { clock } from '../clock.ts';
+import type { Log } from '../log.ts';
 import { type FunctionLibrary, LIBRARIES } from './function_library.ts';
 
 /** For how long scripts do the work of functions that Redis did not take. */
 const WITHOUT_MS = 10_000;
 
-/** Redis has no such function (any more), no functions at all, or none for us. (What is not allowed within one is no such case.) */
-const MISSING = /^(?:ERR Function not found|ERR unknown command|NOPERM .*'fcall')/;
+const MISSING = /^ERR Function not found/;
+/** Redis has no functions at all, or none for us. (What is not allowed within one is no such case.) */
+const NOT_FOR_US = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
+const GONE = /^ERR Library not found/;
+/** What passes by itself (OOM, LOADING, READONLY) begins with a word of its own. */
+const TO_BE_MENDED = /^(?:ERR|NOPERM)/;
 
 /** A library of functions in Redis, which is loaded whenever it turns out to be missing. */
 export class Functions {
   readonly #redis: Redis;
   readonly #library: FunctionLibrary;
+  readonly #log: Log | undefined;
+  #told = false;
   #loading: Promise<boolean> | undefined;
   #withoutUntilMs = Number.NEGATIVE_INFINITY;
 
-  constructor(redis: Redis, library: FunctionLibrary) {
+  /** `log` is told, once, if Redis refuses what somebody could permit. */
+  constructor(redis: Redis, library: FunctionLibrary, log?: Log) {
     this.#redis = redis;
     this.#library = library;
+    this.#log = log;
   }
 
   /** If it has a function that is made of this script. */
@@ -40,9 +49,10 @@ export class Functions {
       try {
         return (await this.#redis.callBuffer('FCALL', name, ...args)) as T;
       } catch (error) {
-        if (!isReply(error, MISSING)) throw error;
+        if (isReply(error, MISSING)) await this.load();
+        else if (isReply(error, NOT_FOR_US)) this.#doWithout(error);
+        else throw error;
       }
-      await this.load();
     }
     return instead();
   }
@@ -63,8 +73,9 @@ export class Functions {
       const others = listed.map(([, name]) => name).filter((name) => name !== this.#library.name);
       await Promise.all(others.map((name) => this.#redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
-      // Another process may have been faster.
       if (!isReply(error)) throw error;
+      // Gone: another process was faster.
+      if (!GONE.test(error.message)) this.#tell(error);
     }
   }
 
@@ -74,13 +85,29 @@ export class Functions {
     } catch (error) {
       if (isReply(error, ALREADY_THERE)) return true;
       if (!isReply(error)) throw error;
-      this.#withoutUntilMs = clock.monotonicMs() + WITHOUT_MS;
+      this.#doWithout(error);
       return false;
     }
     return true;
   }
+
+  #doWithout(refusal: Error): void {
+    this.#withoutUntilMs = clock.monotonicMs() + WITHOUT_MS;
+    this.#tell(refusal);
+  }
+
+  #tell({ message }: Error): void {
+    if (this.#told || !TO_BE_MENDED.test(message)) return;
+    this.#told = true;
+    this.#log?.warn(
+      // Redis quotes the arguments of a command that it does not know.
+      { reason: message.replace(/, with args.*/s, '') },
+      'Redis refuses functions, without which publishing and delivering take more of its time; ' +
+        'grant its user +fcall +function|load +function|list +function|delete, as the ACL of README does',
+    );
+  }
 }
 
-function isReply(error: unknown, pattern = /^/): boolean {
+function isReply(error: unknown, pattern = /^/): error is Error {
   return error instanceof ReplyError && pattern.test((error as Error).message);
 }

@@ -1,5 +1,6 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
+import type { Log } from '../log.ts';
 import { functionLibrary } from './function_library.ts';
 import { Functions } from './functions.ts';
 import { type Keyspace, keyspace } from './keys.ts';
@@ -76,11 +77,13 @@ export class Store {
   readonly #functions: Functions;
   readonly #scripts: ReadonlyMap<string, Command>;
 
-  constructor(redis: Redis, prefix = '') {
+  /** `log` is told, once, of what Redis refuses and the bus does without. */
+  constructor(redis: Redis, { prefix = '', log }: { prefix?: string; log?: Log } = {}) {
     this.redis = redis;
     this.keys = keyspace(prefix);
     const scripts = readScripts();
-    this.#functions = new Functions(redis, functionLibrary(scripts.filter(({ name }) => HOT.has(name))));
+    const hot = scripts.filter(({ name }) => HOT.has(name));
+    this.#functions = new Functions(redis, functionLibrary(hot), log);
     this.#scripts = new Map(
       scripts.map((script) => [script.name, define(redis, script, this.keys.schema())]),
     );

@@ -30,6 +30,7 @@ export interface StopMessage {
 /** One thread of the worker process: delivers batches from `main` until it is told to stop. */
 function runThread({ config, index }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
+  // Without the log: what Redis refuses is said once, by the store of the process.
   const store = new Store(connect(config.redisUrl, log, config.redisTls));
   const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), store.keys);
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });

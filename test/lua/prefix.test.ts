@@ -13,7 +13,7 @@ import { assertNothingToSweep } from '../support/sweep.ts';
 
 const redis = new TestStore();
 const partition = (prefix: string) => {
-  const store = new Store(redis.store.redis, prefix);
+  const store = new Store(redis.store.redis, { prefix });
   return new Bus(() => store);
 };
 

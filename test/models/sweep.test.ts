@@ -63,7 +63,7 @@ describe('a sweep', () => {
 
   test('of another partition finds nothing of this one', async () => {
     await redis.store.redis.hincrby(redis.store.keys.gauge_events(), 'alice', 1);
-    await assertNothingToSweep(new Store(redis.store.redis, '{1}:'));
+    await assertNothingToSweep(new Store(redis.store.redis, { prefix: '{1}:' }));
   });
 });
 

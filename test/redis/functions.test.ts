@@ -8,6 +8,7 @@ import { functionLibrary, scriptOfFunction } from '../../src/redis/function_libr
 import type { ScriptSource } from '../../src/redis/script_source.ts';
 import { Store } from '../../src/redis/store.ts';
 import { Bus } from '../support/bus.ts';
+import { capturedLog } from '../support/captured_log.ts';
 import { assertConsistent } from '../support/invariants.ts';
 import { TestStore } from '../support/store.ts';
 
@@ -64,11 +65,16 @@ describe('the functions of Redis', () => {
     const limited = connect(redis.redis.url, createLog('silent', {}));
     if (limited.status !== 'ready') await once(limited, 'ready');
     await limited.auth('no_functions', 'pw');
-    const scripts = new Store(limited);
+    const { log, lines } = capturedLog();
+    const scripts = new Store(limited, { log });
     const byScripts = await somethingOfEverything(new Bus(() => scripts));
     limited.disconnect();
     assert.equal(await functionCalls(), 3);
     assert.deepEqual(byScripts, byFunctions);
+    assert.equal(lines.length, 1, 'it is said once');
+    assert.match(String(lines[0]?.msg), /grant its user \+fcall/);
+    const calls = await commands().info('commandstats');
+    assert.match(calls, /^cmdstat_fcall:.*rejected_calls=1,/m, 'and not asked for again and again');
   });
 
   test('are loaded when Redis has them no more', async () => {
@@ -86,11 +92,13 @@ describe('the functions of Redis', () => {
     await bus.publish('a', 'widgets', ['e1']);
     await flushFunctions();
     await commands().config('SET', 'maxmemory', '1');
-    const poor = new Store(commands());
+    const { log, lines } = capturedLog();
+    const poor = new Store(commands(), { log });
     const poorBus = new Bus(() => poor);
     assert.equal((await poorBus.acquire(['w1'])).grants.length, 1);
     await assert.rejects(poorBus.publish('b', 'widgets', ['e2']), StorageFull);
     assert.deepEqual(await libraries(), []);
+    assert.deepEqual(lines, [], 'that passes');
   });
 
   test('of other releases go when one starts, and nobody else’s', async () => {

@@ -3,6 +3,7 @@ import type { FailureReason } from '../../src/api/authentication/caller.ts';
 import { COUNTS_KEPT_MS, Nonces } from '../../src/api/authentication/nonces.ts';
 import { MOST_FAILURES, Slowing } from '../../src/api/authentication/slowing.ts';
 import { Proxies } from '../../src/api/proxies.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
 import type { Log } from '../../src/log.ts';
 import type { ClientDirectory } from '../../src/models/client_directory.ts';
 import { FailedLogins } from '../../src/models/failed_logins.ts';
@@ -33,7 +34,7 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
   return new Authentication({
     ...{ rootKey, clients, md5, log },
     nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceCounts(store, COUNTS_KEPT_MS)),
-    slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, wallMs), new Proxies(proxies), figures),
+    slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, log, wallMs), new Proxies(proxies), figures),
   });
 }
 
@@ -46,6 +47,6 @@ export const keysAlone: AuthenticationParts['store'] = {
     return [nowMs, Buffer.from(String(hour)), keys[0] as Buffer];
   },
   command: async () => {
-    throw new Error('there is no Redis');
+    throw new StorageUnavailable('there is no Redis');
   },
 };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { MOST_FAILURES } from '../../../src/api/authentication/slowing.ts';
+import { StorageUnavailable } from '../../../src/errors.ts';
 import { FailedLogins } from '../../../src/models/failed_logins.ts';
 import type { Store } from '../../../src/redis/store.ts';
 import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
@@ -11,6 +12,7 @@ import {
   GuardedServer,
   ROOT_KEY,
 } from '../../api/authentication/guarded_server.ts';
+import { capturedLog } from '../../support/captured_log.ts';
 import { TestStore } from '../../support/store.ts';
 
 const failures: string[] = [];
@@ -150,12 +152,15 @@ describe('failures of an address', () => {
   });
 });
 
+const { log, lines } = capturedLog();
+
 test('while Redis is away failures keep nobody out, and nobody waits for it', async () => {
-  const away = { command: async () => Promise.reject(new Error('away')) } as unknown as Store;
-  const counts = new FailedLogins(away, 3, () => 1000);
+  const away = { command: async () => Promise.reject(new StorageUnavailable('away')) } as unknown as Store;
+  const counts = new FailedLogins(away, 3, log, () => 1000);
   const counted = [];
   for (let i = 0; i < 5; i++) counted.push(await counts.count('192.0.2.1'));
   assert.deepEqual(counted, [1, 2, 3, 4, 5], 'each process counts by itself');
+  assert.deepEqual(lines, [], 'that Redis is away is said elsewhere');
 });
 
 describe('the counts of failures', () => {
@@ -164,7 +169,7 @@ describe('the counts of failures', () => {
 
   test('take no more memory than there are counts, however many addresses there are', async () => {
     let nowMs = Date.UTC(2026, 0, 1);
-    const counts = new FailedLogins(redis.store, 100, () => nowMs);
+    const counts = new FailedLogins(redis.store, 100, log, () => nowMs);
     for (let i = 0; i < 20; i++)
       await Promise.all(
         Array.from({ length: 1000 }, (_, index) => counts.count(`10.${i}.${index >> 8}.${index & 255}`)),
@@ -187,7 +192,7 @@ describe('the counts of failures', () => {
         return redis.store.command(command);
       },
     } as unknown as Store;
-    const counts = new FailedLogins(store, 3, () => 1000);
+    const counts = new FailedLogins(store, 3, log, () => 1000);
     for (let i = 0; i < 100; i++) await counts.count('192.0.2.1');
     assert.equal(calls, 3);
   });

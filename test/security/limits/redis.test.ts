@@ -6,13 +6,14 @@ import { freePort } from '../../../src/local/ports.ts';
 import { PrivateRedis } from '../../../src/local/redis_server.ts';
 import { connect, type RedisTls } from '../../../src/redis/connection.ts';
 import { readScripts } from '../../../src/redis/script_source.ts';
+import { basic, send } from '../../support/api.ts';
 import { capturedLog } from '../../support/captured_log.ts';
 import { Certificates, noOpenssl } from '../../support/certificates.ts';
 import { root } from '../../support/command.ts';
 import { answer } from '../../support/receiver.ts';
 import { RunningBus } from '../../support/running_bus.ts';
 import { until } from '../../support/until.ts';
-import { WebProcess } from '../../support/web_process.ts';
+import { ROOT_KEY, WebProcess } from '../../support/web_process.ts';
 
 const PASSWORD = 'the-password-of-the-bus';
 
@@ -114,6 +115,40 @@ describe('the ACL of README', () => {
     t.after(() => web.kill());
     assert.equal(await web.exitCode, 78, web.output);
     assert.match(web.output, /Redis says: NOPERM .*README has the ACL/);
+  });
+
+  test('need not permit functions, nor to count failed authentications, but a process says once what to grant', async (t) => {
+    const user = 'bus on >password ~* &* +@all -function -bitfield';
+    const redis = await PrivateRedis.start({ port: 0, config: { user } });
+    t.after(() => redis.stop());
+    const web = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url.replace('//', '//bus:password@') });
+    t.after(() => web.kill());
+    const port = await web.port();
+    const warnings = () => web.output.split('\n').filter((line) => line.includes('"level":40'));
+    const wrong = () => send(port, 'GET', '/topics', { authorization: basic('nobody', 'x') });
+    await until(async () => (await wrong()).status === 401);
+    const authorization = basic(ROOT_KEY, '');
+    const made = await send(port, 'POST', '/api_tokens', { authorization }, '{"name":"shop"}');
+    const { token, secret } = JSON.parse(made.text);
+    const publish = () =>
+      send(
+        port,
+        'POST',
+        '/topics/t',
+        { authorization: basic(token, secret) },
+        '{"type":"noop","url":"https://a.example/1"}',
+      );
+    for (let i = 0; i < 3; i++) {
+      assert.equal((await publish()).status, 204);
+      assert.equal((await wrong()).status, 401);
+    }
+    const [functions = '', counts = '', ...more] = warnings();
+    assert.match(functions, /NOPERM .*'function\|l.*grant its user \+fcall \+function\|load/);
+    assert.match(counts, /NOPERM .*'bitfield'.*grant the user of Redis \+bitfield/);
+    assert.deepEqual(
+      more.filter((line) => !line.includes('"authentication failed"')),
+      [],
+    );
   });
 
   test('permits neither to look at Redis itself nor to change it', () => {
