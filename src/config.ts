@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { readCertificates } from './certificates.ts';
 import { BootError } from './errors.ts';
 import type { LogLevel } from './log.ts';
 
@@ -29,6 +30,22 @@ const yesNo = z
   .regex(/^(true|on|yes|1|false|off|no|0)$/i, 'must be yes or no')
   .transform((value) => /^(true|on|yes|1)$/i.test(value));
 
+/** The text itself from here on: threads get it, and a file that changes later is of no account. */
+const certificates = z.string().transform((value, { issues }) => {
+  try {
+    return readCertificates(value);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === undefined || code.startsWith('ERR_OSSL') ? '' : ` (${code})`;
+    issues.push({
+      code: 'custom',
+      message: `must be a readable file of certificates in PEM, or these themselves${why}`,
+      input: value,
+    });
+    return z.NEVER;
+  }
+});
+
 const list = z
   .string()
   .default('')
@@ -57,7 +74,7 @@ const ENVIRONMENT = z.object({
   ROUTEMASTER_TRUSTED_PROXIES: wholeNumber(0, 16).optional(),
   ROUTEMASTER_DIGEST_MD5: yesNo.default(true),
   ROUTEMASTER_REDIS_URL: z.string().default('redis://localhost:6379'),
-  ROUTEMASTER_REDIS_CA: z.string().optional(),
+  ROUTEMASTER_REDIS_CA: certificates.optional(),
   ROUTEMASTER_REDIS_SSL_VERIFY: yesNo.default(true),
   ROUTEMASTER_ROOT_KEY: z
     .string({ error: 'must be set: the key that creates clients (32 random characters)' })
@@ -90,7 +107,7 @@ const ENVIRONMENT = z.object({
   ROUTEMASTER_SSL_VERIFY: yesNo.default(true),
   ROUTEMASTER_CALLBACK_ALLOW: list,
   ROUTEMASTER_CALLBACK_PORTS: list,
-  ROUTEMASTER_CALLBACK_CA: z.string().optional(),
+  ROUTEMASTER_CALLBACK_CA: certificates.optional(),
   ROUTEMASTER_EGRESS_PROXY: z
     .string()
     .refine(isProxy, 'must be a URL such as http://user:password@proxy.internal:3128')

@@ -1,5 +1,3 @@
-import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { Redis, type RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -31,7 +29,7 @@ function address(url: string): Options & { url?: string } {
 
 /** Whom to trust that a Redis behind `rediss://` is the right one. */
 export interface RedisTls {
-  /** Certificates in PEM, or the path of a file of them, in place of those that Node trusts. */
+  /** Certificates in PEM, in place of those that Node trusts. */
   ca: string | undefined;
   /** Whether its certificate is looked at. */
   verify: boolean;
@@ -39,29 +37,14 @@ export interface RedisTls {
 
 const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
 
-/** Throws BootError. */
-function trust({ ca, verify }: RedisTls): Options['tls'] {
-  const trusted = { rejectUnauthorized: verify };
-  if (ca === undefined) return trusted;
-  try {
-    const pem = ca.includes('-----BEGIN') ? ca : readFileSync(ca, 'utf8');
-    // Throws unless there is one; TLS itself would pass over it in silence.
-    new X509Certificate(pem);
-    return { ...trusted, ca: pem };
-  } catch (cause) {
-    throw new BootError(
-      'ROUTEMASTER_REDIS_CA is neither the path of a file of certificates in PEM nor such certificates',
-      { cause },
-    );
-  }
-}
-
 function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const { url: text, ...where } = address(url);
   const all: Options = {
     ...where,
     ...options,
-    ...(url.startsWith('rediss:') && { tls: trust(tls) }),
+    ...(url.startsWith('rediss:') && {
+      tls: { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) },
+    }),
     // It would name itself to Redis: of no use, and one command more to permit.
     disableClientInfo: true,
     // A write whose reply was lost must not be sent again blindly: it may have been applied.

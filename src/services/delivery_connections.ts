@@ -1,9 +1,6 @@
-import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { isIP, type LookupFunction } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
-import { BootError } from '../errors.ts';
 import { type CallbackPolicy, CallbackRefused } from './callback_policy.ts';
 
 /** What the headers of an answer may take. */
@@ -15,7 +12,7 @@ export interface ConnectionSettings {
   /** Until a connection stands: names resolved, TLS settled. */
   connectTimeoutMs: number;
   sslVerify: boolean;
-  /** A file of certificates, in PEM, that vouch for callbacks beside those that Node knows. */
+  /** Certificates, in PEM, that vouch for callbacks beside those that Node knows. */
   callbackCa?: string | undefined;
   /** The URL of a proxy that makes the connections. */
   egressProxy?: string | undefined;
@@ -24,7 +21,6 @@ export interface ConnectionSettings {
 /**
  * Where deliveries are sent, over connections that are kept alive for each host. A connection goes only to an address that the
  * policy has just let pass; through a proxy that is for the proxy to see to, save for literal addresses.
- * Throws BootError if the file of certificates cannot be used.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): Dispatcher {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
@@ -90,18 +86,8 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
 }
 
 /** One for all connections: with 150 certificates it takes milliseconds to make. At least TLS 1.2, whatever Node is told. */
-function secureContext(caFile: string | undefined): SecureContext {
+function secureContext(ours: string | undefined): SecureContext {
   const minVersion = 'TLSv1.2';
-  if (caFile === undefined) return createSecureContext({ minVersion });
-  try {
-    const ours = readFileSync(caFile, 'utf8');
-    // Throws if there is none: a secure context takes any text, and then trusts nobody by it.
-    new X509Certificate(ours);
-    return createSecureContext({ minVersion, ca: [...getCACertificates('default'), ours] });
-  } catch (cause) {
-    throw new BootError(
-      `ROUTEMASTER_CALLBACK_CA is no readable file of certificates in PEM: ${(cause as Error).message}`,
-      { cause },
-    );
-  }
+  if (ours === undefined) return createSecureContext({ minVersion });
+  return createSecureContext({ minVersion, ca: [...getCACertificates('default'), ours] });
 }

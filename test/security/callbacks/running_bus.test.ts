@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +7,6 @@ import { Webhook } from 'standardwebhooks';
 import { newSecret } from '../../../src/services/signatures.ts';
 import { Canary } from '../../support/canary.ts';
 import { noOpenssl, selfSigned } from '../../support/certificate.ts';
-import { root } from '../../support/command.ts';
 import { ConnectProxy } from '../../support/connect_proxy.ts';
 import { answer, type Delivery } from '../../support/receiver.ts';
 import { RunningBus } from '../../support/running_bus.ts';
@@ -109,11 +107,4 @@ test('the settings of callbacks are those of the processes: authority, proxy and
   const { token, secret } = subscriber;
   await assert.rejects(bus.clientOf(token, secret).call('POST', '/subscription', again), /its port is \d+/);
   await bus.process('web').stop();
-});
-
-test('a worker whose file of authorities cannot be read does not start', () => {
-  const env = { PATH: process.env.PATH, ROUTEMASTER_ROOT_KEY: 'x', ROUTEMASTER_CALLBACK_CA: '/no/such/file' };
-  const ended = spawnSync(process.execPath, ['src/worker.ts'], { cwd: root, env, encoding: 'utf8' });
-  assert.equal(ended.status, 78, ended.stdout + ended.stderr);
-  assert.match(ended.stdout + ended.stderr, /ROUTEMASTER_CALLBACK_CA is no readable file of certificates/);
 });

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type Config, readConfig } from '../src/config.ts';
+import { noOpenssl, selfSigned } from './support/certificate.ts';
+import { root } from './support/command.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'routemaster-ca-'));
+after(() => rmSync(dir, { recursive: true }));
+
+function fileWith(name: string, text: string): string {
+  const file = join(dir, name);
+  writeFileSync(file, text);
+  return file;
+}
+
+const SETTINGS: Record<string, (config: Config) => string | undefined> = {
+  ROUTEMASTER_CALLBACK_CA: ({ callbackCa }) => callbackCa,
+  ROUTEMASTER_REDIS_CA: ({ redisTls }) => redisTls.ca,
+};
+
+for (const [name, shown] of Object.entries(SETTINGS)) {
+  const read = (value: string) => shown(readConfig({ ROUTEMASTER_ROOT_KEY: 'root', [name]: value }));
+  const refusal = new RegExp(`${name} must be a readable file of certificates in PEM, or these themselves`);
+
+  describe(`${name} is refused`, () => {
+    const wrong: [title: string, value: () => string][] = [
+      ['if there is no such file', () => join(dir, 'none.pem')],
+      ['if it is a directory', () => dir],
+      ['if there is no certificate in it', () => fileWith('other.pem', 'no certificate')],
+      ['if it is empty', () => fileWith('empty.pem', '')],
+      ['if it is text that is no certificate', () => '-----BEGIN CERTIFICATE-----\nnonsense'],
+    ];
+    for (const [title, value] of wrong) test(title, () => assert.throws(() => read(value()), refusal));
+
+    for (const [entry, env] of [
+      ['web', {}],
+      ['web', { WEB_CONCURRENCY: '2' }],
+      ['worker', {}],
+    ] as const) {
+      test(`by ${entry} alike, at its start (${JSON.stringify(env)})`, () => {
+        const all = { PATH: process.env.PATH, ROUTEMASTER_ROOT_KEY: 'x', [name]: '/no/such/file', ...env };
+        const ended = spawnSync(process.execPath, [`src/${entry}.ts`], {
+          cwd: root,
+          env: all,
+          encoding: 'utf8',
+        });
+        assert.equal(ended.status, 78, ended.stdout + ended.stderr);
+        assert.equal(ended.stdout, '', 'it did nothing before');
+        assert.match(ended.stderr, refusal);
+        assert.match(ended.stderr, /\(ENOENT\)/);
+      });
+    }
+  });
+
+  describe(`${name} is taken`, { skip: noOpenssl }, () => {
+    let first: string;
+    let second: string;
+    before(() => {
+      [first, second] = [selfSigned().cert, selfSigned().cert];
+    });
+
+    test('as a file or as it is, with any number of certificates', () => {
+      const both = `ours\n${first}\n${second}`;
+      assert.equal(read(fileWith('both.pem', both)), both);
+      assert.equal(read(both), both);
+    });
+
+    test('only if each can be read: TLS would stop at the one that cannot', () => {
+      assert.throws(() => read(first + second.slice(0, 200)), refusal);
+    });
+  });
+}
