@@ -21,6 +21,8 @@ export interface SubscriberReport {
   max_in_flight: number;
   max_attempts: number;
   max_age: number;
+  /** By which scheme of Standard Webhooks its deliveries are signed from now on. */
+  signing: 'v1' | 'v1a' | null;
   topics: string[];
   health_points: number;
   last_attempted_at: number | null;
@@ -75,6 +77,7 @@ export async function readReport(
     max_in_flight: Math.min(Number(hash.max_in_flight ?? defaults.laneLimit), defaults.laneLimitMax),
     max_attempts: Number(hash.max_attempts ?? defaults.maxAttempts),
     max_age: Number(hash.max_age ?? defaults.maxAgeMs),
+    signing: scheme(hash.signing),
     topics: topics.sort(),
     health_points: Number(hash.health_points ?? 100),
     last_attempted_at: time(hash.last_attempted_at),
@@ -87,6 +90,12 @@ export async function readReport(
     dead_letters: { batches: deadBatches, events: Number(deadEvents ?? 0) },
     dropped: dropsReport(dropped, Number(untold ?? 0) + Number(telling ?? 0)),
   };
+}
+
+/** That of its newest key, which stands first; never the key itself. */
+function scheme(signing: string | undefined): SubscriberReport['signing'] {
+  if (signing === undefined) return null;
+  return signing.startsWith('whsk_') ? 'v1a' : 'v1';
 }
 
 /** We take none with credentials; the Ruby Routemaster did. */

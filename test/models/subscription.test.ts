@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Topics } from '../../src/models/topic.ts';
+import { newKeyPair, newSecret } from '../../src/services/signatures.ts';
 import { Bus } from '../support/bus.ts';
 import { buryAll, readDeadLetters } from '../support/dead_letters.ts';
 import { assertConsistent } from '../support/invariants.ts';
@@ -30,6 +31,7 @@ describe('the report of a subscriber', () => {
         max_in_flight: 16,
         max_attempts: 1500,
         max_age: 86_400_000,
+        signing: null,
         topics: ['gadgets', 'widgets'],
         health_points: 100,
         last_attempted_at: null,
@@ -85,6 +87,19 @@ describe('the report of a subscriber', () => {
     assert.ok(now <= since && since <= (await bus.nowMs()));
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     assert.equal(await paused(), null);
+  });
+
+  test('has by which scheme its deliveries are signed, that of the newest key, and never a key', async () => {
+    const { privateKey } = newKeyPair();
+    const keys = [newSecret(), privateKey, newSecret(), null];
+    const shown = [];
+    for (const signingKey of keys) {
+      await subscriptions().subscribe('alice', { ...wanted, signingKey });
+      const [report] = await subscriptions().list('alice');
+      shown.push(report?.signing);
+      assert.doesNotMatch(JSON.stringify(report), /whs[ek]|[\w+/]{30}/);
+    }
+    assert.deepEqual(shown, ['v1', 'v1a', 'v1', null]);
   });
 
   test('has its dead letters', async () => {

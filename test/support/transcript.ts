@@ -26,7 +26,7 @@ export interface Section {
 const URLS = { url: 'https://app.example.com/widgets/1', callback: 'https://app.example.com/events' };
 /** What `GET /subscriptions` shows of a subscriber that asked for none of it, and of which nothing died or was dropped. */
 const UNSET = [
-  '"ordered":false,"max_in_flight":16,"max_attempts":1500,"max_age":86400000',
+  '"ordered":false,"max_in_flight":16,"max_attempts":1500,"max_age":86400000,"signing":null',
   '"paused_at":null,"dead_letters":{"batches":0,"events":0},"dropped":null',
 ].join(',');
 const HEADERS = /((?: \[[A-Z][\w-]*: [^\]]*\])*)/.source;
