@@ -127,7 +127,13 @@ const HEADERS = [
     'Accept: */*',
     'Range: bytes=0-1',
   ],
-  ...['Upgrade: h2c', 'Upgrade: websocket', 'If-Match: *', 'Expect: miracles', 'Sec-Fetch-Site: cross-site'],
+  ...[
+    'Connection: upgrade\r\nUpgrade: h2c',
+    'Upgrade: websocket',
+    'If-Match: *',
+    'Expect: miracles',
+    'Sec-Fetch-Site: cross-site',
+  ],
   ...[
     'X-HTTP-Method-Override: DELETE',
     '__proto__: x',
@@ -274,6 +280,8 @@ const BREAKS: ((random: Random, text: string) => string)[] = [
   (random, text) => text.replace('\r\n', `\r\nX: ${'y'.repeat(random.pick([16_000, 17_000, 70_000]))}\r\n`),
   (random, text) => text.replace('Host: bus\r\n', random.pick(['', 'Host: a\r\nHost: b\r\n', 'Host:\r\n'])),
   (_, text) => text.replace('\r\n', '\r\nExpect: 100-continue\r\n'),
+  (_, text) =>
+    text.replace('\r\n', '\r\nConnection: upgrade\r\nUpgrade: h2c\r\n').replaceAll(';a=b\r\n', ';a=b\n'),
   (random, text) => `${text}${noiseOf(random, 50)}`,
   (random, text) => `${text}${text}${noiseOf(random, 20)}${text}`,
   (random, text) =>

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import { BootError } from '../errors.ts';
 import { withContinue } from './expectation.ts';
 import { refuseConnect, refuseMalformed } from './problems.ts';
+import { withoutUpgrade } from './upgrade.ts';
 
 /** How long each part of an exchange may take, and how many there may be at a time. */
 export interface ServerLimits {
@@ -37,13 +38,15 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 const LAST = Symbol('last');
 /** Something came on it that cannot be read. */
 const REFUSED = Symbol('refused');
-type Connection = Duplex & { [LAST]?: ServerResponse; [REFUSED]?: true };
+type Connection = Socket & { [LAST]?: ServerResponse; [REFUSED]?: true };
 
 /** An HTTP server that can be closed without cutting off the requests under way. */
 export class HttpServer {
   readonly #server: Server;
   /** Connections on which no request has come yet. */
   readonly #unused = new Set<Duplex>();
+  /** Connections that Node has let go of, until what is due on them is answered. */
+  readonly #waiting = new Set<Connection>();
 
   constructor(listener: Listener, limits: Partial<ServerLimits> = {}) {
     const all = { ...SERVER_LIMITS, ...limits };
@@ -68,9 +71,25 @@ export class HttpServer {
       this.#note(request.socket, response);
       listener(withContinue(request, response), response);
     });
-    this.#server.on('connect', refuseConnect);
-    this.#server.on('clientError', afterLastAnswer);
+    this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+      this.#note(request.socket, response);
+      response.writeHead(417, { 'Content-Length': 0 }).end();
+    });
+    this.#server.on('connect', (request: IncomingMessage, socket: Connection) =>
+      this.#wait(socket, () => refuseConnect(request, socket)),
+    );
+    // Ignored, Node's parser would pass over what is malformed in the body, and over what follows in the same packet, both
+    // without an answer. So the request begins anew.
+    this.#server.on('upgrade', (request: IncomingMessage, socket: Connection, rest: Buffer) => {
+      socket.unshift(rest);
+      socket.unshift(withoutUpgrade(request));
+      this.#wait(socket, () => this.#server.emit('connection', socket));
+    });
+    this.#server.on('clientError', refuse);
+    const known = new WeakSet<Socket>();
     this.#server.on('connection', (socket: Socket) => {
+      if (known.has(socket)) return;
+      known.add(socket);
       this.#unused.add(socket);
       socket.once('close', () => this.#unused.delete(socket));
     });
@@ -97,7 +116,10 @@ export class HttpServer {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const socket of this.#unused) socket.destroy();
     const sweep = setInterval(() => this.#server.closeIdleConnections(), 50);
-    const limit = setTimeout(() => this.#server.closeAllConnections(), graceMs);
+    const limit = setTimeout(() => {
+      this.#server.closeAllConnections();
+      for (const socket of this.#waiting) socket.destroy();
+    }, graceMs);
     await closed;
     clearInterval(sweep);
     clearTimeout(limit);
@@ -107,22 +129,40 @@ export class HttpServer {
     this.#unused.delete(socket);
     socket[LAST] = response;
   }
+
+  /** Acts on a connection that Node has let go of, and does not look after any more, when what is due on it is answered. */
+  #wait(socket: Connection, act: () => void): void {
+    const cut = () => socket.destroy();
+    const forget = () => this.#waiting.delete(socket);
+    this.#waiting.add(socket);
+    socket.on('error', cut).on('timeout', cut).on('close', forget);
+    afterAnswers(socket, () => {
+      socket.off('error', cut).off('timeout', cut).off('close', forget);
+      forget();
+      act();
+    });
+  }
 }
 
 /**
  * Refuses what the parser cannot read, but behind the answers to the requests that came whole before it: Node tells of
  * the one and the others in one go, and a refusal at once would take their place.
  */
-function afterLastAnswer(error: NodeJS.ErrnoException, socket: Connection): void {
+function refuse(error: NodeJS.ErrnoException, socket: Connection): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
   // The parser complains once more of whatever follows.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
+  afterAnswers(socket, () => refuseMalformed(error, socket));
+}
+
+/** Acts when the answers to the requests that came whole are out. Where they end the connection, it has no place. */
+function afterAnswers(socket: Connection, act: () => void): void {
   const last = socket[LAST];
-  if (!last?.req.complete || last.writableFinished || last.destroyed)
-    return void refuseMalformed(error, socket);
-  last.once('finish', () => {
-    // Where that answer ends the connection, this one has no place.
-    if (socket.writable) refuseMalformed(error, socket);
-  });
+  const due = last?.req.complete && !last.writableFinished && !last.destroyed;
+  if (!due) act();
+  else
+    last.once('finish', () => {
+      if (socket.writable) act();
+    });
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { type TestContext, test } from 'node:test';
+import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readText } from '../../../src/api/body.ts';
 import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/api/server.ts';
@@ -152,4 +152,104 @@ test('the answer to a request that ends its connection comes, whatever follows i
   const bytes = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n\0garbage\r\n\r\n';
   const { text } = await (await open(t, port, bytes)).ended;
   assert.match(text, /^HTTP\/1\.1 200 .*mine$/s);
+});
+
+describe('a request that wants another protocol', () => {
+  const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+  const UPGRADE = 'Connection: upgrade\r\nUpgrade: h2c\r\n';
+  const wanting = (body = 'hi') =>
+    `POST / HTTP/1.1\r\nHost: a\r\n${UPGRADE}Content-Length: ${body.length}\r\n\r\n${body}`;
+  const count = (text: string) => text.match(/HTTP\/1\.1 200/g)?.length ?? 0;
+  const echo: Answer = async (request, response) => {
+    const { url, headers } = request;
+    const text = await readText(request);
+    if (url === '/slow') await pause(50);
+    response.end(`<${text}${headers.upgrade ?? ''}>`);
+  };
+
+  test('is answered like any other, and so is what comes with it, in their order', async (t) => {
+    const port = await serve(t, {}, echo);
+    const bytes = `${GET.replace('/', '/slow')}${wanting('one')}${GET}${wanting('two')}${wanting('three')}${GET}`;
+    for (const cut of [bytes.length, 30, 200, bytes.length - 40]) {
+      const { socket, text } = await open(t, port, bytes.slice(0, cut));
+      await pause(20);
+      socket.write(bytes.slice(cut));
+      await until(() => count(text()) === 6);
+      assert.deepEqual(text().match(/<.*?>/g), ['<>', '<one>', '<>', '<two>', '<three>', '<>']);
+    }
+  });
+
+  test('leaves nothing behind on its connection, however often it comes', async (t) => {
+    let connection: Socket | undefined;
+    const port = await serve(t, {}, (request, response) => {
+      connection = request.socket;
+      return echo(request, response);
+    });
+    const { socket, text } = await open(t, port, wanting());
+    const listeners = () =>
+      connection?.eventNames().map((name) => [String(name), connection?.listenerCount(name)]);
+    await until(() => count(text()) === 1);
+    const first = listeners();
+    for (let n = 2; n < 30; n++) {
+      socket.write(wanting());
+      await until(() => count(text()) === n);
+    }
+    assert.deepEqual(listeners(), first);
+  });
+
+  test('ends its connection where it says so', async (t) => {
+    const port = await serve(t, {}, echo);
+    const bytes = wanting('last').replace('upgrade', 'upgrade, close') + GET;
+    const { text } = await (await open(t, port, bytes)).ended;
+    assert.deepEqual([count(text), text.match(/<.*>/)?.[0]], [1, '<last>']);
+  });
+
+  test('keeps neither its connection nor the server when what is due before it is not read, or hangs', async (t) => {
+    let closed = false;
+    const large: Answer = (_request, response) => {
+      response.on('close', () => {
+        closed = true;
+      });
+      response.end(Buffer.alloc(64 * 1024 * 1024));
+    };
+    const silent = await serve(t, { ...QUICK, silenceTimeoutMs: 200 }, large);
+    const { socket } = await open(t, silent, GET + wanting());
+    socket.pause();
+    await until(() => closed);
+
+    const server = new HttpServer(() => {}, {});
+    const hanging = await open(t, await server.listen(0), GET + wanting());
+    await pause(20);
+    await server.close(50);
+    await hanging.ended;
+  });
+
+  test('whose sender breaks the connection while others are answered harms nobody', async (t) => {
+    const port = await serve(t, {}, echo);
+    const { socket, ended } = await open(t, port, GET.replace('/', '/slow') + wanting() + GET);
+    await pause(20);
+    socket.resetAndDestroy();
+    await ended;
+    await pause(60);
+    const { text } = await open(t, port, GET);
+    await until(() => count(text()) === 1);
+  });
+});
+
+test('CONNECT is refused behind the answers to what came before it', async (t) => {
+  const port = await serve(t, {}, (_request, response) => setTimeout(() => response.end('mine'), 50));
+  const bytes = 'GET / HTTP/1.1\r\nHost: a\r\n\r\nCONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n';
+  const { text } = await (await open(t, port, bytes)).ended;
+  assert.match(text, /^HTTP\/1\.1 200 .*mineHTTP\/1\.1 405 /s);
+});
+
+test('an expectation that cannot be met is refused in its turn', async (t) => {
+  const port = await serve(t, {}, (_request, response) => setTimeout(() => response.end('mine'), 50));
+  const get = (more = '') => `GET / HTTP/1.1\r\nHost: a\r\n${more}\r\n`;
+  const { text } = await (await open(t, port, `${get()}${get('Expect: miracles\r\n')}\0garbage\r\n\r\n`))
+    .ended;
+  assert.deepEqual(
+    [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status),
+    ['200', '417', '400'],
+  );
 });
