@@ -100,14 +100,13 @@ export class Attacker {
   }
 }
 
-/** No 5xx but a 503 of the table of errors, which says when to come again; and nothing of the inside. */
+/** No 5xx but a 501 or 503 of the table of errors, the latter with when to come again; and nothing of the inside. */
 function isGood({ status, text }: Answer): boolean {
   if (/\n\s+at |node:internal|\/src\//.test(text)) return false;
   if (status < 500) return status >= 200 || status === 101;
   const code = /"code":"(\w+)"/.exec(text)?.[1] ?? '';
-  return (
-    ERRORS[code as keyof typeof ERRORS]?.status === 503 && status === 503 && /\r\nRetry-After: /i.test(text)
-  );
+  if (ERRORS[code as keyof typeof ERRORS]?.status !== status) return false;
+  return status === 501 || (status === 503 && /\r\nRetry-After: /i.test(text));
 }
 
 async function open(port: number): Promise<Socket> {

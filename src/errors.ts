@@ -30,6 +30,7 @@ export const ERRORS = {
   rate_limited: { status: 429, title: 'This client publishes too much' },
   headers_too_large: { status: 431, title: 'The headers are too large' },
   internal: { status: 500, title: 'The bus failed to do this' },
+  unsupported_transfer_coding: { status: 501, title: 'The transfer coding is not understood' },
   overloaded: { status: 503, title: 'The bus has too much to do' },
   storage_full: { status: 503, title: 'The storage is full' },
   storage_unavailable: { status: 503, title: 'The storage cannot be reached' },

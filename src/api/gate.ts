@@ -20,8 +20,8 @@ const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 const MOST_HEADERS = 100;
 
 /**
- * Throws bad_header if headers are doubled, or `Host` is missing; headers_too_large if there are too many; forbidden if another
- * site has a browser send it.
+ * Throws bad_header if headers are doubled, or `Host` is missing; headers_too_large if there are too many;
+ * unsupported_transfer_coding if the body is encoded on its way; forbidden if another site has a browser send it.
  */
 export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessage): void {
   if (rawHeaders.length > 2 * MOST_HEADERS)
@@ -31,8 +31,20 @@ export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessa
   if (headers.host === undefined && httpVersion === '1.1') {
     throw new BusError('bad_header', 'the Host header is missing');
   }
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   const site = headers['sec-fetch-site'];
   if (site !== undefined && !OWN_SITE.has(site as string)) refuseOtherSite();
+}
+
+/** Node's parser undoes the chunks, and passes over what was done before. Where the body ends is uncertain then (RFC 9112, 6.1). */
+function checkTransferCoding(coding: string, httpVersion: string): void {
+  const headers = { Connection: 'close' };
+  if (httpVersion === '1.0')
+    throw new BusError('bad_header', 'there is no Transfer-Encoding in HTTP/1.0', { headers });
+  if (coding.toLowerCase() === 'chunked') return;
+  const detail = 'of Transfer-Encoding only chunked, and nothing before it, is understood';
+  throw new BusError('unsupported_transfer_coding', detail, { headers });
 }
 
 /** A browser sends the credentials that it was once given with whatever a page of any site has it send, forms included. */

@@ -11,9 +11,14 @@ const CLOSE = 'Connection: close';
 const ALL = { code: 'method_not_allowed', detail: /takes/ } as const;
 
 /** One request written as it is; the client `pub` makes it unless it is a stranger's. */
-async function raw(line: string, headers: string[], body = '', { stranger = false } = {}) {
+async function raw(
+  line: string,
+  headers: readonly string[],
+  body = '',
+  { stranger = false, end = false } = {},
+) {
   const known = stranger ? [] : [`Authorization: ${await api.authorization('pub')}`];
-  return api.raw(`${[line, 'Host: bus', ...known, ...headers].join('\r\n')}\r\n\r\n${body}`);
+  return api.raw(`${[line, 'Host: bus', ...known, ...headers].join('\r\n')}\r\n\r\n${body}`, { end });
 }
 
 describe('Expect: 100-continue', () => {
@@ -134,6 +139,68 @@ describe('headers', () => {
       detail: /more than 100 headers/,
     });
   });
+});
+
+describe('a body that is encoded on its way', () => {
+  const HEAD = 'POST /topics/widgets HTTP/1.1';
+  const chunks = `${EVENT.length.toString(16)}\r\n${EVENT}\r\n0\r\n\r\n`;
+  const next = 'GET /health HTTP/1.1\r\nHost: bus\r\n\r\n';
+
+  for (const coding of ['gzip, chunked', 'x, chunked', ', chunked', 'identity, chunked']) {
+    test(`is not understood: ${coding}`, async () => {
+      for (const line of [HEAD, 'POST /subscription HTTP/1.1', 'GET /health HTTP/1.1']) {
+        const answer = await raw(line, [`Transfer-Encoding: ${coding}`], chunks + next);
+        assert.doesNotMatch(answer.text, /HTTP\/1.1/, 'nothing is read behind it');
+        assert.equal(problemIn(answer).code, 'unsupported_transfer_coding');
+        assert.equal(answer.headers.connection, 'close');
+      }
+    });
+  }
+
+  test('may come in two headers', async () => {
+    const headers = ['Transfer-Encoding: gzip', 'Transfer-Encoding: chunked'];
+    assert.equal((await raw(HEAD, headers, chunks)).status, 501);
+  });
+
+  test('is none in HTTP/1.0', async () => {
+    const headers = ['Transfer-Encoding: chunked', 'Connection: keep-alive'];
+    const answer = await raw(HEAD.replace('1.1', '1.0'), headers, chunks + next);
+    assert.equal(problemIn(answer).code, 'bad_header');
+    assert.equal(answer.headers.connection, 'close');
+  });
+
+  test('is one in chunks, however that is written', async () => {
+    for (const coding of ['chunked', 'Chunked', ' chunked '])
+      assert.equal((await raw(HEAD, [CLOSE, `Transfer-Encoding: ${coding}`], chunks)).status, 204);
+  });
+});
+
+describe('a chunk whose extension ends in a bare LF', () => {
+  const size = EVENT.length.toString(16);
+  const bodies = [
+    `${size};a=b\n${EVENT}\r\n0\r\n\r\n`,
+    `${size};\n${EVENT}`,
+    `${size}\r\n${EVENT}\r\n0;a="b"\n\r\n`,
+  ];
+  for (const [title, more] of [
+    ['', []],
+    [', of a request that wants another protocol', ['Connection: upgrade', 'Upgrade: h2c']],
+    [', of one that waits to be asked', ['Expect: 100-continue']],
+  ] as const) {
+    test(`is refused at once${title}`, async () => {
+      for (const body of bodies)
+        for (const end of [false, true]) {
+          const { status, text, tookMs } = await raw(
+            'POST /topics/widgets HTTP/1.1',
+            ['Transfer-Encoding: chunked', ...more],
+            body,
+            { end },
+          );
+          assert.match(`${status} ${text}`, /^(100 HTTP\/1\.1 )?400 /, body);
+          assert.ok(tookMs < 5000, `${tookMs} ms`);
+        }
+    });
+  }
 });
 
 test('what two parsers could read differently is refused', async () => {
