@@ -46,9 +46,11 @@ export class Api {
   readonly #agent = new Agent({ keepAlive: true });
   readonly #authorizations = new Map([['root', basic(ROOT_KEY, '')]]);
   readonly #tokens = new Map<string, string>();
+  #env: Record<string, string> = {};
   #redis: PrivateRedis | undefined;
   #store: Store | undefined;
   #web: WebProcess | undefined;
+  readonly #others: WebProcess[] = [];
   #port = 0;
 
   /** `prepare` is called before the tests, when all of it works. */
@@ -57,7 +59,8 @@ export class Api {
     before(async () => {
       this.#redis = await PrivateRedis.start({ config: redisConfig });
       this.#store = await openStore(this.#redis.url);
-      this.#web = new WebProcess({ ROUTEMASTER_REDIS_URL: this.#redis.url, ...env });
+      this.#env = { ROUTEMASTER_REDIS_URL: this.#redis.url, ...env };
+      this.#web = new WebProcess(this.#env);
       this.#port = await this.#web.port();
       await until(async () => (await this.call('GET', '/pulse', { as: 'root' })).status === 204);
       await prepare?.(this);
@@ -65,7 +68,7 @@ export class Api {
     after(async () => {
       this.#agent.destroy();
       this.#store?.redis.disconnect();
-      await this.#web?.kill();
+      await Promise.all([this.#web, ...this.#others].map((web) => web?.kill()));
       await this.#redis?.stop();
     });
   }
@@ -84,6 +87,13 @@ export class Api {
 
   get web(): WebProcess {
     return begun(this.#web);
+  }
+
+  /** Starts one more web process, on the same Redis and with the same environment, which ends with the first. Gives its port. */
+  async another(): Promise<number> {
+    const web = new WebProcess(this.#env);
+    this.#others.push(web);
+    return web.port();
   }
 
   /** Empties Redis, and forgets the clients that were in it. */

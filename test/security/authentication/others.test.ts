@@ -1,22 +1,18 @@
 import assert from 'node:assert/strict';
-import { after, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 import { Api, basic, problemIn } from '../../support/api.ts';
 import { until } from '../../support/until.ts';
-import { WebProcess } from '../../support/web_process.ts';
 
 // What a client can learn of another, and do to it: nothing.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const OLD_TOKEN = 'old--0123456789abcdef0123456789abcdef';
-/** A second web process, which remembers clients of its own. */
-let other: WebProcess | undefined;
+/** Of a second web process, which remembers clients of its own. */
 let otherPort: number;
 const api = new Api({
-  prepare: async ({ redis }) => {
-    other = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url });
-    otherPort = await other.port();
+  prepare: async () => {
+    otherPort = await api.another();
   },
 });
-after(() => other?.kill());
 
 beforeEach(async () => {
   await api.reset();

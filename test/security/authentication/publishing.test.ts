@@ -1,20 +1,16 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
 import { type Answer, Api, problemIn, send } from '../../support/api.ts';
-import { WebProcess } from '../../support/web_process.ts';
 
 // A plain publish goes around Express and passport, any other through both; here in two real web processes.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
-let other: WebProcess | undefined;
 let otherPort: number;
 const api = new Api({
-  prepare: async ({ redis }) => {
-    other = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url });
-    otherPort = await other.port();
+  prepare: async () => {
+    otherPort = await api.another();
   },
 });
-after(() => other?.kill());
 
 const challengesIn = ({ headers }: Answer) =>
   String(headers['www-authenticate'])

@@ -1,21 +1,17 @@
 import assert from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
 import { type Answer, Api, basic, problemIn } from '../../support/api.ts';
 import { until } from '../../support/until.ts';
-import { WebProcess } from '../../support/web_process.ts';
 
 /** Two web processes on one Redis; the second is where secrets were used last, and so where they are remembered. */
-let second: WebProcess | undefined;
+let secondPort: number;
 const api = new Api({
-  prepare: async ({ redis }) => {
-    second = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url });
-    secondPort = await second.port();
+  prepare: async () => {
+    secondPort = await api.another();
   },
 });
-let secondPort: number;
-after(() => second?.kill());
 
 const at = (token: string, secret: string, port = secondPort) =>
   fetch(`http://127.0.0.1:${port}/topics`, { headers: { authorization: basic(token, secret) } }).then(
