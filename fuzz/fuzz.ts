@@ -159,7 +159,7 @@ class Fuzz {
         ...(sound && { found: sound }),
       },
       {
-        text: 'every request is answered or its connection closed, and no 5xx but 503 with Retry-After',
+        text: 'every request is answered or its connection closed, and no 5xx but 501, and 503 with Retry-After',
         ok: faults.length === 0,
         ...(faults.length > 0 && { found: `\n${faults.join('\n')}` }),
       },
