@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../src/local/bus_client.ts';
+import { parseProcfile } from '../src/local/procfile.ts';
 import type { PrivateRedis } from '../src/local/redis_server.ts';
 import { keyspace } from '../src/redis/keys.ts';
 import type { Options } from './options.ts';
@@ -48,7 +50,7 @@ export class Bus {
   /** Starts the bus of a checkout. */
   static async start(stage: Stage, tree = OWN_TREE): Promise<Bus> {
     const redis = await stage.redis();
-    const web = stage.node(tree, 'src/web.ts', environment(redis));
+    const web = stage.node(tree, argumentsOf(tree, 'web'), environment(redis));
     const { port } = JSON.parse(await web.said('"listening"')) as { port: number };
     const root = new BusClient(`http://127.0.0.1:${port}`, { token: ROOT_KEY, secret: 'x' });
     await until(() => answers(root), 10_000, 'the bus does not answer');
@@ -85,7 +87,10 @@ export class Bus {
   }
 
   worker(env: Record<string, string> = {}): Running {
-    return this.#stage.node(this.#tree, 'src/worker.ts', { ...environment(this.redis), ...env });
+    return this.#stage.node(this.#tree, argumentsOf(this.#tree, 'worker'), {
+      ...environment(this.redis),
+      ...env,
+    });
   }
 
   /** Makes a client. */
@@ -134,6 +139,14 @@ export async function startBuses(stage: Stage, { against }: Options): Promise<{ 
       bus: await Bus.start(stage, tree),
     })),
   );
+}
+
+/** What a checkout has Node run as this process. */
+function argumentsOf(tree: string, process: 'web' | 'worker'): string[] {
+  const lines = parseProcfile(readFileSync(join(tree, 'Procfile'), 'utf8'));
+  const [node, ...args] = lines.find(({ name }) => name === process)?.command.split(' ') ?? [];
+  if (node !== 'node') throw new Error(`the Procfile of ${tree} does not run ${process} by node`);
+  return args;
 }
 
 /** Nothing of our own environment: a variable that is set by chance must not change what is measured. */

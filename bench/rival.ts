@@ -41,7 +41,7 @@ export class Rival {
   /** `subscribers`: the callbacks of each topic. */
   static async start(stage: Stage, subscribers: Record<string, string[]>): Promise<Rival> {
     const redis = await stage.redis();
-    const web = stage.node(DIR, 'web.js', {
+    const web = stage.node(DIR, ['web.js'], {
       ...environment(redis),
       SUBSCRIBERS: JSON.stringify(subscribers),
       CREDENTIALS: `${CREDENTIALS.token}:${CREDENTIALS.secret}`,
@@ -72,7 +72,7 @@ export class Rival {
   /** Starts a worker process that has so many deliveries in flight. */
   async readyWorker(concurrency: number): Promise<Running> {
     const env = { ...environment(this.redis), CONCURRENCY: String(concurrency) };
-    const worker = this.#stage.node(DIR, 'worker.js', env);
+    const worker = this.#stage.node(DIR, ['worker.js'], env);
     await worker.said('"delivering"');
     return worker;
   }

@@ -47,10 +47,10 @@ export class Stage {
     return redis;
   }
 
-  /** An entry of a checkout, such as `src/web.ts`, with no other environment than this. */
-  node(root: string, entry: string, env: Record<string, string>): Running {
+  /** Node in a folder, with arguments such as `web.js`, and with no other environment than this. */
+  node(root: string, args: string[], env: Record<string, string>): Running {
     const profile = this.#profile ? ['--cpu-prof', '--cpu-prof-dir', this.#profile] : [];
-    const child = spawn(process.execPath, [...profile, entry], {
+    const child = spawn(process.execPath, [...profile, ...args], {
       cwd: root,
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -59,7 +59,7 @@ export class Stage {
     const lines = new Lines(child);
     const release = child.pid ? keep(child.pid, 'KILL') : () => {};
     child.once('exit', release);
-    const stop = this.#own(child, entry, () => lines.last());
+    const stop = this.#own(child, args.join(' '), () => lines.last());
     return { pid: child.pid ?? 0, said: (text) => lines.said(text), stop };
   }
 

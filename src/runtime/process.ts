@@ -1,11 +1,11 @@
 import { BootError, StorageFull, StorageUnavailable } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { type Log, logged } from '../log.ts';
 import { prepareStorage } from '../models/schema.ts';
 import type { Store } from '../redis/store.ts';
 import { Patience } from './patience.ts';
 
-/** A process that is told to stop is gone within this time, whatever happens. */
-const STOP_LIMIT_MS = 25_000;
+/** A process that is told to stop is gone within this time, and a second for its log, whatever happens. */
+const STOP_LIMIT_MS = 24_000;
 
 /** Runs an entry. A BootError ends the process with its message and EXIT_CODE: it says what to change. */
 export async function start(entry: () => Promise<void>): Promise<void> {
@@ -14,6 +14,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
   } catch (error) {
     if (!(error instanceof BootError)) throw error;
     process.stderr.write(`${error.message}\n`);
+    await logged();
     process.exit(BootError.EXIT_CODE);
   }
 }
@@ -47,18 +48,19 @@ export function onStop(log: Log, stop: () => Promise<void>): AbortSignal {
     if (stopping.signal.aborted) return;
     stopping.abort();
     log.info({ signal }, 'stopping');
+    const end = (code: number) => void logged().then(() => process.exit(code));
     setTimeout(() => {
       log.error('could not stop in time');
-      process.exit(1);
+      end(1);
     }, STOP_LIMIT_MS);
     stop().then(
       () => {
         log.info('stopped');
-        process.exit(0);
+        end(0);
       },
       (error: unknown) => {
         log.fatal({ err: error }, 'could not stop cleanly');
-        process.exit(1);
+        end(1);
       },
     );
   };

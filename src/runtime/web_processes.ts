@@ -2,7 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { clock } from '../clock.ts';
 import { BootError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { type Log, logged } from '../log.ts';
 import { Patience } from './patience.ts';
 
 /** A process that ran for so long did not die of its start. */
@@ -54,6 +54,7 @@ export class WebProcesses {
     // It has said why, perhaps after it listened, as it does that before it looks at Redis: the next one would fail alike.
     if (code === BootError.EXIT_CODE) {
       await this.stop();
+      await logged();
       process.exit(BootError.EXIT_CODE);
     }
     await this.#patience.wait(this.#stopping.signal);

@@ -5,11 +5,25 @@ import { test } from 'node:test';
 import { parseProcfile } from '../../src/local/procfile.ts';
 import { root } from '../support/command.ts';
 
+const read = (file: string) => readFileSync(join(root, file), 'utf8');
+const inList = (command: string) =>
+  `[${command
+    .split(' ')
+    .map((word) => `"${word}"`)
+    .join(', ')}]`;
+const lines = parseProcfile(read('Procfile'));
+
 test('the Procfile runs web and worker', () => {
-  assert.deepEqual(parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8')), [
-    { name: 'web', command: 'node src/web.ts' },
-    { name: 'worker', command: 'node src/worker.ts' },
+  assert.deepEqual(lines, [
+    { name: 'web', command: 'node --max-semi-space-size=16 src/web.ts' },
+    { name: 'worker', command: 'node --max-semi-space-size=16 src/worker.ts' },
   ]);
+});
+
+test('containers run what the Procfile does', () => {
+  const compose = read('docker-compose.yml');
+  for (const { command } of lines) assert.ok(compose.includes(`command: ${inList(command)}`), command);
+  assert.ok(read('Dockerfile').includes(`CMD ${inList(lines[0]?.command ?? '')}`));
 });
 
 test('comments and empty lines are skipped, any other line is refused', () => {

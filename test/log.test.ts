@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { root } from './support/command.ts';
+
+const LINES = 20_000;
+
+/** A process that logs, waits until that is written, and exits with 3. */
+function logging(): ChildProcess {
+  const script = `
+    import { createLog, logged } from ${JSON.stringify(join(root, 'src', 'log.ts'))};
+    const log = createLog('info', { process: 'test' });
+    process.stdin.once('data', async () => {
+      for (let n = 1; n < ${LINES}; n++) log.info({ n });
+      log.fatal('the last');
+      await logged();
+      process.exit(3);
+    });`;
+  return spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    timeout: 30_000,
+    killSignal: 'SIGTERM',
+  });
+}
+
+test('a process that ends has written all that it logged', async () => {
+  const child = logging();
+  child.stdin?.write('now\n');
+  assert.ok(child.stdout);
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+  assert.equal(code, 3);
+  assert.equal(output.trim().split('\n').length, LINES);
+  assert.match(output, /the last"}\n$/);
+});
+
+test('a process whose log nobody reads any more ends all the same', async () => {
+  const child = logging();
+  child.stdout?.destroy();
+  child.stdin?.write('now\n');
+  const [code, signal] = await once(child, 'exit');
+  assert.deepEqual([code, signal], [3, null]);
+});
+
+test('a process whose log is not read, though it could be, is killed after a second', async () => {
+  const child = logging();
+  child.stdout?.pause();
+  child.stdin?.write('now\n');
+  const [code, signal] = await once(child, 'exit');
+  assert.deepEqual([code, signal], [null, 'SIGKILL']);
+});
