@@ -159,6 +159,9 @@ function environment(redis: PrivateRedis): Record<string, string> {
     ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8',
     // Subscribers hold back answers for as long as it takes to publish a backlog.
     ROUTEMASTER_TIMEOUT: '600',
+    // More than the ten thousand of each that a backlog is measured beside.
+    ROUTEMASTER_MAX_TOPICS: '20000',
+    ROUTEMASTER_MAX_SUBSCRIBERS: '20000',
     // There is one when a worker starts; another in the middle would be measured by chance.
     ROUTEMASTER_SWEEP_INTERVAL: '86400',
   };
