@@ -87,7 +87,7 @@ export class Attacker {
 
   #note(answer: Answer, request: Sent): void {
     this.#count(answer.status);
-    if (!isGood(answer)) this.#fault(answer.text.slice(0, 500), request);
+    if (!isGood(answer, request.method)) this.#fault(answer.text.slice(0, 500), request);
   }
 
   #count(status: number): void {
@@ -100,12 +100,15 @@ export class Attacker {
   }
 }
 
-/** No 5xx but a 501 or 503 of the table of errors, the latter with when to come again; and nothing of the inside. */
-function isGood({ status, text }: Answer): boolean {
+/**
+ * No 5xx but a 501 or 503 of the table of errors (which the answer to a HEAD does not name), the latter with when to come again;
+ * and nothing of the inside.
+ */
+function isGood({ status, text }: Answer, method: string): boolean {
   if (/\n\s+at |node:internal|\/src\//.test(text)) return false;
   if (status < 500) return status >= 200 || status === 101;
   const code = /"code":"(\w+)"/.exec(text)?.[1] ?? '';
-  if (ERRORS[code as keyof typeof ERRORS]?.status !== status) return false;
+  if (method !== 'HEAD' && ERRORS[code as keyof typeof ERRORS]?.status !== status) return false;
   return status === 501 || (status === 503 && /\r\nRetry-After: /i.test(text));
 }
 
