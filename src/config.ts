@@ -51,7 +51,15 @@ const list = z
   .default('')
   .transform((value) => value.split(/[\s,]+/).filter((item) => item !== ''));
 
-const isProxy = (value: string) => /^https?:$/.test(URL.parse(value)?.protocol ?? '');
+function isProxy(value: string): boolean {
+  try {
+    const { protocol, username, password } = new URL(value);
+    decodeURIComponent(username + password);
+    return /^https?:$/.test(protocol);
+  } catch {
+    return false;
+  }
+}
 
 /** What stands in examples, and is forgotten there. Hardly any random text is: `a-` alone would begin one key in a thousand. */
 const PLACEHOLDER =

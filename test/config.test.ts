@@ -115,6 +115,18 @@ describe('what is wrong', () => {
     );
   });
 
+  test('may be credentials of a proxy that are not encoded', () => {
+    for (const password of ['%zz', '%ff'])
+      assert.throws(
+        () => read({ ROUTEMASTER_EGRESS_PROXY: `http://u:${password}@proxy:1` }),
+        /EGRESS_PROXY must be a URL/,
+      );
+    assert.equal(
+      read({ ROUTEMASTER_EGRESS_PROXY: 'http://u:%2F@proxy:1' }).egressProxy,
+      'http://u:%2F@proxy:1',
+    );
+  });
+
   test('may be too much for a timer', () => {
     assert.throws(() => read({ MAX_BACKOFF_MS: '2147483648' }), /at most 2147483647/);
     assert.throws(() => read({ ROUTEMASTER_TIMEOUT: '-1' }), /must be a number of seconds/);
