@@ -8,7 +8,6 @@ import { Aux } from './runtime/aux.ts';
 import { boot, onStop, start } from './runtime/process.ts';
 import { Supervisor } from './runtime/supervisor.ts';
 import { CallbackPolicy } from './services/callback_policy.ts';
-import { callbackConnections } from './services/delivery_connections.ts';
 import { Recorder } from './services/metrics/recorder.ts';
 
 /** How long deliveries under way may take when the process is told to stop. */
@@ -17,7 +16,7 @@ const GRACE_MS = 22_000;
 await start(async () => {
   const config = readConfig();
   // What is wrong with it is said here, once, and not by thread after thread.
-  callbackConnections(config, new CallbackPolicy(config.callbackAllow, config));
+  new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   const store = new Store(connect(config.redisUrl, log, config.redisTls), { log });
   const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), store.keys);
