@@ -1,5 +1,6 @@
 import { BusError } from '../errors.ts';
 import { DEEPEST_DATA, EVENT_TYPES, type EventType, packData, packEvent } from '../models/event.ts';
+import type { Packed } from '../redis/packed.ts';
 import { parseJson } from './json.ts';
 
 const MOST_EVENTS = 10_000;
@@ -33,7 +34,7 @@ export function readEvents(
   topic: string,
   nowMs: number,
   limits: EventLimits,
-): Buffer[] {
+): Packed[] {
   const body = ndjson ? parseLines(text) : parseJson(text);
   if (!Array.isArray(body)) return [readOne(body, undefined, topic, nowMs, limits)];
   if (body.length === 0) throw new BusError('bad_event', 'there are no events in the body');
@@ -59,7 +60,7 @@ function readOne(
   topic: string,
   nowMs: number,
   limits: EventLimits,
-): Buffer {
+): Packed {
   try {
     return pack(value, topic, nowMs, limits);
   } catch (error) {
@@ -73,7 +74,7 @@ function readOne(
   }
 }
 
-function pack(value: unknown, topic: string, nowMs: number, limits: EventLimits): Buffer {
+function pack(value: unknown, topic: string, nowMs: number, limits: EventLimits): Packed {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
   }
@@ -105,8 +106,8 @@ function readTimestamp(timestamp: unknown, nowMs: number): number {
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
 }
 
-function readData(data: unknown, maxBytes: number): Buffer {
-  let packed: Buffer;
+function readData(data: unknown, maxBytes: number): Packed {
+  let packed: Packed;
   try {
     packed = packData(data);
   } catch {

@@ -1,4 +1,5 @@
 import { uidSeed } from '../ids.ts';
+import type { Packed } from '../redis/packed.ts';
 import type { ScriptArgument, Store } from '../redis/store.ts';
 import type { Idempotency } from './idempotency.ts';
 
@@ -8,7 +9,7 @@ export interface Publication {
   /** The client's token. */
   client: string;
   /** Packed events, in their order. */
-  events: Buffer[];
+  events: Packed[];
   /** If it has an idempotency key. */
   idempotency?: Idempotency;
 }

@@ -1,7 +1,9 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
+import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, LIBRARIES } from './function_library.ts';
+import type { ScriptArgument, ScriptReply } from './store.ts';
 
 /** For how long scripts do the work of functions that Redis did not take. */
 const WITHOUT_MS = 10_000;
@@ -18,15 +20,17 @@ const TO_BE_MENDED = /^(?:ERR|NOPERM)/;
 export class Functions {
   readonly #redis: Redis;
   readonly #library: FunctionLibrary;
+  readonly #key: string;
   readonly #log: Log | undefined;
   #told = false;
   #loading: Promise<boolean> | undefined;
   #withoutUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** `log` is told, once, if Redis refuses what somebody could permit. */
-  constructor(redis: Redis, library: FunctionLibrary, log?: Log) {
+  /** `key`: the one that every call names. `log` is told, once, if Redis refuses what somebody could permit. */
+  constructor(redis: Redis, library: FunctionLibrary, key: string, log?: Log) {
     this.#redis = redis;
     this.#library = library;
+    this.#key = key;
     this.#log = log;
   }
 
@@ -39,15 +43,16 @@ export class Functions {
    * Calls the function of a script. Where Redis has none and takes none (it has no memory left, say, or does not let us), calls
    * `instead`, and for a while does so at once. Fails as Redis does.
    */
-  async call<T>(
+  async call(
     script: string,
-    args: readonly (string | number | Buffer)[],
-    instead: () => Promise<T>,
-  ): Promise<T> {
+    args: readonly ScriptArgument[],
+    instead: () => Promise<ScriptReply>,
+  ): Promise<ScriptReply> {
     const name = this.#library.functions.get(script) as string;
     for (let tries = 0; tries < 2 && clock.monotonicMs() >= this.#withoutUntilMs; tries++) {
       try {
-        return (await this.#redis.callBuffer('FCALL', name, ...args)) as T;
+        const call = new FunctionCall(name, this.#key, args);
+        return (await this.#redis.sendCommand(call)) as ScriptReply;
       } catch (error) {
         if (isReply(error, MISSING)) await this.load();
         else if (isReply(error, NOT_FOR_US)) this.#doWithout(error);

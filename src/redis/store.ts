@@ -4,13 +4,14 @@ import type { Log } from '../log.ts';
 import { functionLibrary } from './function_library.ts';
 import { Functions } from './functions.ts';
 import { type Keyspace, keyspace } from './keys.ts';
+import { Packed } from './packed.ts';
 import { readScripts } from './script_source.ts';
 
 /** Redis's plain commands. */
 export type Commands = Redis;
 
-/** An argument of a script: text, a number, or bytes. */
-export type ScriptArgument = string | number | Buffer;
+/** An argument of a script: text (UTF-8), a number, or bytes. */
+export type ScriptArgument = string | number | Buffer | Packed;
 
 /** What a script answers: bytes, numbers, lists of these. */
 export type ScriptReply = Buffer | number | null | ScriptReply[];
@@ -53,7 +54,7 @@ export type ScriptName =
  */
 const HOT: ReadonlySet<string> = new Set<ScriptName>(['acquire', 'publish']);
 
-type Command = (...args: ScriptArgument[]) => Promise<ScriptReply>;
+type Command = (...args: Exclude<ScriptArgument, Packed>[]) => Promise<ScriptReply>;
 
 /** What Redis answers while it cannot work, by the first word of its error: it may soon. */
 const PASSING = new Set([
@@ -83,7 +84,7 @@ export class Store {
     this.keys = keyspace(prefix);
     const scripts = readScripts();
     const hot = scripts.filter(({ name }) => HOT.has(name));
-    this.#functions = new Functions(redis, functionLibrary(hot), log);
+    this.#functions = new Functions(redis, functionLibrary(hot), this.keys.schema(), log);
     this.#scripts = new Map(
       scripts.map((script) => [script.name, define(redis, script, this.keys.schema())]),
     );
@@ -93,9 +94,9 @@ export class Store {
   run(name: ScriptName, ...args: ScriptArgument[]): Promise<ScriptReply> {
     const script = this.#scripts.get(name);
     if (!script) throw new Error(`there is no lua/${name}.lua`);
-    const run = () => script(...args);
+    const run = () => script(...args.map((each) => (each instanceof Packed ? each.toBuffer() : each)));
     if (!this.#functions.has(name)) return run().catch(rethrow);
-    return this.#functions.call(name, [1, this.keys.schema(), ...args], run).catch(rethrow);
+    return this.#functions.call(name, args, run).catch(rethrow);
   }
 
   /** Has Redis know what this release calls, if it takes it, and forget what others called. Throws as `run` does. */

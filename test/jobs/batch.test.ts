@@ -22,7 +22,7 @@ const { log } = capturedLog();
 const HOUR_MS = 3_600_000;
 const url = (n: number) => `https://shop.example.com/${n}`;
 const event = (n: number) =>
-  packEvent({ topic: 'widgets', type: 'create', url: url(n), timestamp: 1 }, packData(null));
+  packEvent({ topic: 'widgets', type: 'create', url: url(n), timestamp: 1 }, packData(null)).toBuffer();
 
 let receiver: Receiver;
 let closing: (() => Promise<void>)[] = [];

@@ -127,7 +127,7 @@ describe('one letter', () => {
     packEvent(
       { topic: 'widgets', type: 'noop', url: `https://a.example/${n}`, timestamp: n },
       packData(data),
-    );
+    ).toBuffer();
 
   test('has the history of its attempts', async () => {
     await bus.subscribe('alice', { max: 1 });

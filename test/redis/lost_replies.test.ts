@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, type TestContext, test } from 'node:te
 import { idempotency } from '../../src/models/idempotency.ts';
 import type { Publication } from '../../src/models/publication.ts';
 import { type Grant, Queue } from '../../src/models/queue.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { Publisher } from '../../src/services/publish.ts';
 import { Bus } from '../support/bus.ts';
 import { CutLine, randomCuts } from '../support/cut_line.ts';
@@ -45,7 +46,7 @@ describe('publishing on connections that are cut at random', () => {
   const publication = (event: string): Publication => ({
     topic: 'widgets',
     client: 'shop',
-    events: [Buffer.from(event)],
+    events: [new Packed(event)],
   });
   const keyed = (event: string): Publication => ({
     ...publication(event),

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { idempotency } from '../../src/models/idempotency.ts';
 import type { Publication } from '../../src/models/publication.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { Publisher } from '../../src/services/publish.ts';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent } from '../support/invariants.ts';
@@ -22,7 +23,7 @@ const publisher = () => new Publisher(redis.store, figures, WINDOW_MS);
 const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
   topic,
   client,
-  events: [Buffer.from(event)],
+  events: [new Packed(event)],
 });
 const queued = async (token: string) => {
   const { queued: names, batches } = await bus.state();
@@ -88,19 +89,19 @@ describe('group commit', () => {
 
   test('takes one call for one publication', async () => {
     const before = await scriptCalls(redis.store);
-    await publisher().publish({ ...one('e1'), events: ['e1', 'e2', 'e3'].map((text) => Buffer.from(text)) });
+    await publisher().publish({ ...one('e1'), events: ['e1', 'e2', 'e3'].map((text) => new Packed(text)) });
     assert.equal((await scriptCalls(redis.store)) - before, 1);
     assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3']);
   });
 
   test('splits what is too much for one call: 2,000 events, or 2 MB', async () => {
     const shared = publisher();
-    const thousand = { ...one(''), events: Array.from({ length: 1000 }, (_, i) => Buffer.from(`${i}`)) };
+    const thousand = { ...one(''), events: Array.from({ length: 1000 }, (_, i) => new Packed(`${i}`)) };
     let before = await scriptCalls(redis.store);
     await Promise.all([thousand, thousand, thousand].map((each) => shared.publish(each)));
     assert.equal((await scriptCalls(redis.store)) - before, 2, 'two thousand; a thousand');
 
-    const megabyte = { ...one(''), events: [Buffer.alloc(1_000_000)] };
+    const megabyte = { ...one(''), events: [new Packed('x'.repeat(1_000_000))] };
     before = await scriptCalls(redis.store);
     await Promise.all([megabyte, megabyte, one('last')].map((each) => shared.publish(each)));
     assert.equal((await scriptCalls(redis.store)) - before, 2, '2 MB; the last');
@@ -114,7 +115,7 @@ describe('group commit', () => {
     const events = (n: number) => ({
       topic: 'crowded',
       client: 'shop',
-      events: Array.from({ length: n }, () => Buffer.from('e')),
+      events: Array.from({ length: n }, () => new Packed('e')),
     });
     await shared.publish(events(1));
     const before = await scriptCalls(redis.store);
@@ -131,7 +132,7 @@ describe('group commit', () => {
   });
 
   test('sends alone what is over the bounds by itself', async () => {
-    const events = Array.from({ length: 10_000 }, (_, i) => Buffer.from(`${i}`));
+    const events = Array.from({ length: 10_000 }, (_, i) => new Packed(`${i}`));
     const shared = publisher();
     // It has to know how many subscribers there are.
     await shared.publish(one('first'));
@@ -140,7 +141,7 @@ describe('group commit', () => {
       await Promise.all(all.map((each) => shared.publish(each))),
       all.map(() => 'accepted'),
     );
-    assert.deepEqual(await queued('alice'), ['first', 'before', ...events.map(String), 'after']);
+    assert.deepEqual(await queued('alice'), ['first', 'before', ...events.map(({ text }) => text), 'after']);
   });
 });
 
@@ -162,7 +163,7 @@ describe('answers', () => {
   test('come after the events are in Redis, with figures of what was accepted only', async () => {
     await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });
     const shared = publisher();
-    const two = { ...one(''), events: [Buffer.from('123'), Buffer.from('45')] };
+    const two = { ...one(''), events: [new Packed('123'), new Packed('45')] };
     assert.equal(await shared.publish(two), 'accepted');
     assert.deepEqual(await queued('bob'), ['123', '45']);
     assert.equal(await shared.publish(one('e', 'widgets', 'mill')), 'claimed_by_other');
@@ -231,7 +232,7 @@ describe('an idempotency key', () => {
   test('answers a repeat as at first, though there are too many subscribers for it by now', async () => {
     const large: Publication = {
       ...one('', 'crowded'),
-      events: Array.from({ length: 6000 }, () => Buffer.from('e')),
+      events: Array.from({ length: 6000 }, () => new Packed('e')),
       idempotency: idempotency('shop', 'k', 'crowded', 'e'),
     };
     const shared = publisher();

@@ -7,7 +7,7 @@ const url = 'https://shop.example.com/1';
 
 /** An event as the bus stores it. */
 export function packed(topic: string, timestamp = 1_700_000_000_000, data: unknown = null): Buffer {
-  return packEvent({ topic, type: 'update', url, timestamp }, packData(data));
+  return packEvent({ topic, type: 'update', url, timestamp }, packData(data)).toBuffer();
 }
 
 export function packedMany(topic: string, n: number, data?: unknown): Buffer[] {

@@ -4,11 +4,11 @@ import { BasicStrategy } from 'passport-http';
 import { REALM } from '../../models/client.ts';
 import { credentialsOf } from './authorization.ts';
 import { type Attempt, end, type Judged, type Refusal } from './caller.ts';
-import type { Credentials } from './credentials.ts';
+import type { Credentials, Login } from './credentials.ts';
 
 const NO_PAIR: Refusal = { reason: 'malformed', advice: 'after Basic comes user:password in Base64' };
 
-type CheckPassword = (user: string, password: string, done: Judged) => void;
+type CheckPassword = (login: Login, done: Judged) => void;
 
 /**
  * Basic as in RFC 7617. passport-http's own refuses empty passwords, which token-only clients send, cuts passwords at
@@ -21,10 +21,13 @@ export class Basic extends BasicStrategy implements Attempt {
   declare readonly error: Attempt['error'];
   /** What the constructor of passport-http's class is given, by its name for it. */
   declare readonly _verify: CheckPassword;
+  private readonly credentials: Credentials;
 
   constructor(credentials: Credentials) {
-    const check: CheckPassword = (user, password, done) => credentials.checkPassword(user, password, done);
-    super({ realm: REALM }, check);
+    const check: CheckPassword = (login, done) => credentials.checkPassword(login, done);
+    // It only keeps the function.
+    super({ realm: REALM }, check as unknown as ConstructorParameters<typeof BasicStrategy>[1]);
+    this.credentials = credentials;
   }
 
   /** As passport calls it, for the routes of Express. */
@@ -34,10 +37,13 @@ export class Basic extends BasicStrategy implements Attempt {
 
   /** The same without passport, for a plain publish. */
   judge(req: IncomingMessage, done: Judged): void {
-    const decoded = Buffer.from(credentialsOf(req), 'base64').toString();
+    const sent = credentialsOf(req);
+    const caller = this.credentials.proved(sent);
+    if (caller) return void done(null, caller);
+    const decoded = Buffer.from(sent, 'base64').toString();
     const colon = decoded.indexOf(':');
     if (colon < 0) done(null, NO_PAIR);
-    else this._verify(decoded.slice(0, colon), decoded.slice(colon + 1), done);
+    else this._verify({ user: decoded.slice(0, colon), password: decoded.slice(colon + 1), sent }, done);
   }
 
   challenge(): string {

@@ -1,4 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { clock } from '../../clock.ts';
 import { type Client, type Digests, ha1 } from '../../models/client.ts';
 import type { ClientDirectory } from '../../models/client_directory.ts';
 import type { Caller, Judged, Refusal, Verdict } from './caller.ts';
@@ -16,6 +17,23 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
+/** For how long what was sent stands for what it proved: it is as good as a secret, and not to lie about. */
+const PROVED_MS = 1000;
+const MOST_PROVED = 10_000;
+
+/** What Basic says. */
+export interface Login {
+  user: string;
+  password: string;
+  /** The same as it was sent. */
+  sent: string;
+}
+
+interface Proved {
+  client: Client;
+  caller: Caller;
+}
+
 /** Compared with where there is no client, so that an unknown user costs what a known one costs. Matches nothing. */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
@@ -32,6 +50,9 @@ export class Credentials {
   readonly #clients: ClientDirectory;
   readonly #rootKeyDigest: string;
   readonly #rootDigests: Digests;
+  /** By what was sent. A map of text is no help to who guesses: only hashes are compared, with a seed of the process, until they match. */
+  readonly #proved = new Map<string, Proved>();
+  #provedUntilMs = 0;
 
   constructor(rootKey: string, clients: ClientDirectory) {
     this.#clients = clients;
@@ -46,15 +67,37 @@ export class Credentials {
     return sameDigest(hash('sha256', text), this.#rootKeyDigest);
   }
 
+  /**
+   * Who sent this before, within the last second, and was proved by Basic to be the client that is still known: decoding and
+   * hashing take 1.5 µs of a publish.
+   */
+  proved(sent: string): Caller | undefined {
+    const proved = this.#proved.get(sent);
+    if (!proved || clock.monotonicMs() >= this.#provedUntilMs) return undefined;
+    return this.#clients.known(proved.client.token) === proved.client ? proved.caller : undefined;
+  }
+
   /** For Basic. The root key is never looked up, as that would send it to Redis; so no client can stand in front of it. */
-  checkPassword(user: string, password: string, done: Judged): void {
+  checkPassword({ user, password, sent }: Login, done: Judged): void {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
       client?.ha1 === null ? callerFor(client) : judgeSecret(client, proof);
-    const verdict = judge(this.#clients.known(user));
-    if ('role' in verdict) done(null, verdict);
-    else if (this.isRootKey(user)) done(null, ROOT);
+    const client = this.#clients.known(user);
+    const verdict = judge(client);
+    if (client && 'role' in verdict) {
+      this.#remember(sent, { client, caller: verdict });
+      done(null, verdict);
+    } else if (this.isRootKey(user)) done(null, ROOT);
     else this.#clients.ask(user).then((client) => done(null, judge(client)), done);
+  }
+
+  #remember(sent: string, proved: Proved): void {
+    const nowMs = clock.monotonicMs();
+    if (nowMs >= this.#provedUntilMs || this.#proved.size >= MOST_PROVED) {
+      this.#proved.clear();
+      this.#provedUntilMs = nowMs + PROVED_MS;
+    }
+    this.#proved.set(sent, proved);
   }
 
   /** For Digest. */

@@ -28,7 +28,7 @@ async function cost(scheme: 'basic' | 'digest', user: string, known: boolean) {
   lookups = 0;
   const verdict = await new Promise((resolve, reject) => {
     const done = (error: unknown, given?: unknown) => (error ? reject(error) : resolve(given));
-    if (scheme === 'basic') credentials.checkPassword(user, 'wrong', done);
+    if (scheme === 'basic') credentials.checkPassword({ user, password: 'wrong', sent: '' }, done);
     else
       credentials.checkProof(
         user,
@@ -76,7 +76,10 @@ describe('what proves a caller is compared in constant time', () => {
   });
 
   test('a password, and the root key before it', async (t) => {
-    const check = () => new Promise((resolve) => credentials.checkPassword('billing--1', 'wrong', resolve));
+    const check = () =>
+      new Promise((resolve) =>
+        credentials.checkPassword({ user: 'billing--1', password: 'wrong', sent: '' }, resolve),
+      );
     assert.equal(await comparisons(t, check), 3, 'against nobody, the root key, and the client');
   });
 
