@@ -24,16 +24,16 @@ export function parseJson(
   where = 'the body',
   members: Record<string, string | number> = {},
 ): unknown {
-  if (text.trim() === '') throw new BusError('bad_body', `${where} is empty; send JSON`, { members });
   try {
     if (SURROGATE.test(text)) refuseLoneSurrogates(text);
     return LONG_NUMBER.test(text) ? parseLongNumbers(text) : JSON.parse(text);
   } catch (cause) {
-    throw new BusError('bad_body', `${where} ${fault(cause)}`, { cause, members });
+    throw new BusError('bad_body', `${where} ${fault(cause, text)}`, { cause, members });
   }
 }
 
-function fault(cause: unknown): string {
+function fault(cause: unknown, text: string): string {
+  if (text.trim() === '') return 'is empty; send JSON';
   if (cause instanceof Unfaithful) return cause.message;
   if (cause instanceof SyntaxError) return `is not JSON: ${cause.message}`;
   return 'is nested too deeply'; // The stack has an end; only a reviver meets it.

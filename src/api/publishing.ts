@@ -8,7 +8,7 @@ import { TOPIC_NAME } from '../models/topic.ts';
 import type { Publisher } from '../services/publish.ts';
 import type { RateHeaders, RateLimit } from '../services/rate_limit.ts';
 import type { StorageGuard } from '../services/storage_guard.ts';
-import { Admission, overloaded } from './admission.ts';
+import { Admission, overloaded, type Visit } from './admission.ts';
 import type { Authentication } from './authentication/authentication.ts';
 import type { Caller, Role } from './authentication/caller.ts';
 import { readText } from './body.ts';
@@ -70,7 +70,7 @@ export class Publishing {
     checkHeaders(request);
     this.#parts.authentication.identify(request, CLIENT, (error, caller) => {
       if (caller?.role !== 'client') return void fail(error);
-      this.#publish(request, response, name, caller).catch(fail);
+      void this.#publish(request, response, name, caller, fail);
     });
   }
 
@@ -79,17 +79,17 @@ export class Publishing {
     response: ServerResponse,
     name: string,
     { token: client, scopes }: Client,
+    fail: (error: unknown) => void,
   ): Promise<void> {
-    const topic = checkedTopicName(name);
-    if (!allows(scopes?.publish, topic))
-      throw new BusError('forbidden', `this client may not publish to ${topic}`);
-    const { rateLimit } = this.#parts;
-    rateLimit?.check(client);
-    const visit = this.#admission.enter(request);
-    let outcome: Outcome;
-    let rates: RateHeaders | undefined;
+    let visit: Visit | undefined;
     try {
-      const mayBeFull = this.#parts.guard.check();
+      const topic = checkedTopicName(name);
+      if (!allows(scopes?.publish, topic))
+        throw new BusError('forbidden', `this client may not publish to ${topic}`);
+      const { rateLimit, guard, limits, publisher } = this.#parts;
+      rateLimit?.check(client);
+      visit = this.#admission.enter(request);
+      const mayBeFull = guard.check();
       if (mayBeFull) await mayBeFull;
       const { headers } = request;
       const key = readIdempotencyKey(headers['idempotency-key'] as string | undefined);
@@ -98,18 +98,21 @@ export class Publishing {
       const turn = body.length > LONG_BODY ? this.#turns.next() : undefined;
       if (turn) await turn;
       const ndjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
-      const events = readEvents(body, ndjson, topic, clock.wallMs(), this.#parts.limits);
+      const events = readEvents(body, ndjson, topic, clock.wallMs(), limits);
+      let rates: RateHeaders | undefined;
       if (rateLimit)
         rates = await rateLimit.spend({ client, events: events.length, bytes: Buffer.byteLength(body) });
       const publication: Publication = { topic, client, events };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, body);
-      outcome = await this.#parts.publisher.publish(publication);
+      const outcome = await publisher.publish(publication);
+      refuseUnlessStored(outcome, topic);
+      if (outcome === 'repeated') response.setHeader('Idempotent-Replayed', 'true');
+      response.writeHead(204, rates as Record<string, string> | undefined).end();
+    } catch (error) {
+      fail(error);
     } finally {
-      visit.leave();
+      visit?.leave();
     }
-    refuseUnlessStored(outcome, topic);
-    if (outcome === 'repeated') response.setHeader('Idempotent-Replayed', 'true');
-    response.writeHead(204, rates as Record<string, string> | undefined).end();
   }
 }
 

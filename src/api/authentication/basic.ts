@@ -37,10 +37,10 @@ export class Basic extends BasicStrategy implements Attempt {
 
   /** The same without passport, for a plain publish. */
   judge(req: IncomingMessage, done: Judged): void {
-    const sent = credentialsOf(req);
+    const sent = req.headers.authorization ?? '';
     const caller = this.credentials.proved(sent);
     if (caller) return void done(null, caller);
-    const decoded = Buffer.from(sent, 'base64').toString();
+    const decoded = Buffer.from(credentialsOf(req), 'base64').toString();
     const colon = decoded.indexOf(':');
     if (colon < 0) done(null, NO_PAIR);
     else this._verify({ user: decoded.slice(0, colon), password: decoded.slice(colon + 1), sent }, done);

@@ -92,8 +92,8 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
 
 describe('the ACL of README', () => {
   test('permits what the code uses, and nothing else', () => {
-    // Those of ioredis itself.
-    const own = ['eval', 'evalsha', 'exec', 'select'];
+    // Those of ioredis itself, and that of FunctionCall.
+    const own = ['eval', 'evalsha', 'exec', 'fcall', 'select'];
     assert.deepEqual(ALLOWED, [...new Set([...commandsOfScripts(), ...commandsOfCode(), ...own])].sort());
   });
 
