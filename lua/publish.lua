@@ -84,26 +84,27 @@ local function remember()
   end
 end
 
--- The subscribers that get events, and the events of each. Those of one run share their list.
-local tokens, events_of, is_own = {}, {}, {}
-local function copy_of(list)
-  local copy = {}
-  for i, item in ipairs(list) do copy[i] = item end
-  return copy
+-- Events stand in a list, from one to another. The list is ARGV itself where they stand together there, as they nearly always do.
+local function append_range(list, from, first, last)
+  for e = first, last do list[#list + 1] = from[e] end
+  return list
 end
 
-local function add_events(subscribers, published)
+-- The subscribers that get events, and where those of each stand. Those of one run share their list.
+local tokens, lists, firsts, lasts, is_own = {}, {}, {}, {}, {}
+local function add_events(subscribers, events, first, last)
   for _, token in ipairs(subscribers) do
-    local events = events_of[token]
-    if not events then
-      events_of[token] = published
+    local list = lists[token]
+    if not list then
+      lists[token], firsts[token], lasts[token] = events, first, last
       tokens[#tokens + 1] = token
     else
       if not is_own[token] then
-        events = copy_of(events)
-        events_of[token], is_own[token] = events, true
+        list = append_range({}, list, firsts[token], lasts[token])
+        lists[token], firsts[token], is_own[token] = list, 1, true
       end
-      for _, event in ipairs(published) do events[#events + 1] = event end
+      append_range(list, events, first, last)
+      lasts[token] = #list
     end
   end
 end
@@ -119,18 +120,21 @@ local function audience(topic)
 end
 
 -- A run: publications to one topic, one after the other.
-local run_topic, run
+local run_topic, run, run_first, run_last
 local function end_run()
-  if run then add_events(audience(run_topic), run) end
+  if run then add_events(audience(run_topic), run, run_first, run_last) end
   run = nil
 end
 
 local function accept(topic, first, last)
   if topic ~= run_topic or not run then
     end_run()
-    run_topic, run = topic, {}
+    run_topic, run, run_first, run_last = topic, ARGV, first, last
+  else
+    if run == ARGV then run = append_range({}, ARGV, run_first, run_last) end
+    append_range(run, ARGV, first, last)
+    run_first, run_last = 1, #run
   end
-  for e = first, last do run[#run + 1] = ARGV[e] end
   accepted[#accepted + 1] = #audience(topic)
   counted[topic] = counted[topic] + last - first + 1
 end
@@ -150,23 +154,24 @@ end
 end_run()
 
 -- Fills an open batch. Returns how many events it took, and how long its list is then; 0 if it is gone.
-local function fill(batch, most, events)
+local function fill(batch, most, events, first, last)
   -- One fits into any open batch: no need to look how long it is.
-  if #events == 1 then return 1, redis.call('RPUSHX', batch, events[1]) end
+  if first == last then return 1, redis.call('RPUSHX', batch, events[first]) end
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
-  local taken = math.max(0, math.min(#events, most + HEAD - length))
-  for from = 1, taken, CHUNK do
-    redis.call('RPUSH', batch, unpack(events, from, math.min(from + CHUNK - 1, taken)))
+  local taken = math.max(0, math.min(last - first + 1, most + HEAD - length))
+  for from = first, first + taken - 1, CHUNK do
+    redis.call('RPUSH', batch, unpack(events, from, math.min(from + CHUNK, first + taken) - 1))
   end
   return taken, length + taken
 end
 
 local batch_key = key.batch('')
-local function append(token, events, entry)
-  if not entry then return open_batches(token, events, 1) end
+local function append(token, entry)
+  local events, first, last = lists[token], firsts[token], lasts[token]
+  if not entry then return open_batches(token, events, first, last) end
   local bid, most = read_entry(entry)
-  local taken, length = fill(batch_key .. bid, most, events)
+  local taken, length = fill(batch_key .. bid, most, events, first, last)
   if length == 0 then
     -- A batch of which the list is gone is forgotten.
     shut(token, bid)
@@ -174,7 +179,7 @@ local function append(token, events, entry)
   elseif length - HEAD >= most then
     close_batch(token, bid)
   end
-  if taken < #events then open_batches(token, events, taken + 1) end
+  if first + taken <= last then open_batches(token, events, first + taken, last) end
 end
 
 for _, topic in ipairs(topics) do
@@ -184,9 +189,9 @@ if #tokens > 0 then
   local entries, counts = get_fields(key.batches_open(), tokens), {}
   try(function()
     for t = 1, #tokens do
-      local events = events_of[tokens[t]]
-      append(tokens[t], events, entries[t])
-      counts[t] = #events
+      local token = tokens[t]
+      append(token, entries[t])
+      counts[t] = lasts[token] - firsts[token] + 1
     end
   end)
   -- What was begun is made whole also where one has failed (a key of the wrong type, say).

@@ -87,14 +87,14 @@ local function enter_opened()
   opened, shortest, shortest_job = nil, nil, nil
 end
 
--- Puts the events from `first` on into new batches.
-local function open_batches(token, events, first)
+-- Puts events, of a list those from `first` to `final`, into new batches.
+local function open_batches(token, events, first, final)
   begin_opening()
   local timeout, max, ordered = unpack(redis.call('HMGET', key.subscriber(token), 'timeout', 'max_events', 'ordered'))
   timeout, max = tonumber(timeout) or DEFAULT_TIMEOUT_MS, most_events(max)
   local bids = {}
-  for _ = first, #events, max do bids[#bids + 1] = new_bid() end
-  if (#events - first + 1) % max > 0 then
+  for _ = first, final, max do bids[#bids + 1] = new_bid() end
+  if (final - first + 1) % max > 0 then
     redis.call('SADD', key.batches_current(token), bids[#bids])
     opened.open[#opened.open + 1] = token
     opened.open[#opened.open + 1] = open_entry(bids[#bids], max)
@@ -103,7 +103,7 @@ local function open_batches(token, events, first)
   opened.tokens[#opened.tokens + 1] = token
   opened.counts[#opened.counts + 1] = #bids
   for _, bid in ipairs(bids) do
-    local last = math.min(#events, first + max - 1)
+    local last = math.min(final, first + max - 1)
     write_batch(bid, token, events, first, last)
     collect(bid, last - first + 1 == max, timeout)
     first = last + 1
