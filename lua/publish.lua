@@ -7,7 +7,8 @@ call. Each is all or nothing: the topic is claimed for the client, or found to b
 subscriber's events stay in the order of acceptance, over all its topics. A batch that fills up is closed and its job made
 instant; a new batch gets its job in the same step, so no batch is ever without one. The batches of an ordered subscriber
 stand in its index strictly in their order. A publication that was accepted under an idempotency key is known by it for a
-while: the same again, even in one call, is answered and not stored.
+while: the same again, even in one call, is answered and not stored. A publication that was authenticated by a count of a nonce
+takes it first, whatever becomes of it then; if it was taken before, nothing does.
 
 KEYS
   schema                     string  names the partition
@@ -27,17 +28,20 @@ TOUCHES
   jobs:scheduled:{q}         zset
   jobs:instant:{q}           list
   idempotency:{digest}       string  the fingerprint
+  digest:counts:{nonce}      string  a bit for each count that was taken
 ARGV
   seed                       the first 16 characters of the UIDs that this call makes
   window                     for how many ms an idempotency key is known
   most_topics                how many topics there may be: at that none is made
-  topic, client, digest, fingerprint, n, event…
+  keep                       for how many ms the counts of a nonce are kept, from the first
+  topic, client, digest, fingerprint, nonce, count, n, event…
                              a publication: its topic, the token of its client, the digest of its idempotency key (empty:
-                             it has none) and the fingerprint of what goes under it, n packed events; again and again
+                             it has none) and the fingerprint of what goes under it, the nonce (empty: it has none) and the
+                             count that is to be taken, n packed events; again and again
 RETURNS
   accepted                   a list with, for each publication, how many subscribers got it; -1: the topic is another
                              client's; -2: it was accepted before; -3: something else was, under this key;
-                             -4: there is no such topic, and no room for one
+                             -4: there is no such topic, and no room for one; -5: the count was taken, or cannot be
   added                      a list of events, subscribers, for each topic: how many events its subscribers got, and their
                              tokens, a line each (one text costs less than a list)
 ]]
@@ -49,8 +53,9 @@ RETURNS
 -- include: closing
 -- include: bulk
 -- include: opening
+-- include: nonce_counts
 
-local ANOTHERS, REPEATED, REUSED, NO_ROOM = -1, -2, -3, -4
+local ANOTHERS, REPEATED, REUSED, NO_ROOM, TAKEN = -1, -2, -3, -4, -5
 local MOST_TOPICS = tonumber(ARGV[3])
 
 local publisher_of = {}
@@ -139,17 +144,23 @@ local function accept(topic, first, last)
   counted[topic] = counted[topic] + last - first + 1
 end
 
-local i = 4
+-- Nothing, or why it is not to be stored.
+local function refusal_of(topic, client, digest, fingerprint, nonce, count)
+  if nonce ~= '' and not take_count(nonce, count, ARGV[4]) then return TAKEN end
+  return digest ~= '' and known(digest, fingerprint) or claim(topic, client)
+end
+
+local i = 5
 while i <= #ARGV do
-  local topic, client, digest, fingerprint, n = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])
-  local refusal = digest ~= '' and known(digest, fingerprint) or claim(topic, client)
+  local topic, digest, fingerprint, n = ARGV[i], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 6])
+  local refusal = refusal_of(topic, ARGV[i + 1], digest, fingerprint, ARGV[i + 4], ARGV[i + 5])
   if refusal then
     accepted[#accepted + 1] = refusal
   else
     if digest ~= '' then fingerprints[digest] = fingerprint end
-    accept(topic, i + 5, i + 4 + n)
+    accept(topic, i + 7, i + 6 + n)
   end
-  i = i + 5 + n
+  i = i + 7 + n
 end
 end_run()
 

@@ -1,7 +1,7 @@
 import { apiTokens } from './api/api_tokens.ts';
 import { createApp } from './api/app.ts';
 import { Authentication } from './api/authentication/authentication.ts';
-import { COUNTS_KEPT_MS, Nonces } from './api/authentication/nonces.ts';
+import { Nonces } from './api/authentication/nonces.ts';
 import { MOST_FAILURES, Slowing } from './api/authentication/slowing.ts';
 import { deadLettersApi } from './api/dead_letters.ts';
 import { metricsApi } from './api/metrics.ts';
@@ -72,7 +72,7 @@ function buildApp(config: Config, store: Store, recorder: Recorder, state: { rea
   const authentication = new Authentication({
     rootKey: config.rootKey,
     clients: directory,
-    nonces: new Nonces(new NonceKeys(store), new NonceCounts(store, COUNTS_KEPT_MS)),
+    nonces: new Nonces(new NonceKeys(store), new NonceCounts(store)),
     slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, log), proxies, recorder),
     md5: config.digestMd5,
     log,

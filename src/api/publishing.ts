@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { clock } from '../clock.ts';
-import { BusError } from '../errors.ts';
+import { BusError, StorageUnavailable } from '../errors.ts';
 import { idempotency } from '../models/idempotency.ts';
+import type { NonceCount } from '../models/nonce_counts.ts';
 import type { Outcome, Publication } from '../models/publication.ts';
 import { allows } from '../models/scope.ts';
 import { TOPIC_NAME } from '../models/topic.ts';
@@ -29,6 +30,12 @@ export interface PublishingParts {
 }
 
 type Client = Extract<Caller, { role: 'client' }>;
+
+/** Called with what is to be answered in place of 204. */
+type Fail = (error: unknown) => void;
+
+/** Its count was taken before: nothing was stored. */
+class RepeatedCount extends Error {}
 
 const PATH = '/topics/';
 /** Characters: what is longer takes as long as the refusal of several others. */
@@ -59,19 +66,39 @@ export class Publishing {
    * Answers 204 when the events are in the batch of every subscriber of the topic, and only then. Throws, or calls `fail` with,
    * what is to be answered otherwise.
    */
-  take(
-    request: IncomingMessage,
-    response: ServerResponse,
-    name: string,
-    fail: (error: unknown) => void,
-  ): void {
+  take(request: IncomingMessage, response: ServerResponse, name: string, fail: Fail): void {
     // Before authentication, which is half of the work. Only who is known takes room: a stranger could hold all of it.
     if (!this.#admission.hasRoom(request)) return void refuse(response);
     checkHeaders(request);
-    this.#parts.authentication.identify(request, CLIENT, (error, caller) => {
+    this.#parts.authentication.identify(request, CLIENT, this.#isCheap(request), (error, caller, count) => {
       if (caller?.role !== 'client') return void fail(error);
-      void this.#publish(request, response, name, caller, fail);
+      const refuse = count ? this.#afterCount(request, caller, count, fail) : fail;
+      void this.#publish(request, response, name, caller, count, refuse);
     });
+  }
+
+  /**
+   * Whether the count of a Digest may be taken by the call that stores the events: one call for two. What was recorded and is sent
+   * again costs us some work then, and is not to cost anybody's rate.
+   */
+  #isCheap({ headers }: IncomingMessage): boolean {
+    return this.#parts.rateLimit === undefined && Number(headers['content-length']) <= LONG_BODY;
+  }
+
+  /** Takes the count also of what is refused, or fails: or else whoever has recorded it could have it stored when it is not. */
+  #afterCount(request: IncomingMessage, caller: Client, count: NonceCount, fail: Fail): Fail {
+    const { authentication } = this.#parts;
+    return (error) => {
+      if (error instanceof RepeatedCount)
+        return void authentication.repeated(request, caller).then(fail, fail);
+      // Where the call failed on its way it may have taken the count: that it was taken tells nothing then.
+      const isSure = error instanceof BusError && !(error instanceof StorageUnavailable);
+      authentication.take(count).then(
+        (isNew) =>
+          isNew || !isSure ? fail(error) : authentication.repeated(request, caller).then(fail, fail),
+        () => fail(error),
+      );
+    };
   }
 
   async #publish(
@@ -79,7 +106,8 @@ export class Publishing {
     response: ServerResponse,
     name: string,
     { token: client, scopes }: Client,
-    fail: (error: unknown) => void,
+    count: NonceCount | undefined,
+    fail: Fail,
   ): Promise<void> {
     let visit: Visit | undefined;
     try {
@@ -102,7 +130,7 @@ export class Publishing {
       let rates: RateHeaders | undefined;
       if (rateLimit)
         rates = await rateLimit.spend({ client, events: events.length, bytes: Buffer.byteLength(body) });
-      const publication: Publication = { topic, client, events };
+      const publication: Publication = { topic, client, events, count };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, body);
       const outcome = await publisher.publish(publication);
       refuseUnlessStored(outcome, topic);
@@ -117,6 +145,7 @@ export class Publishing {
 }
 
 function refuseUnlessStored(outcome: Outcome, topic: string): void {
+  if (outcome === 'repeated_count') throw new RepeatedCount();
   if (outcome === 'no_room')
     throw new BusError(
       'limit_reached',

@@ -1,18 +1,26 @@
 import type { ScriptArgument, Store } from '../redis/store.ts';
 
-/** At 20 KB of Redis a nonce has served long enough. */
-const MOST_COUNT = 65_535;
-/** A client that shares a nonce between connections is out of order by as many as it has. */
-const MOST_AHEAD = 1024;
+/** For how long a nonce is good. */
+export const NONCE_LIFE_MS = 5 * 60_000;
+/** How far a nonce may be ahead: processes know Redis's clock, but for what its answer took. */
+export const NONCE_AHEAD_MS = 60_000;
+/** For how long the counts of a nonce matter, from its first use. */
+export const COUNTS_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
+
 const ONE = '1'.charCodeAt(0);
 /** What one script call takes: some 2 ms of Redis. */
 const MOST_AT_ONCE = 1000;
 
-export type Taken = (error: unknown, isNew?: boolean) => void;
-
-interface Waiting {
+/** A count of a nonce, which a request is authenticated by, once. */
+export interface NonceCount {
+  /** What tells the nonce from all others. */
   nonce: string;
   count: number;
+}
+
+export type Taken = (error: unknown, isNew?: boolean) => void;
+
+interface Waiting extends NonceCount {
   done: Taken;
 }
 
@@ -22,18 +30,15 @@ interface Waiting {
  */
 export class NonceCounts {
   readonly #store: Store;
-  readonly #keepMs: number;
   #waiting: Waiting[] = [];
   #asking = false;
 
-  /** `keepMs`: for how long a nonce is good after its first use, at most. */
-  constructor(store: Store, keepMs: number) {
+  constructor(store: Store) {
     this.#store = store;
-    this.#keepMs = keepMs;
   }
 
   /** Whether the count had not been taken, and now is. False also for one that is too high: it could not be remembered. */
-  take(nonce: string, count: number, done: Taken): void {
+  take({ nonce, count }: NonceCount, done: Taken): void {
     this.#waiting.push({ nonce, count, done });
     if (this.#asking) return;
     this.#asking = true;
@@ -43,7 +48,7 @@ export class NonceCounts {
   async #ask(): Promise<void> {
     while (this.#waiting.length > 0) {
       const group = this.#waiting.splice(0, MOST_AT_ONCE);
-      const args: ScriptArgument[] = [this.#keepMs, MOST_COUNT, MOST_AHEAD];
+      const args: ScriptArgument[] = [COUNTS_KEPT_MS];
       for (const { nonce, count } of group) args.push(nonce, count);
       await this.#store.run('nonce_counts', ...args).then(
         (taken) => {

@@ -2,6 +2,7 @@ import { uidSeed } from '../ids.ts';
 import type { Packed } from '../redis/packed.ts';
 import type { ScriptArgument, Store } from '../redis/store.ts';
 import type { Idempotency } from './idempotency.ts';
+import { COUNTS_KEPT_MS, type NonceCount } from './nonce_counts.ts';
 
 /** One client's events for one topic; all are stored, or none. */
 export interface Publication {
@@ -12,13 +13,22 @@ export interface Publication {
   events: Packed[];
   /** If it has an idempotency key. */
   idempotency?: Idempotency;
+  /** What it was authenticated by, if that is to be taken first. */
+  count?: NonceCount | undefined;
 }
 
 /**
  * What became of a publication. Nothing of it was stored by this call unless it is `accepted`: `repeated` says that it was
- * accepted before under the same key, `key_reused` that something else was, `no_room` that there may be no more topics.
+ * accepted before under the same key, `key_reused` that something else was, `no_room` that there may be no more topics,
+ * `repeated_count` that its count was taken before.
  */
-export type Outcome = 'accepted' | 'repeated' | 'claimed_by_other' | 'key_reused' | 'no_room';
+export type Outcome =
+  | 'accepted'
+  | 'repeated'
+  | 'claimed_by_other'
+  | 'key_reused'
+  | 'no_room'
+  | 'repeated_count';
 
 /** As the script says it; of what is accepted it says how many subscribers got it. */
 const REFUSALS = new Map<number, Outcome>([
@@ -26,6 +36,7 @@ const REFUSALS = new Map<number, Outcome>([
   [-2, 'repeated'],
   [-3, 'key_reused'],
   [-4, 'no_room'],
+  [-5, 'repeated_count'],
 ]);
 
 export interface Stored {
@@ -45,14 +56,15 @@ export async function storePublications(
   windowMs: number,
   mostTopics: number,
 ): Promise<Stored> {
-  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics];
+  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics, COUNTS_KEPT_MS];
   const runOf: number[] = [];
   let [run, countAt] = [-1, 0];
   let before: Publication | undefined;
   for (const publication of publications) {
     if (!before || !goAsOne(before, publication)) {
-      const { topic, client, idempotency } = publication;
-      countAt = args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '', 0) - 1;
+      const { topic, client, idempotency, count } = publication;
+      args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '');
+      countAt = args.push(count?.nonce ?? '', count?.count ?? '', 0) - 1;
       run++;
     }
     before = publication;
@@ -80,7 +92,8 @@ export function readAdded(added: readonly (Buffer | number)[]): Stored['added'] 
   });
 }
 
-/** Neighbours of one topic and client go as one publication: a fifth less of Redis under load. Each key is looked up for itself. */
+/** Neighbours of one topic and client go as one publication: a fifth less of Redis under load. Each key is looked up for itself, and each count. */
 function goAsOne(one: Publication, next: Publication): boolean {
-  return one.topic === next.topic && one.client === next.client && !one.idempotency && !next.idempotency;
+  const alone = ({ idempotency, count }: Publication) => idempotency ?? count;
+  return one.topic === next.topic && one.client === next.client && !alone(one) && !alone(next);
 }

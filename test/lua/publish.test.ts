@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { COUNTS_KEPT_MS } from '../../src/models/nonce_counts.ts';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
 import { longName, packNamed, seedOf, shortName } from '../support/names.ts';
@@ -240,8 +241,53 @@ describe('order', () => {
   test('and bytes: what is stored is what was given', async () => {
     await bus.subscribe('alice');
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
-    await bus.store.run('publish', 'a'.padEnd(16, '-'), 1, 10_000, 'widgets', 'shop', '', '', 1, bytes);
+    await bus.store.run(
+      'publish',
+      'a'.padEnd(16, '-'),
+      1,
+      10_000,
+      1,
+      'widgets',
+      'shop',
+      '',
+      '',
+      '',
+      '',
+      1,
+      bytes,
+    );
     assert.deepEqual(await bus.store.redis.lrangeBuffer(`batch:${longName('a1')}`, 3, -1), [bytes]);
+  });
+});
+
+describe('a count of a nonce', () => {
+  const nonce = 'n'.repeat(19);
+  const count = (n: number) => ({ nonce, count: n });
+
+  test('that was taken, or is too high, has nothing stored; what stands beside it in the call is', async () => {
+    await bus.subscribe('alice');
+    const { accepted, added } = await bus.publishAll(
+      'a',
+      ['widgets', 'shop', ['e1'], undefined, count(1)],
+      ['widgets', 'shop', ['e2', 'e3'], undefined, count(2)],
+      ['widgets', 'shop', ['e4'], undefined, count(1)],
+      ['gadgets', 'shop', ['e5'], undefined, count(2)],
+      ['widgets', 'shop', ['e6'], undefined, count(65_536)],
+      ['widgets', 'shop', ['e7']],
+    );
+    assert.deepEqual(accepted, [1, 1, -5, -5, -5, 1]);
+    assert.deepEqual(added, { alice: 4 });
+    assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2', 'e3', 'e7']);
+    assert.deepEqual(await bus.store.redis.smembers('topics'), ['widgets'], 'no topic is claimed by it');
+  });
+
+  test('is taken whatever becomes of the publication', async () => {
+    await bus.publishAll('a', ['widgets', 'mill', ['e1']]);
+    const publish = () => bus.publishAll('b', ['widgets', 'shop', ['e2'], undefined, count(1)]);
+    assert.deepEqual((await publish()).accepted, [-1]);
+    assert.deepEqual((await publish()).accepted, [-5]);
+    const leftMs = await bus.store.redis.pttl(`digest:counts:${nonce}`);
+    assert.ok(leftMs > COUNTS_KEPT_MS - 10_000 && leftMs <= COUNTS_KEPT_MS, `${leftMs}`);
   });
 });
 
@@ -308,10 +354,15 @@ describe('an idempotency key', () => {
     await bus.subscribe('alice');
     const { digest, fingerprint } = key('k');
     const publish = async (windowMs: number) => {
-      const publication = ['widgets', 'shop', digest, fingerprint, 1, 'e'];
-      const [outcomes] = (await bus.store.run('publish', seedOf('a'), windowMs, 10_000, ...publication)) as [
-        number[],
-      ];
+      const publication = ['widgets', 'shop', digest, fingerprint, '', '', 1, 'e'];
+      const [outcomes] = (await bus.store.run(
+        'publish',
+        seedOf('a'),
+        windowMs,
+        10_000,
+        1,
+        ...publication,
+      )) as [number[]];
       return outcomes[0];
     };
     const leftMs = () => bus.store.redis.pttl(`idempotency:${digest}`);

@@ -122,7 +122,21 @@ describe('one letter', () => {
     return events;
   }
   const publishPacked = (...events: Buffer[]) =>
-    redis.store.run('publish', seedOf('a'), 1, 10_000, 'widgets', 'shop', '', '', events.length, ...events);
+    redis.store.run(
+      'publish',
+      seedOf('a'),
+      1,
+      10_000,
+      1,
+      'widgets',
+      'shop',
+      '',
+      '',
+      '',
+      '',
+      events.length,
+      ...events,
+    );
   const packed = (n: number, data?: unknown) =>
     packEvent(
       { topic: 'widgets', type: 'noop', url: `https://a.example/${n}`, timestamp: n },

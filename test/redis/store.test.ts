@@ -15,7 +15,7 @@ describe('an error of Redis', () => {
     await redis.store.redis.config('SET', 'maxmemory', '1');
     await assert.rejects(write(), StorageFull);
     await assert.rejects(
-      redis.store.run('publish', 'seed', 1, 10_000, 'widgets', 'shop', '', '', 0),
+      redis.store.run('publish', 'seed', 1, 10_000, 1, 'widgets', 'shop', '', '', '', '', 0),
       StorageFull,
     );
   });
@@ -28,7 +28,21 @@ describe('an error of Redis', () => {
 
   test('of any other kind is passed on as it is', async () => {
     await redis.store.redis.set('topics', 'no set');
-    const publish = redis.store.run('publish', 'seed', 1, 10_000, 'widgets', 'shop', '', '', 1, 'e');
+    const publish = redis.store.run(
+      'publish',
+      'seed',
+      1,
+      10_000,
+      1,
+      'widgets',
+      'shop',
+      '',
+      '',
+      '',
+      '',
+      1,
+      'e',
+    );
     await assert.rejects(
       publish,
       (error: Error) => !(error instanceof BusError) && /WRONGTYPE/.test(error.message),

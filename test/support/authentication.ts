@@ -1,6 +1,6 @@
 import { Authentication } from '../../src/api/authentication/authentication.ts';
 import type { FailureReason } from '../../src/api/authentication/caller.ts';
-import { COUNTS_KEPT_MS, Nonces } from '../../src/api/authentication/nonces.ts';
+import { Nonces } from '../../src/api/authentication/nonces.ts';
 import { MOST_FAILURES, Slowing } from '../../src/api/authentication/slowing.ts';
 import { Proxies } from '../../src/api/proxies.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
@@ -33,7 +33,7 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
   const figures = { authenticationFailed: failed, authenticationSlowed: () => failed('slowed') };
   return new Authentication({
     ...{ rootKey, clients, md5, log },
-    nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceCounts(store, COUNTS_KEPT_MS)),
+    nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceCounts(store)),
     slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, log, wallMs), new Proxies(proxies), figures),
   });
 }

@@ -1,5 +1,6 @@
 import { type Gap, readGap } from '../../src/models/gap.ts';
 import type { QueueName } from '../../src/models/job.ts';
+import { COUNTS_KEPT_MS, type NonceCount } from '../../src/models/nonce_counts.ts';
 import { readAdded } from '../../src/models/publication.ts';
 import { fieldsOf, readSubscriber, type Subscriber } from '../../src/models/subscriber.ts';
 import type { ScriptArgument, ScriptReply, Store } from '../../src/redis/store.ts';
@@ -34,7 +35,8 @@ export type Published = [
   topic: string,
   client: string,
   events: (string | Buffer)[],
-  idempotency?: { digest: string; fingerprint: string },
+  idempotency?: { digest: string; fingerprint: string } | undefined,
+  count?: NonceCount,
 ];
 
 /** By what a worker holds a job. */
@@ -124,14 +126,13 @@ export class Bus {
   }
 
   async publishAll(seed: string, ...publications: Published[]) {
-    const args = publications.flatMap(([topic, client, events, { digest, fingerprint } = NO_KEY]) => [
-      ...[topic, client, digest, fingerprint, events.length],
+    const args = publications.flatMap(([topic, client, events, { digest, fingerprint } = NO_KEY, count]) => [
+      ...[topic, client, digest, fingerprint, count?.nonce ?? '', count?.count ?? '', events.length],
       ...events,
     ]);
-    const [accepted, given] = (await this.store.run('publish', seedOf(seed), WINDOW_MS, ROOM, ...args)) as [
-      number[],
-      (Buffer | number)[],
-    ];
+    const settings = [seedOf(seed), WINDOW_MS, ROOM, COUNTS_KEPT_MS];
+    const reply = await this.store.run('publish', ...settings, ...args);
+    const [accepted, given] = reply as [number[], (Buffer | number)[]];
     const added: Record<string, number> = {};
     for (const [token, events] of readAdded(given)) added[token] = (added[token] ?? 0) + events;
     return { accepted, added };

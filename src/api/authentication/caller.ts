@@ -1,4 +1,5 @@
 import type { Request } from 'express';
+import type { NonceCount } from '../../models/nonce_counts.ts';
 import type { Scopes } from '../../models/scope.ts';
 
 export type Role = 'client' | 'root';
@@ -30,8 +31,11 @@ export type Refusal = {
 
 export type Verdict = Caller | Refusal;
 
-/** Called with a verdict, or with the error that kept us from one. */
-export type Judged = (error: unknown, verdict?: Verdict) => void;
+/**
+ * Called with a verdict, or with the error that kept us from one. `count`: it holds only if this is taken, which is for whoever
+ * asked for it to see to, before anything becomes of the request.
+ */
+export type Judged = (error: unknown, verdict?: Verdict, count?: NonceCount) => void;
 
 /** What passport gives a strategy to end an attempt with. */
 export interface Attempt {

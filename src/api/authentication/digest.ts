@@ -7,7 +7,7 @@ import { credentialsOf } from './authorization.ts';
 import { type Attempt, type Caller, end, type Judged, type Refusal } from './caller.ts';
 import { type Credentials, type Proof, ROOT_USER, sameDigest } from './credentials.ts';
 import { type DigestAnswer, expectedResponse, readAnswer } from './digest_answer.ts';
-import type { Nonces } from './nonces.ts';
+import { Nonces } from './nonces.ts';
 import { namesTarget } from './request_target.ts';
 
 const STALE: Refusal = { reason: 'stale', stale: true };
@@ -47,8 +47,11 @@ export class Digest extends DigestStrategy implements Attempt {
     this.judge(req, (error, verdict) => end(this, error, verdict));
   }
 
-  /** The same without passport, for a plain publish. The error is bad_header for an answer that no secret could make right. */
-  judge(req: IncomingMessage, done: Judged): void {
+  /**
+   * The same without passport, for a plain publish. The error is bad_header for an answer that no secret could make right. `later`:
+   * the count is not taken, but handed on with the verdict.
+   */
+  judge(req: IncomingMessage, done: Judged, later = false): void {
     let answer: DigestAnswer;
     try {
       answer = readAnswer(credentialsOf(req));
@@ -58,8 +61,9 @@ export class Digest extends DigestStrategy implements Attempt {
     } catch (error) {
       return void done(error);
     }
-    if (this.nonces.ready) this.weigh(answer, req.method ?? '', done);
-    else this.nonces.prepare().then(() => this.weigh(answer, req.method ?? '', done), done);
+    const weigh = () => this.weigh(answer, req.method ?? '', done, later);
+    if (this.nonces.ready) weigh();
+    else this.nonces.prepare().then(weigh, done);
   }
 
   /** One challenge an algorithm, all with one nonce. Only when the nonces are ready. */
@@ -68,7 +72,7 @@ export class Digest extends DigestStrategy implements Attempt {
     return this.algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);
   }
 
-  private weigh(answer: DigestAnswer, method: string, done: Judged): void {
+  private weigh(answer: DigestAnswer, method: string, done: Judged, later: boolean): void {
     const age = this.nonces.check(answer.nonce);
     const algorithm = this.algorithms.find((name) => name === answer.algorithm);
     if (age === 'unknown' || !algorithm || answer.realm !== REALM) return void done(null, WRONG_TERMS);
@@ -83,15 +87,21 @@ export class Digest extends DigestStrategy implements Attempt {
       // Only a right answer may learn that its nonce is old, or its count used.
       if (error || !verdict || !('role' in verdict)) done(error, verdict);
       else if (age === 'old') done(null, STALE);
+      else if (later) done(null, verdict, Nonces.count(answer.nonce, answer.nc));
       else this.useCount(answer, verdict, done);
     });
   }
 
   private useCount({ nonce, nc }: DigestAnswer, caller: Caller, done: Judged): void {
-    const client = caller.role === 'root' ? ROOT_USER : caller.token;
-    this.nonces.use(nonce, Number.parseInt(nc, 16), (error, isNew) => {
+    this.nonces.use(Nonces.count(nonce, nc), (error, isNew) => {
       if (error) done(error);
-      else done(null, isNew ? caller : { reason: 'repeated_count', client, stale: true });
+      else done(null, isNew ? caller : repeatedCount(caller));
     });
   }
+}
+
+/** The count of a right answer was taken before. */
+export function repeatedCount(caller: Caller): Refusal {
+  const client = caller.role === 'root' ? ROOT_USER : caller.token;
+  return { reason: 'repeated_count', client, stale: true };
 }

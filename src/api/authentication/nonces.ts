@@ -1,12 +1,13 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { NonceCounts, Taken } from '../../models/nonce_counts.ts';
+import {
+  NONCE_AHEAD_MS,
+  NONCE_LIFE_MS,
+  type NonceCount,
+  type NonceCounts,
+  type Taken,
+} from '../../models/nonce_counts.ts';
 import type { NonceKeys } from '../../models/nonce_keys.ts';
 
-const LIFE_MS = 5 * 60_000;
-/** How far a nonce may be ahead: processes know Redis's clock, but for what its answer took. */
-const AHEAD_MS = 60_000;
-/** For how long the counts of a nonce matter, from its first use. */
-export const COUNTS_KEPT_MS = LIFE_MS + 2 * AHEAD_MS;
 const MOST_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
@@ -52,12 +53,17 @@ export class Nonces {
     const issuedMs = this.#ours.get(nonce) ?? this.#verify(nonce);
     if (issuedMs === undefined) return 'unknown';
     const ageMs = this.#keys.nowMs() - issuedMs;
-    return ageMs > -AHEAD_MS && ageMs < LIFE_MS ? 'fresh' : 'old';
+    return ageMs > -NONCE_AHEAD_MS && ageMs < NONCE_LIFE_MS ? 'fresh' : 'old';
   }
 
   /** Whether this count of a fresh nonce was never used before, in any process; it is used now. */
-  use(nonce: string, count: number, done: Taken): void {
-    this.#counts.take(nonce.slice(0, ID_CHARACTERS), count, done);
+  use(count: NonceCount, done: Taken): void {
+    this.#counts.take(count, done);
+  }
+
+  /** A count of a nonce, for `use`. */
+  static count(nonce: string, nc: string): NonceCount {
+    return { nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) };
   }
 
   /** When it was issued, ms; undefined if it is none of ours. */

@@ -45,9 +45,9 @@ test('one that is a little ahead of our idea of the time is fresh; a far one is 
 
 test('no two are the same, even in one millisecond, nor what their counts are kept under', () => {
   const taken = new Set<string>();
-  const issuing = new Nonces(hourKeys('k'), { take: (nonce) => void taken.add(nonce) });
+  const issuing = new Nonces(hourKeys('k'), { take: ({ nonce }) => void taken.add(nonce) });
   const issued = Array.from({ length: 100 }, () => issuing.issue());
-  for (const nonce of issued) issuing.use(nonce, 1, () => {});
+  for (const nonce of issued) issuing.use(Nonces.count(nonce, '1'), () => {});
   assert.equal(new Set(issued).size, 100);
   assert.equal(taken.size, 100);
 });

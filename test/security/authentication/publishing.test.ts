@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { afterEach, describe, test } from 'node:test';
 import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
 import { type Answer, Api, problemIn, send } from '../../support/api.ts';
+import { until } from '../../support/until.ts';
 
 // A plain publish goes around Express and passport, any other through both; here in two real web processes.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -48,3 +49,64 @@ for (const [way, target] of [
     assert.equal((await publish(api.port, answer(3))).status, 204, 'who cannot prove itself uses no count');
   });
 }
+
+describe('what was recorded of a publish by Digest is of no use', () => {
+  const TARGET = '/topics/widgets';
+  const LONG = JSON.stringify({ type: 'noop', url: 'https://app.example.com/1', data: 'x'.repeat(5000) });
+  afterEach(() => api.store.redis.config('SET', 'maxmemory', '0'));
+
+  /** Publishes to a process with the next count, or with one that was used. */
+  async function publisher(client: object = {}) {
+    await api.reset();
+    const body = JSON.stringify({ name: 'shop', ...client });
+    const made = await api.call('POST', '/api_tokens', { as: 'root', body });
+    const { token: user, secret } = JSON.parse(made.text);
+    const challenge = challengeFor('SHA-256', challengesIn(await send(api.port, 'POST', TARGET, {}, EVENT)));
+    let last = 0;
+    return (body: string, { port = api.port, count = ++last } = {}) => {
+      const terms = { user, secret, uri: TARGET, method: 'POST', count };
+      return send(port, 'POST', TARGET, { authorization: header(answerParameters(challenge, terms)) }, body);
+    };
+  }
+  const codeOf = (answer: Answer) => (answer.status === 204 ? 'stored' : problemIn(answer).code);
+  const stored = () => api.store.redis.hget('topic:widgets', 'counter');
+
+  test('though many copies come at a time, at two processes: one is stored', async () => {
+    const publish = await publisher();
+    const ports = Array.from({ length: 40 }, (_, i) => (i % 2 ? api.port : otherPort));
+    const codes = (await Promise.all(ports.map((port) => publish(EVENT, { port, count: 7 })))).map(codeOf);
+    assert.deepEqual(codes.sort(), ['stored', ...Array(39).fill('unauthenticated')]);
+    assert.equal(await stored(), '1');
+  });
+
+  test('though the body is long', async () => {
+    const publish = await publisher();
+    assert.equal(codeOf(await publish(LONG)), 'stored');
+    assert.equal(codeOf(await publish(LONG, { count: 1 })), 'unauthenticated');
+    assert.equal(await stored(), '1');
+  });
+
+  test('though it was refused: with another body it would be stored', async () => {
+    const publish = await publisher();
+    assert.equal(codeOf(await publish('{"type":"odd"}')), 'bad_event');
+    for (const port of [api.port, otherPort])
+      assert.equal(codeOf(await publish(EVENT, { port, count: 1 })), 'unauthenticated');
+    assert.equal(await stored(), null);
+    assert.equal(codeOf(await publish(EVENT)), 'stored');
+  });
+
+  test('nor does it tell what the client may do', async () => {
+    const publish = await publisher({ publish: ['gadgets'] });
+    assert.equal(codeOf(await publish(EVENT)), 'forbidden');
+    assert.equal(codeOf(await publish(EVENT, { count: 1 })), 'unauthenticated');
+  });
+
+  test('though there was no room for it then', async () => {
+    const publish = await publisher();
+    await api.store.redis.config('SET', 'maxmemory', '1');
+    assert.equal(codeOf(await publish(EVENT)), 'storage_full');
+    await api.store.redis.config('SET', 'maxmemory', '0');
+    await until(async () => codeOf(await publish(EVENT)) === 'stored');
+    assert.equal(codeOf(await publish(EVENT, { count: 1 })), 'unauthenticated');
+  });
+});

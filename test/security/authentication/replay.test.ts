@@ -102,15 +102,17 @@ describe('the counts of a nonce', () => {
     const store = {
       run: async (_name: string, ...args: unknown[]) => {
         calls++;
-        return Buffer.alloc((args.length - 3) / 2, '1');
+        return Buffer.alloc((args.length - 1) / 2, '1');
       },
     };
-    const counts = new NonceCounts(store as never, 1000);
+    const counts = new NonceCounts(store as never);
     const taken = await Promise.all(
       Array.from(
         { length: 500 },
         (_, index) =>
-          new Promise((resolve) => counts.take('nonce', index + 1, (_error, isNew) => resolve(isNew))),
+          new Promise((resolve) =>
+            counts.take({ nonce: 'nonce', count: index + 1 }, (_error, isNew) => resolve(isNew)),
+          ),
       ),
     );
     assert.ok(taken.every(Boolean));
