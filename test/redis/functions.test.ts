@@ -4,7 +4,9 @@ import { beforeEach, describe, test } from 'node:test';
 import { StorageFull } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { connect } from '../../src/redis/connection.ts';
+import { FunctionCall } from '../../src/redis/function_call.ts';
 import { functionLibrary, scriptOfFunction } from '../../src/redis/function_library.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import type { ScriptSource } from '../../src/redis/script_source.ts';
 import { Store } from '../../src/redis/store.ts';
 import { Bus } from '../support/bus.ts';
@@ -155,5 +157,24 @@ describe('a library', () => {
     assert.deepEqual(await call('5'), [5, 1, 1]);
     await assert.rejects(call('1', 'x'));
     assert.deepEqual(await call('7'), [7, 1, 1]);
+  });
+
+  test('get their arguments as they are: text, numbers, any bytes', async () => {
+    const library = functionLibrary([script('local given = ARGV\nreturn given')]);
+    await flushFunctions();
+    await commands().call('FUNCTION', 'LOAD', library.lua);
+    const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
+    const args = [
+      '',
+      'plain',
+      'na\u00efve \u20ac \u{1f600}',
+      42,
+      -1.5,
+      bytes,
+      new Packed(bytes.toString('latin1')),
+    ];
+    const call = new FunctionCall(library.functions.get('odd') ?? '', 'k\u00e9y', args);
+    const expected = [...args.slice(0, 5).map((each) => Buffer.from(String(each))), bytes, bytes];
+    assert.deepEqual(await commands().sendCommand(call), expected);
   });
 });
