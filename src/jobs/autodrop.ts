@@ -6,7 +6,8 @@ import { expiringIn, type MemoryLimits, readMemory } from '../models/memory.ts';
 import { PublicNames } from '../models/public_names.ts';
 import { findAim, findShortage, type Shortage } from '../models/shortage.ts';
 import { fieldsOf } from '../models/subscriber.ts';
-import type { ScriptArgument, Store } from '../redis/store.ts';
+import type { ScriptArgument } from '../redis/script_values.ts';
+import type { Store } from '../redis/store.ts';
 import type { Recorder } from '../services/metrics/recorder.ts';
 import { DONE, type JobHandler } from './job_handler.ts';
 

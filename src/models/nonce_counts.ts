@@ -1,4 +1,5 @@
-import type { ScriptArgument, Store } from '../redis/store.ts';
+import type { ScriptArgument } from '../redis/script_values.ts';
+import type { Store } from '../redis/store.ts';
 
 /** For how long a nonce is good. */
 export const NONCE_LIFE_MS = 5 * 60_000;

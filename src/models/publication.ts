@@ -1,6 +1,7 @@
 import { uidSeed } from '../ids.ts';
 import type { Packed } from '../redis/packed.ts';
-import type { ScriptArgument, Store } from '../redis/store.ts';
+import type { ScriptArgument } from '../redis/script_values.ts';
+import type { Store } from '../redis/store.ts';
 import type { Idempotency } from './idempotency.ts';
 import { COUNTS_KEPT_MS, type NonceCount } from './nonce_counts.ts';
 

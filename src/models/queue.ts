@@ -1,4 +1,5 @@
-import type { ScriptArgument, Store } from '../redis/store.ts';
+import type { ScriptArgument } from '../redis/script_values.ts';
+import type { Store } from '../redis/store.ts';
 import { type Attempt, attemptJson } from './attempt.ts';
 import { type Batch, readBatch } from './batch.ts';
 import { type Gap, readGap } from './gap.ts';

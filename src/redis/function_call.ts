@@ -1,6 +1,6 @@
 import { Command } from 'ioredis';
 import { Packed, packedUtf8 } from './packed.ts';
-import type { ScriptArgument } from './store.ts';
+import type { ScriptArgument } from './script_values.ts';
 
 /** `FCALL` of a function with one key: written in one piece, where ioredis would join every argument to the next. Answered with bytes. */
 export class FunctionCall extends Command {

@@ -3,7 +3,7 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, LIBRARIES } from './function_library.ts';
-import type { ScriptArgument, ScriptReply } from './store.ts';
+import type { ScriptArgument, ScriptReply } from './script_values.ts';
 
 /** For how long scripts do the work of functions that Redis did not take. */
 const WITHOUT_MS = 10_000;

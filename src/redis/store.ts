@@ -6,15 +6,10 @@ import { Functions } from './functions.ts';
 import { type Keyspace, keyspace } from './keys.ts';
 import { Packed } from './packed.ts';
 import { readScripts } from './script_source.ts';
+import type { ScriptArgument, ScriptReply } from './script_values.ts';
 
 /** Redis's plain commands. */
 export type Commands = Redis;
-
-/** An argument of a script: text (UTF-8), a number, or bytes. */
-export type ScriptArgument = string | number | Buffer | Packed;
-
-/** What a script answers: bytes, numbers, lists of these. */
-export type ScriptReply = Buffer | number | null | ScriptReply[];
 
 /** The scripts of `lua/`, each named after its file. */
 export type ScriptName =

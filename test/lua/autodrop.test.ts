@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import type { ScriptReply } from '../../src/redis/store.ts';
+import type { ScriptReply } from '../../src/redis/script_values.ts';
 import { aliceWithBatches, packedMany } from '../support/batches_of_alice.ts';
 import { Bus } from '../support/bus.ts';
 import { readDeadLetters } from '../support/dead_letters.ts';

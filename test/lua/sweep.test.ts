@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import type { ScriptArgument, ScriptReply } from '../../src/redis/store.ts';
+import type { ScriptArgument, ScriptReply } from '../../src/redis/script_values.ts';
 import { Bus } from '../support/bus.ts';
 import { assertConsistent } from '../support/invariants.ts';
 import { Listener } from '../support/listener.ts';

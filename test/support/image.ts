@@ -1,5 +1,6 @@
 import type { Keyspace } from '../../src/redis/keys.ts';
-import type { Commands, ScriptReply } from '../../src/redis/store.ts';
+import type { ScriptReply } from '../../src/redis/script_values.ts';
+import type { Commands } from '../../src/redis/store.ts';
 
 /** What reads Redis: a store, or the image of one. */
 export interface Readable {

@@ -1,6 +1,7 @@
 import { clock, pause } from '../../clock.ts';
 import { type Keyspace, LAYOUT } from '../../redis/keys.ts';
-import type { Commands, ScriptArgument, ScriptName, ScriptReply, Store } from '../../redis/store.ts';
+import type { ScriptArgument, ScriptReply } from '../../redis/script_values.ts';
+import type { Commands, ScriptName, Store } from '../../redis/store.ts';
 import { unpackJob } from '../job.ts';
 import type { Finding, FindingKind } from './finding.ts';
 
