@@ -1,14 +1,21 @@
+/** Text that JSON takes as it is: ASCII without control characters, quotes and backslashes. */
+export const PLAIN = /^[ !#-[\]-~]*$/;
+
 /**
  * Writes stored MessagePack as JSON text, without building the values in between: whole 64-bit numbers keep every
- * digit, a key such as `__proto__` is a key like any other, and it is the quicker way on the hot path of delivery.
+ * digit, a key such as `__proto__` is a key like any other, and it is the quicker way on the hot path of delivery. Plain text
+ * is cut out of `latin1`, which is half of the time that decoding and quoting each takes.
  */
 export class MsgpackJson {
   readonly #bytes: Buffer;
+  /** The bytes as text of a character each. */
+  readonly #latin1: string;
   #at: number;
 
   /** Reads `bytes` from `at`. */
-  constructor(bytes: Buffer, at = 0) {
+  constructor(bytes: Buffer, at = 0, latin1 = bytes.toString('latin1')) {
     this.#bytes = bytes;
+    this.#latin1 = latin1;
     this.#at = at;
   }
 
@@ -23,7 +30,7 @@ export class MsgpackJson {
     if (code < 0x80) return String(code);
     if (code < 0x90) return this.#map(code & 0x0f);
     if (code < 0xa0) return this.#array(code & 0x0f);
-    if (code < 0xc0) return JSON.stringify(this.#text(code & 0x1f));
+    if (code < 0xc0) return this.#quoted(code & 0x1f);
     if (code >= 0xe0) return String(code - 0x100);
     return this.#long(code);
   }
@@ -57,7 +64,7 @@ export class MsgpackJson {
 
   #long(code: number): string {
     const length = this.#stringLength(code);
-    if (length !== undefined) return JSON.stringify(this.#text(length));
+    if (length !== undefined) return this.#quoted(length);
     switch (code) {
       case 0xc0:
         return 'null';
@@ -74,7 +81,7 @@ export class MsgpackJson {
       case 0xce:
         return String(this.#unsigned(1 << (code - 0xcc)));
       case 0xcf:
-        return String(this.#bytes.readBigUInt64BE(this.#skip(8)));
+        return this.#unsigned64();
       case 0xd0:
       case 0xd1:
       case 0xd2:
@@ -129,13 +136,27 @@ export class MsgpackJson {
     return this.#bytes.readUIntBE(this.#skip(size), size);
   }
 
+  /** A number; a BigInt takes ten times as long, and is only needed for the largest. */
+  #unsigned64(): string {
+    const start = this.#skip(8);
+    const number = this.#bytes.readUInt32BE(start) * 2 ** 32 + this.#bytes.readUInt32BE(start + 4);
+    return String(Number.isSafeInteger(number) ? number : this.#bytes.readBigUInt64BE(start));
+  }
+
   #text(length: number): string {
     const start = this.#skip(length);
     return this.#bytes.toString('utf8', start, start + length);
   }
 
+  #quoted(length: number): string {
+    const plain = this.#latin1.slice(this.#at, this.#at + length);
+    if (plain.length < length || !PLAIN.test(plain)) return JSON.stringify(this.#text(length));
+    this.#at += length;
+    return `"${plain}"`;
+  }
+
   #byte(): number {
-    return this.#bytes[this.#skip(1)] as number;
+    return this.#latin1.charCodeAt(this.#skip(1));
   }
 
   #skip(length: number): number {
