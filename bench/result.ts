@@ -25,7 +25,8 @@ export const METRICS = {
   webGrowth: 'web × early',
   workerGrowth: 'worker × early',
   seconds: 'seconds',
-  scriptMs: 'longest script ms',
+  scriptMs: 'longest call ms',
+  otherScriptMs: 'of other scripts ms',
 } as const;
 
 export type Metric = keyof typeof METRICS;

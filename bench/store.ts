@@ -1,4 +1,7 @@
+import { createHash } from 'node:crypto';
 import { RedisConnection, type RedisReply } from '../src/local/redis_call.ts';
+import { readScripts, type ScriptSource } from '../src/redis/script_source.ts';
+import type { ScriptName } from '../src/redis/store.ts';
 
 /** Copies all keys of one database of Redis into another, which is emptied before. */
 const COPY = `
@@ -40,11 +43,23 @@ export class Store {
     await this.call('SLOWLOG', 'RESET');
   }
 
-  /** The longest that one script took since `watchSlow`, in ms; 0 if none was noted. */
-  async longestScriptMs(): Promise<number> {
+  /** The longest that one call took since `watchSlow`, in ms: of this script, and of any other; 0 if none was noted. */
+  async longestMs(name: ScriptName): Promise<{ scriptMs: number; otherScriptMs: number }> {
+    const { lua } = readScripts().find((script) => script.name === name) as ScriptSource;
+    const sha = createHash('sha1').update(lua).digest('hex');
     const entries = (await this.call('SLOWLOG', 'GET', '-1')) as RedisReply[][];
-    const scripts = entries.filter(([, , , command]) => /^(?:evalsha|fcall)$/i.test(String(command?.[0])));
-    return Math.max(0, ...scripts.map(([, , micros]) => Number(micros))) / 1000;
+    const longest = { scriptMs: 0, otherScriptMs: 0 };
+    for (const [, , micros, [command, called] = []] of entries as [
+      unknown,
+      unknown,
+      unknown,
+      RedisReply[],
+    ][]) {
+      if (!/^(?:evalsha|fcall)$/i.test(String(command))) continue;
+      const which = String(called) === sha ? 'scriptMs' : 'otherScriptMs';
+      longest[which] = Math.max(longest[which], Number(micros) / 1000);
+    }
+    return longest;
   }
 
   async call(...command: string[]): Promise<RedisReply> {
