@@ -1,4 +1,5 @@
-import type { Burial, Grant, Retry, Success } from '../models/queue.ts';
+import type { Grant } from '../models/grant.ts';
+import type { Burial, Retry, Success } from '../models/settlement.ts';
 
 /** What a job asks for when it has run. */
 export type Settlement =

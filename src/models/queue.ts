@@ -1,28 +1,9 @@
 import type { ScriptArgument } from '../redis/script_values.ts';
 import type { Store } from '../redis/store.ts';
-import { type Attempt, attemptJson } from './attempt.ts';
-import { type Batch, readBatch } from './batch.ts';
-import { type Gap, readGap } from './gap.ts';
-import { batchOf, type Job, packJob, QUEUES, type QueueName, unpackJob } from './job.ts';
-import { fieldsOf, readSubscriber, type Subscriber } from './subscriber.ts';
-
-/** A job in a worker's hands, until it is acknowledged or taken back. */
-export interface Grant {
-  worker: string;
-  /** The job as stored: what ack and nack name. */
-  packed: Buffer;
-  /** The number of the lease under which the worker holds the job. */
-  lease: number;
-  /** Undefined if the bytes are no job. */
-  job: Job | undefined;
-  /** When the grant was given, ms by Redis's clock. */
-  atMs: number;
-  /** For a job that delivers: its batch, and the subscriber if there still is one. */
-  batch?: Batch;
-  subscriber?: Subscriber;
-  /** What was dropped of the subscriber's queue, of which it is to be told. */
-  gap?: Gap;
-}
+import { attemptJson } from './attempt.ts';
+import { type AcquireReply, type Grant, readGrants } from './grant.ts';
+import { batchOf, packJob, QUEUES, type QueueName } from './job.ts';
+import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 export interface Acquired {
   grants: Grant[];
@@ -30,50 +11,6 @@ export interface Acquired {
   left: number;
   /** For each job that was finished. */
   acks: Acknowledged[];
-}
-
-export interface Acknowledged {
-  /** False, and nothing has changed, if the worker does not hold the job. */
-  held: boolean;
-  /** How many events the batch held. */
-  removed: number;
-}
-
-/** What a failed delivery costs its subscriber. */
-export interface Penalty {
-  /** Health points; 0 for a job that was only given back. */
-  damage: number;
-  /** How long no delivery to the subscriber is tried. */
-  throttleMs: number;
-}
-
-export interface Retry extends Penalty {
-  /** When to run the job again; 0: at once. */
-  delayMs: number;
-  /** What came of the attempt, if there was one. */
-  attempt?: Attempt;
-  /** The subscription (`subscribedAt`) whose callback is gone: nothing is tried until the subscriber subscribes again. */
-  gone?: string;
-}
-
-/** Why a batch became a dead letter. */
-export type DeathReason = 'max_attempts' | 'max_age' | 'failed_in_bus';
-
-export interface Burial extends Penalty {
-  attempt: Attempt;
-  reason: DeathReason;
-}
-
-export interface Success {
-  /** The health points that the subscriber gains. */
-  heal: number;
-  /** How long it took to take the batch. */
-  tookMs: number;
-}
-
-/** A job that was done. */
-export interface Finished extends Success {
-  grant: Grant;
 }
 
 export interface QueueSettings {
@@ -115,11 +52,10 @@ export class Queue {
       ...done,
       ...workers,
     );
-    const [left, now, grants, described, acks] = reply as AcquireReply;
-    const subscribers = readSubscribers(described);
+    const [left, , , , acks] = reply as AcquireReply;
     return {
       left,
-      grants: grants.map((grant) => readGrant(grant, subscribers, now)),
+      grants: readGrants(reply as AcquireReply),
       acks: finished.map((_, index) => ({ held: acks[2 * index] === 1, removed: acks[2 * index + 1] ?? 0 })),
     };
   }
@@ -200,40 +136,6 @@ function finishedArguments({ grant, heal, tookMs }: Finished): ScriptArgument[] 
   const { worker, packed, lease, batch } = grant;
   const job = batch && batchOf(packed) === batch.bid ? '' : packed;
   return [worker, job, lease, batch?.bid ?? '', heal, Math.ceil(tookMs)];
-}
-
-type GrantReply = [worker: Buffer, job: Buffer, lease: number, batch?: Buffer[], gap?: Buffer[]];
-
-type AcquireReply = [
-  left: number,
-  now: number,
-  grants: GrantReply[],
-  subscribers: (Buffer | (Buffer | null)[])[],
-  acks: number[],
-];
-
-/** By token. */
-function readSubscribers(described: (Buffer | (Buffer | null)[])[]): Map<string, Subscriber> {
-  const subscribers = new Map<string, Subscriber>();
-  for (let at = 0; at < described.length; at += 2) {
-    subscribers.set(String(described[at]), readSubscriber(described[at + 1] as (Buffer | null)[]));
-  }
-  return subscribers;
-}
-
-function readGrant(
-  [worker, packed, lease, list, drops]: GrantReply,
-  subscribers: ReadonlyMap<string, Subscriber>,
-  now: number,
-): Grant {
-  const job = unpackJob(packed);
-  const grant: Grant = { worker: String(worker), packed, lease, job, atMs: now };
-  if (list) grant.batch = readBatch(String(job?.args[0]), list);
-  const subscriber = grant.batch && subscribers.get(grant.batch.token);
-  if (subscriber) grant.subscriber = subscriber;
-  const gap = drops && readGap(fieldsOf(drops));
-  if (gap) grant.gap = gap;
-  return grant;
 }
 
 /** How many jobs one script call promotes: a few milliseconds of Redis. */

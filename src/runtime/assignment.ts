@@ -1,7 +1,9 @@
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from '../jobs/job_handler.ts';
 import type { Log } from '../log.ts';
-import type { Acknowledged, Burial, Finished, Grant, Queue, Success } from '../models/queue.ts';
+import type { Grant } from '../models/grant.ts';
+import type { Queue } from '../models/queue.ts';
+import type { Acknowledged, Burial, Finished, Success } from '../models/settlement.ts';
 import { Patience } from './patience.ts';
 
 /** A job that only lost Redis has not failed, and a scrub or an autodrop must not wait: no other can be put meanwhile. */

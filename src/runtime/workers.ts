@@ -1,6 +1,7 @@
 import { clock } from '../clock.ts';
 import { uid } from '../ids.ts';
-import type { Acknowledged, Finished, Grant } from '../models/queue.ts';
+import type { Grant } from '../models/grant.ts';
+import type { Acknowledged, Finished } from '../models/settlement.ts';
 import type { Wakeups } from '../redis/wakeups.ts';
 import { Assignment, type AssignmentParts, reasonOf } from './assignment.ts';
 import { Bell } from './bell.ts';

@@ -1,4 +1,4 @@
-import type { Retry } from '../models/queue.ts';
+import type { Retry } from '../models/settlement.ts';
 
 const FIRST_RETRY_MS = 1000;
 /** A subscriber that asks for more patience than this gets this much. */

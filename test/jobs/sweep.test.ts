@@ -3,7 +3,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { DONE } from '../../src/jobs/job_handler.ts';
 import { sweepJob } from '../../src/jobs/sweep.ts';
 import { Clients } from '../../src/models/client.ts';
-import type { Grant } from '../../src/models/queue.ts';
+import type { Grant } from '../../src/models/grant.ts';
 import { Store } from '../../src/redis/store.ts';
 import { Recorder } from '../../src/services/metrics/recorder.ts';
 import { Bus } from '../support/bus.ts';

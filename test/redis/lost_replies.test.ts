@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, describe, type TestContext, test } from 'node:test';
+import type { Grant } from '../../src/models/grant.ts';
 import { idempotency } from '../../src/models/idempotency.ts';
 import type { Publication } from '../../src/models/publication.ts';
-import { type Grant, Queue } from '../../src/models/queue.ts';
+import { Queue } from '../../src/models/queue.ts';
 import { Packed } from '../../src/redis/packed.ts';
 import { Publisher } from '../../src/services/publish.ts';
 import { Bus } from '../support/bus.ts';

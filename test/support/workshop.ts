@@ -1,6 +1,7 @@
 import type { JobHandler } from '../../src/jobs/job_handler.ts';
+import type { Grant } from '../../src/models/grant.ts';
 import type { QueueName } from '../../src/models/job.ts';
-import { type Grant, Queue } from '../../src/models/queue.ts';
+import { Queue } from '../../src/models/queue.ts';
 import { connectListener } from '../../src/redis/connection.ts';
 import type { Store } from '../../src/redis/store.ts';
 import { Wakeups } from '../../src/redis/wakeups.ts';
