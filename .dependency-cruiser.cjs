@@ -2,7 +2,7 @@
 // ours. A layer may be skipped on the way down, save that only entries (which wire) and models speak to redis/; the
 // layers between may name its types, to hand a Store on.
 
-const leaves = '^src/(certificates|clock|ids|log|errors|config)[.]ts$|^src/config/';
+const leaves = '^src/(certificates|clock|ids|log|errors|environment|config)[.]ts$|^src/config/';
 const entries = '^src/(web|worker|serve)[.]ts$|^src/local/';
 
 /** @param {string} name @param {string} comment @param {string | object} from @param {object} to */

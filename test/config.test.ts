@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { ENVIRONMENT_VARIABLES, readConfig } from '../src/config.ts';
+import { readConfig } from '../src/config.ts';
+import { ENVIRONMENT_VARIABLES } from '../src/environment.ts';
 import { BootError } from '../src/errors.ts';
 
 const read = (env: Record<string, string> = {}) => readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...env });
