@@ -34,9 +34,6 @@ type Client = Extract<Caller, { role: 'client' }>;
 /** Called with what is to be answered in place of 204. */
 type Fail = (error: unknown) => void;
 
-/** Its count was taken before: nothing was stored. */
-class RepeatedCount extends Error {}
-
 const PATH = '/topics/';
 /** Characters: what is longer takes as long as the refusal of several others. */
 const LONG_BODY = 4096;
@@ -72,8 +69,7 @@ export class Publishing {
     checkHeaders(request);
     this.#parts.authentication.identify(request, CLIENT, this.#isCheap(request), (error, caller, count) => {
       if (caller?.role !== 'client') return void fail(error);
-      const refuse = count ? this.#afterCount(request, caller, count, fail) : fail;
-      void this.#publish(request, response, name, caller, count, refuse);
+      void this.#publish(request, response, name, caller, count, fail);
     });
   }
 
@@ -85,12 +81,13 @@ export class Publishing {
     return this.#parts.rateLimit === undefined && Number(headers['content-length']) <= LONG_BODY;
   }
 
-  /** Takes the count also of what is refused, or fails: or else whoever has recorded it could have it stored when it is not. */
+  /**
+   * Takes the count also of what is refused on its way to Redis, or fails: or else whoever has recorded it could have it stored
+   * when it is not.
+   */
   #afterCount(request: IncomingMessage, caller: Client, count: NonceCount, fail: Fail): Fail {
     const { authentication } = this.#parts;
     return (error) => {
-      if (error instanceof RepeatedCount)
-        return void authentication.repeated(request, caller).then(fail, fail);
       // Where the call failed on its way it may have taken the count: that it was taken tells nothing then.
       const isSure = error instanceof BusError && !(error instanceof StorageUnavailable);
       authentication.take(count).then(
@@ -105,16 +102,18 @@ export class Publishing {
     request: IncomingMessage,
     response: ServerResponse,
     name: string,
-    { token: client, scopes }: Client,
+    caller: Client,
     count: NonceCount | undefined,
     fail: Fail,
   ): Promise<void> {
+    let refuse = count ? this.#afterCount(request, caller, count, fail) : fail;
     let visit: Visit | undefined;
     try {
+      const { token: client, scopes } = caller;
       const topic = checkedTopicName(name);
       if (!allows(scopes?.publish, topic))
         throw new BusError('forbidden', `this client may not publish to ${topic}`);
-      const { rateLimit, guard, limits, publisher } = this.#parts;
+      const { authentication, rateLimit, guard, limits, publisher } = this.#parts;
       rateLimit?.check(client);
       visit = this.#admission.enter(request);
       const mayBeFull = guard.check();
@@ -133,11 +132,14 @@ export class Publishing {
       const publication: Publication = { topic, client, events, count };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, body);
       const outcome = await publisher.publish(publication);
+      // The call has taken the count, whatever else it says.
+      refuse = fail;
+      if (outcome === 'repeated_count') throw await authentication.repeated(request, caller);
       refuseUnlessStored(outcome, topic);
       if (outcome === 'repeated') response.setHeader('Idempotent-Replayed', 'true');
       response.writeHead(204, rates as Record<string, string> | undefined).end();
     } catch (error) {
-      fail(error);
+      refuse(error);
     } finally {
       visit?.leave();
     }
@@ -145,7 +147,6 @@ export class Publishing {
 }
 
 function refuseUnlessStored(outcome: Outcome, topic: string): void {
-  if (outcome === 'repeated_count') throw new RepeatedCount();
   if (outcome === 'no_room')
     throw new BusError(
       'limit_reached',

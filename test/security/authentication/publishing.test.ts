@@ -63,9 +63,11 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     const { token: user, secret } = JSON.parse(made.text);
     const challenge = challengeFor('SHA-256', challengesIn(await send(api.port, 'POST', TARGET, {}, EVENT)));
     let last = 0;
-    return (body: string, { port = api.port, count = ++last } = {}) => {
-      const terms = { user, secret, uri: TARGET, method: 'POST', count };
-      return send(port, 'POST', TARGET, { authorization: header(answerParameters(challenge, terms)) }, body);
+    return (body: string, { port = api.port, count = ++last, target = TARGET, headers = {} } = {}) => {
+      const authorization = header(
+        answerParameters(challenge, { user, secret, uri: target, method: 'POST', count }),
+      );
+      return send(port, 'POST', target, { authorization, ...headers }, body);
     };
   }
   const codeOf = (answer: Answer) => (answer.status === 204 ? 'stored' : problemIn(answer).code);
@@ -108,5 +110,16 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     await api.store.redis.config('SET', 'maxmemory', '0');
     await until(async () => codeOf(await publish(EVENT)) === 'stored');
     assert.equal(codeOf(await publish(EVENT, { count: 1 })), 'unauthenticated');
+  });
+
+  test('though another has the topic, or something else went under its key: that is what it is told', async () => {
+    const publish = await publisher();
+    assert.equal((await api.call('POST', '/topics/taken', { as: 'other', body: EVENT })).status, 204);
+    assert.equal(codeOf(await publish(EVENT, { target: '/topics/taken' })), 'topic_claimed');
+    assert.equal(codeOf(await publish(EVENT, { target: '/topics/taken', count: 1 })), 'unauthenticated');
+    const key = { 'idempotency-key': 'a-key' };
+    assert.equal(codeOf(await publish(EVENT, { headers: key })), 'stored');
+    assert.equal(codeOf(await publish(`[${EVENT}]`, { headers: key })), 'idempotency_key_reused');
+    assert.equal(codeOf(await publish(`[${EVENT}]`, { headers: key, count: 3 })), 'unauthenticated');
   });
 });
