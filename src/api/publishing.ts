@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { clock } from '../clock.ts';
 import { BusError, StorageUnavailable } from '../errors.ts';
 import { idempotency } from '../models/idempotency.ts';
-import type { NonceCount } from '../models/nonce_counts.ts';
 import type { Outcome, Publication } from '../models/publication.ts';
 import { allows } from '../models/scope.ts';
 import { TOPIC_NAME } from '../models/topic.ts';
@@ -12,6 +11,7 @@ import type { StorageGuard } from '../services/storage_guard.ts';
 import { Admission, overloaded, type Visit } from './admission.ts';
 import type { Authentication } from './authentication/authentication.ts';
 import type { Caller, Role } from './authentication/caller.ts';
+import { DueCount } from './authentication/due_count.ts';
 import { readText } from './body.ts';
 import { type EventLimits, readEvents } from './event_input.ts';
 import { checkHeaders } from './gate.ts';
@@ -33,9 +33,6 @@ type Client = Extract<Caller, { role: 'client' }>;
 
 /** Called with what is to be answered in place of 204. */
 type Fail = (error: unknown) => void;
-
-/** Its count was taken before: nothing was stored. */
-class RepeatedCount extends Error {}
 
 const PATH = '/topics/';
 /** Characters: what is longer takes as long as the refusal of several others. */
@@ -72,8 +69,9 @@ export class Publishing {
     checkHeaders(request);
     this.#parts.authentication.identify(request, CLIENT, this.#isCheap(request), (error, caller, count) => {
       if (caller?.role !== 'client') return void fail(error);
-      const refuse = count ? this.#afterCount(request, caller, count, fail) : fail;
-      void this.#publish(request, response, name, caller, count, refuse);
+      const due = count && new DueCount(count, (each) => this.#parts.authentication.take(each));
+      due?.takeUnlessWhole(request);
+      void this.#publish(request, response, name, caller, due, fail);
     });
   }
 
@@ -85,15 +83,16 @@ export class Publishing {
     return this.#parts.rateLimit === undefined && Number(headers['content-length']) <= LONG_BODY;
   }
 
-  /** Takes the count also of what is refused, or fails: or else whoever has recorded it could have it stored when it is not. */
-  #afterCount(request: IncomingMessage, caller: Client, count: NonceCount, fail: Fail): Fail {
+  /**
+   * Takes the count also of what is refused on its way to Redis, or fails: or else whoever has recorded it could have it stored
+   * when it is not.
+   */
+  #afterCount(request: IncomingMessage, caller: Client, due: DueCount, fail: Fail): Fail {
     const { authentication } = this.#parts;
     return (error) => {
-      if (error instanceof RepeatedCount)
-        return void authentication.repeated(request, caller).then(fail, fail);
       // Where the call failed on its way it may have taken the count: that it was taken tells nothing then.
       const isSure = error instanceof BusError && !(error instanceof StorageUnavailable);
-      authentication.take(count).then(
+      due.take().then(
         (isNew) =>
           isNew || !isSure ? fail(error) : authentication.repeated(request, caller).then(fail, fail),
         () => fail(error),
@@ -105,16 +104,18 @@ export class Publishing {
     request: IncomingMessage,
     response: ServerResponse,
     name: string,
-    { token: client, scopes }: Client,
-    count: NonceCount | undefined,
+    caller: Client,
+    due: DueCount | undefined,
     fail: Fail,
   ): Promise<void> {
+    let refuse = due ? this.#afterCount(request, caller, due, fail) : fail;
     let visit: Visit | undefined;
     try {
+      const { token: client, scopes } = caller;
       const topic = checkedTopicName(name);
       if (!allows(scopes?.publish, topic))
         throw new BusError('forbidden', `this client may not publish to ${topic}`);
-      const { rateLimit, guard, limits, publisher } = this.#parts;
+      const { authentication, rateLimit, guard, limits, publisher } = this.#parts;
       rateLimit?.check(client);
       visit = this.#admission.enter(request);
       const mayBeFull = guard.check();
@@ -130,14 +131,18 @@ export class Publishing {
       let rates: RateHeaders | undefined;
       if (rateLimit)
         rates = await rateLimit.spend({ client, events: events.length, bytes: Buffer.byteLength(body) });
-      const publication: Publication = { topic, client, events, count };
+      const publication: Publication = { topic, client, events, count: due?.left };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, body);
-      const outcome = await publisher.publish(publication);
+      const isCopy = due && !due.left && !(await due.take());
+      const outcome = isCopy ? 'repeated_count' : await publisher.publish(publication);
+      // The count is taken, whatever else became of it.
+      refuse = fail;
+      if (outcome === 'repeated_count') throw await authentication.repeated(request, caller);
       refuseUnlessStored(outcome, topic);
       if (outcome === 'repeated') response.setHeader('Idempotent-Replayed', 'true');
       response.writeHead(204, rates as Record<string, string> | undefined).end();
     } catch (error) {
-      fail(error);
+      refuse(error);
     } finally {
       visit?.leave();
     }
@@ -145,7 +150,6 @@ export class Publishing {
 }
 
 function refuseUnlessStored(outcome: Outcome, topic: string): void {
-  if (outcome === 'repeated_count') throw new RepeatedCount();
   if (outcome === 'no_room')
     throw new BusError(
       'limit_reached',

@@ -20,6 +20,8 @@ const NO_SECRET: Refusal = {
 /** For how long what was sent stands for what it proved: it is as good as a secret, and not to lie about. */
 const PROVED_MS = 1000;
 const MOST_PROVED = 10_000;
+/** Characters. Tokens and secrets of ours take 140; any password goes with a token alone, and would be kept. */
+const LONGEST_PROVED = 256;
 
 /** What Basic says. */
 export interface Login {
@@ -91,6 +93,7 @@ export class Credentials {
   }
 
   #remember(sent: string, proved: Proved): void {
+    if (sent.length > LONGEST_PROVED) return;
     const nowMs = clock.monotonicMs();
     if (nowMs >= this.#provedUntilMs || this.#proved.size >= MOST_PROVED) {
       this.#proved.clear();

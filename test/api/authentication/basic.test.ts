@@ -145,4 +145,18 @@ describe('what Basic has proved', () => {
       assert.equal(credentials.proved(sent), undefined);
     }
   });
+
+  test('is not kept where the header is long: with any password, ten thousand of 16 KiB would be 160 MB', async () => {
+    const known: Client = { token: 'other--1', name: 'other', ha1: null };
+    const credentials = new Credentials(ROOT_KEY, { known: () => known } as never);
+    for (const [length, isKept] of [
+      [100, true],
+      [10_000, false],
+    ] as const) {
+      const login = { user: 'other--1', password: 'x'.repeat(length) };
+      const sent = basic(login.user, login.password);
+      await new Promise((resolve) => credentials.checkPassword({ ...login, sent }, resolve));
+      assert.equal(credentials.proved(sent) !== undefined, isKept);
+    }
+  });
 });

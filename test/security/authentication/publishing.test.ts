@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
 import { afterEach, describe, test } from 'node:test';
 import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
 import { type Answer, Api, problemIn, send } from '../../support/api.ts';
@@ -63,10 +65,11 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     const { token: user, secret } = JSON.parse(made.text);
     const challenge = challengeFor('SHA-256', challengesIn(await send(api.port, 'POST', TARGET, {}, EVENT)));
     let last = 0;
-    return (body: string, { port = api.port, count = ++last } = {}) => {
-      const terms = { user, secret, uri: TARGET, method: 'POST', count };
-      return send(port, 'POST', TARGET, { authorization: header(answerParameters(challenge, terms)) }, body);
-    };
+    const authorize = (count = ++last, uri = TARGET) =>
+      header(answerParameters(challenge, { user, secret, uri, method: 'POST', count }));
+    const publish = (body: string, { port = api.port, count = ++last, target = TARGET, headers = {} } = {}) =>
+      send(port, 'POST', target, { authorization: authorize(count, target), ...headers }, body);
+    return Object.assign(publish, { authorize });
   }
   const codeOf = (answer: Answer) => (answer.status === 204 ? 'stored' : problemIn(answer).code);
   const stored = () => api.store.redis.hget('topic:widgets', 'counter');
@@ -95,6 +98,25 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     assert.equal(codeOf(await publish(EVENT)), 'stored');
   });
 
+  test('though its body is still on its way', async () => {
+    const publish = await publisher();
+    const authorization = publish.authorize();
+    const options = {
+      method: 'POST',
+      path: TARGET,
+      headers: { authorization, 'content-length': EVENT.length },
+    };
+    const slow = request({ host: '127.0.0.1', port: api.port, ...options });
+    slow.write(EVENT.slice(0, 9));
+    await until(async () => (await api.store.redis.keys('digest:counts:*')).length === 1);
+    for (const port of [api.port, otherPort])
+      assert.equal(codeOf(await publish(EVENT, { port, count: 1 })), 'unauthenticated');
+    slow.end(EVENT.slice(9));
+    const [{ statusCode }] = await once(slow, 'response');
+    assert.equal(statusCode, 204);
+    assert.equal(await stored(), '1');
+  });
+
   test('nor does it tell what the client may do', async () => {
     const publish = await publisher({ publish: ['gadgets'] });
     assert.equal(codeOf(await publish(EVENT)), 'forbidden');
@@ -108,5 +130,16 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     await api.store.redis.config('SET', 'maxmemory', '0');
     await until(async () => codeOf(await publish(EVENT)) === 'stored');
     assert.equal(codeOf(await publish(EVENT, { count: 1 })), 'unauthenticated');
+  });
+
+  test('though another has the topic, or something else went under its key: that is what it is told', async () => {
+    const publish = await publisher();
+    assert.equal((await api.call('POST', '/topics/taken', { as: 'other', body: EVENT })).status, 204);
+    assert.equal(codeOf(await publish(EVENT, { target: '/topics/taken' })), 'topic_claimed');
+    assert.equal(codeOf(await publish(EVENT, { target: '/topics/taken', count: 1 })), 'unauthenticated');
+    const key = { 'idempotency-key': 'a-key' };
+    assert.equal(codeOf(await publish(EVENT, { headers: key })), 'stored');
+    assert.equal(codeOf(await publish(`[${EVENT}]`, { headers: key })), 'idempotency_key_reused');
+    assert.equal(codeOf(await publish(`[${EVENT}]`, { headers: key, count: 3 })), 'unauthenticated');
   });
 });
