@@ -1,6 +1,6 @@
 /**
- * Bytes, held as text of a character a byte (Latin-1). Joined to a command for Redis it costs a third of what Buffers do, which
- * is a quarter of the CPU of a bulk publish.
+ * Bytes, held as text of a character a byte (Latin-1). Packed and joined to a command for Redis it costs a third of what Buffers
+ * do: a sixth of web's CPU in bulk.
  */
 export class Packed {
   readonly text: string;
