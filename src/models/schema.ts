@@ -21,7 +21,7 @@ export async function prepareStorage(store: Store, log: Log): Promise<void> {
   }
   if (found !== null) return;
   await takeOver(store, log);
-  await store.command((redis, keys) => redis.set(keys.schema(), SCHEMA));
+  await store.run('adopt', SCHEMA);
 }
 
 async function checkServer(store: Store, log: Log): Promise<void> {
@@ -55,18 +55,5 @@ async function takeOver(store: Store, log: Log): Promise<void> {
     const bids = members.filter((_, index) => index % 2 === 0);
     if (bids.length > 0) renamed += Number(await store.run('takeover', ...bids));
   } while (cursor !== '0');
-  await forgetAuxJobs(store);
   if (total > 0) log.info({ renamed }, 'took over from the Ruby Routemaster');
-}
-
-async function forgetAuxJobs(store: Store): Promise<void> {
-  await store.command(async (redis, keys) => {
-    const workers = await redis.smembers(keys.jobs_pending_index('aux'));
-    const queue = [keys.jobs_index('aux'), keys.jobs_scheduled('aux'), keys.jobs_instant('aux')];
-    await redis.del(
-      ...queue,
-      keys.jobs_pending_index('aux'),
-      ...workers.map((each) => keys.jobs_pending('aux', each)),
-    );
-  });
 }

@@ -15,6 +15,7 @@ export type Commands = Redis;
 export type ScriptName =
   | 'ack'
   | 'acquire'
+  | 'adopt'
   | 'autodrop'
   | 'bury'
   | 'count'

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
+import { Queue } from '../../src/models/queue.ts';
 import { prepareStorage } from '../../src/models/schema.ts';
 import { snapshot } from '../support/invariants.ts';
 import { TestStore } from '../support/store.ts';
@@ -31,6 +32,20 @@ test('an empty Redis gets the schema and nothing else', async () => {
   const once = await snapshot(redis.store);
   await prepare();
   assert.deepEqual(await snapshot(redis.store), once);
+});
+
+test('a process that is slow to boot forgets no job that has begun since another was ready', async () => {
+  await redis.store.redis.rpush('jobs:pending:aux:ruby', 'a job of the Ruby Routemaster');
+  await redis.store.redis.sadd('jobs:pending:index:aux', 'ruby');
+  await prepare();
+  assert.deepEqual(await redis.store.redis.keys('*'), ['schema']);
+  const settings = { laneLimit: 1, laneLimitMax: 1, leaseMs: 30_000 };
+  const aux = new Queue(redis.store, 'aux', settings);
+  await aux.enqueue('sweep');
+  assert.equal((await aux.acquire(['w'])).grants.length, 1);
+  const before = await snapshot(redis.store);
+  assert.equal(await redis.store.run('adopt', 1), 0);
+  assert.deepEqual(await snapshot(redis.store), before);
 });
 
 describe('what is refused', () => {
