@@ -46,7 +46,7 @@ function textOf(bytes: Uint8Array): string {
 
 /**
  * The bytes that Redis stores for an event: MessagePack `["e", {t, o, y, u, d}]`, byte for byte as Routemaster packs it.
- * Written by hand, because the shape is fixed and this is the hot path: an eighth of the time of a general encoder.
+ * Written by hand, because the shape is fixed and this is the hot path: less than a third of the time of a general encoder.
  */
 export function packEvent({ timestamp, topic, type, url }: Omit<Event, 'data'>, data: Packed): Packed {
   const bytes = packedUtf8(url);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { uidSeed } from '../../src/ids.ts';
+import { storePublications } from '../../src/models/publication.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { answer } from '../support/receiver.ts';
 import { RunningBus, type Scene } from '../support/running_bus.ts';
 import { until } from '../support/until.ts';
@@ -156,21 +157,8 @@ test('a batch is given up after as many attempts as its subscriber asked for, an
 test('a payload that cannot be decoded is a dead letter at once; no process ends, and the others go on', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   bus.announceError(/a job failed; its batch is a dead letter now/);
-  await bus.store.run(
-    'publish',
-    uidSeed(),
-    1,
-    10_000,
-    1,
-    topic,
-    publisher.token,
-    '',
-    '',
-    '',
-    '',
-    1,
-    Buffer.from('garbled'),
-  );
+  const garbled = { topic, client: publisher.token, events: [new Packed('garbled')] };
+  await storePublications(bus.store, [garbled], 1, 10_000);
   await until(async () => (await subscriber.report()).dead_letters.batches === 1);
   await publisher.publish(topic, { url: url(1) });
   await until(async () => (await subscriber.report()).events.queued === 0);

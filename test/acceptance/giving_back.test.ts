@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { uidSeed } from '../../src/ids.ts';
 import { DONE, type JobHandler } from '../../src/jobs/job_handler.ts';
 import { packData, packEvent } from '../../src/models/event.ts';
+import { storePublications } from '../../src/models/publication.ts';
 import { promoteDue, Queue } from '../../src/models/queue.ts';
 import { connectListener } from '../../src/redis/connection.ts';
 import { Wakeups } from '../../src/redis/wakeups.ts';
@@ -54,21 +54,8 @@ test('a delivery that outlasts the stop is given back, for another worker to tak
     url: 'https://shop.example.com/1',
     timestamp: 1,
   } as const;
-  await store.run(
-    'publish',
-    uidSeed(),
-    1,
-    10_000,
-    1,
-    'widgets',
-    'shop',
-    '',
-    '',
-    '',
-    '',
-    1,
-    packEvent(event, packData(null)),
-  );
+  const events = [packEvent(event, packData(null))];
+  await storePublications(store, [{ topic: 'widgets', client: 'shop', events }], 1, 10_000);
 
   receiver.answers(answer.hang);
   const workers = workersFor(t);

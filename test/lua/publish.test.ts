@@ -241,21 +241,7 @@ describe('order', () => {
   test('and bytes: what is stored is what was given', async () => {
     await bus.subscribe('alice');
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
-    await bus.store.run(
-      'publish',
-      'a'.padEnd(16, '-'),
-      1,
-      10_000,
-      1,
-      'widgets',
-      'shop',
-      '',
-      '',
-      '',
-      '',
-      1,
-      bytes,
-    );
+    await bus.publish('a', 'widgets', [bytes]);
     assert.deepEqual(await bus.store.redis.lrangeBuffer(`batch:${longName('a1')}`, 3, -1), [bytes]);
   });
 });

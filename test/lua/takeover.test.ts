@@ -6,8 +6,9 @@ import { eventJson } from '../../src/models/event_json.ts';
 import { Queue } from '../../src/models/queue.ts';
 import { prepareStorage } from '../../src/models/schema.ts';
 import { Topics } from '../../src/models/topic.ts';
+import { Bus } from '../support/bus.ts';
 import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { longName, seedOf } from '../support/names.ts';
+import { longName } from '../support/names.ts';
 import {
   RUBY_EVENT,
   RUBY_EVENT_WITH_DATA,
@@ -26,6 +27,7 @@ const OTHER_BID = 'aaaaaaaaaaaaaaaaaaaB';
 const JOBLESS_BID = 'aaaaaaaaaaaaaaaaaaaC';
 const LOST_BID = 'aaaaaaaaaaaaaaaaaaaD';
 
+const bus = new Bus(() => redis.store);
 const takeOver = () => prepareStorage(redis.store, silent);
 const job = (bid: string) => Buffer.concat([Buffer.from('92a5626174636891b4', 'hex'), Buffer.from(bid)]);
 
@@ -139,22 +141,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
   test('has its open batch take the events that come next, up to what the subscriber asked for', async () => {
     await redis.store.redis.hset(`subscriber:${RUBY_TOKEN}`, 'max_events', 2);
     await takeOver();
-    for (const seed of ['a', 'b'])
-      await redis.store.run(
-        'publish',
-        seedOf(seed),
-        1,
-        10_000,
-        1,
-        'widgets',
-        'publisher--42',
-        '',
-        '',
-        '',
-        '',
-        1,
-        RUBY_EVENT,
-      );
+    for (const seed of ['a', 'b']) await bus.publishAll(seed, ['widgets', 'publisher--42', [RUBY_EVENT]]);
     assert.equal(await redis.store.redis.llen(`batch:${OTHER_BID}`), 3 + 2);
     assert.deepEqual(await redis.store.redis.smembers(`batches:current:${RUBY_TOKEN}`), [longName('b1')]);
     await assertConsistent(redis.store);

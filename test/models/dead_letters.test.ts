@@ -9,7 +9,7 @@ import type { ScriptName, Store } from '../../src/redis/store.ts';
 import { Bus } from '../support/bus.ts';
 import { buryAll, readDeadLetters } from '../support/dead_letters.ts';
 import { assertConsistent } from '../support/invariants.ts';
-import { longName, seedOf, shortName } from '../support/names.ts';
+import { longName, shortName } from '../support/names.ts';
 import { scriptCalls } from '../support/script_calls.ts';
 import { TestStore } from '../support/store.ts';
 
@@ -122,22 +122,7 @@ describe('one letter', () => {
     for await (const json of deadLetters().events(letter)) events.push(JSON.parse(json));
     return events;
   }
-  const publishPacked = (...events: Buffer[]) =>
-    redis.store.run(
-      'publish',
-      seedOf('a'),
-      1,
-      10_000,
-      1,
-      'widgets',
-      'shop',
-      '',
-      '',
-      '',
-      '',
-      events.length,
-      ...events,
-    );
+  const publishPacked = (...events: Buffer[]) => bus.publish('a', 'widgets', events);
   const packed = (n: number, data?: unknown) =>
     packEvent(
       { topic: 'widgets', type: 'noop', url: `https://a.example/${n}`, timestamp: n },

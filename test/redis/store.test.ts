@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import { storePublications } from '../../src/models/publication.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { readScripts } from '../../src/redis/script_source.ts';
 import { TestStore } from '../support/store.ts';
 
 const redis = new TestStore();
 const write = () => redis.store.command((commands) => commands.set('a', 'b'));
+
+const publication = { topic: 'widgets', client: 'shop', events: [new Packed('e')] };
 
 beforeEach(() => redis.flush());
 afterEach(() => redis.store.redis.config('SET', 'maxmemory', '0'));
@@ -14,10 +18,7 @@ describe('an error of Redis', () => {
   test('that it has no memory is StorageFull, for commands and scripts', async () => {
     await redis.store.redis.config('SET', 'maxmemory', '1');
     await assert.rejects(write(), StorageFull);
-    await assert.rejects(
-      redis.store.run('publish', 'seed', 1, 10_000, 1, 'widgets', 'shop', '', '', '', '', 0),
-      StorageFull,
-    );
+    await assert.rejects(storePublications(redis.store, [publication], 1, 10_000), StorageFull);
   });
 
   test('that passes is StorageUnavailable', async () => {
@@ -28,21 +29,7 @@ describe('an error of Redis', () => {
 
   test('of any other kind is passed on as it is', async () => {
     await redis.store.redis.set('topics', 'no set');
-    const publish = redis.store.run(
-      'publish',
-      'seed',
-      1,
-      10_000,
-      1,
-      'widgets',
-      'shop',
-      '',
-      '',
-      '',
-      '',
-      1,
-      'e',
-    );
+    const publish = storePublications(redis.store, [publication], 1, 10_000);
     await assert.rejects(
       publish,
       (error: Error) => !(error instanceof BusError) && /WRONGTYPE/.test(error.message),
