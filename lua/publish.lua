@@ -34,16 +34,18 @@ ARGV
   window                     for how many ms an idempotency key is known
   most_topics                how many topics there may be: at that none is made
   keep                       for how many ms the counts of a nonce are kept, from the first
-  topic, client, digest, fingerprint, nonce, count, n, event…
+  topic, client, digest, fingerprint, c, n, nonce, count…, event…
                              a publication: its topic, the token of its client, the digest of its idempotency key (empty:
-                             it has none) and the fingerprint of what goes under it, the nonce (empty: it has none) and the
-                             count that is to be taken, n packed events; again and again
+                             it has none) and the fingerprint of what goes under it; c counts that are to be taken, each
+                             after its nonce: none, one for all of it, or one for each event; n packed events; again and again
 RETURNS
   accepted                   a list with, for each publication, how many subscribers got it; -1: the topic is another
                              client's; -2: it was accepted before; -3: something else was, under this key;
-                             -4: there is no such topic, and no room for one; -5: the count was taken, or cannot be
+                             -4: there is no such topic, and no room for one; -5: none of its counts could be taken
   added                      a list of events, subscribers, for each topic: how many events its subscribers got, and their
                              tokens, a line each (one text costs less than a list)
+  repeated                   the counts that were taken before, or cannot be, by their place among all of the call, from 1:
+                             what hangs on them is not stored
 ]]
 -- include: now
 -- include: try
@@ -140,27 +142,52 @@ local function accept(topic, first, last)
     append_range(run, ARGV, first, last)
     run_first, run_last = 1, #run
   end
-  accepted[#accepted + 1] = #audience(topic)
+  local subscribers = #audience(topic)
   counted[topic] = counted[topic] + last - first + 1
+  return subscribers
 end
 
--- Nothing, or why it is not to be stored.
-local function refusal_of(topic, client, digest, fingerprint, nonce, count)
-  if nonce ~= '' and not take_count(nonce, count, ARGV[4]) then return TAKEN end
-  return digest ~= '' and known(digest, fingerprint) or claim(topic, client)
+-- Takes so many counts, which stand in ARGV from `at`. Nothing, or which of them could not be taken, and how many.
+local repeated, counts_before = {}, 0
+local function take_counts(at, c)
+  local refused, how_many
+  for i = 1, c do
+    if not take_count(ARGV[at + 2 * i - 2], ARGV[at + 2 * i - 1], ARGV[4]) then
+      refused, how_many = refused or {}, (how_many or 0) + 1
+      refused[i] = true
+      repeated[#repeated + 1] = counts_before + i
+    end
+  end
+  counts_before = counts_before + c
+  return refused, how_many
+end
+
+-- Those events whose counts were taken: how many subscribers got them.
+local function accept_unless(refused, topic, first, last)
+  local subscribers
+  for e = first, last do
+    if not refused[e - first + 1] then subscribers = accept(topic, e, e) end
+  end
+  return subscribers
+end
+
+-- The publication that stands in ARGV from `at`, and where its counts and events do: how many subscribers got it, or why not.
+local function take(at, counts, c, first, last)
+  local topic, digest, fingerprint = ARGV[at], ARGV[at + 2], ARGV[at + 3]
+  local refused, how_many = take_counts(counts, c)
+  if refused and how_many == c then return TAKEN end
+  local refusal = digest ~= '' and known(digest, fingerprint) or claim(topic, ARGV[at + 1])
+  if refusal then return refusal end
+  if digest ~= '' then fingerprints[digest] = fingerprint end
+  return refused and accept_unless(refused, topic, first, last) or accept(topic, first, last)
 end
 
 local i = 5
 while i <= #ARGV do
-  local topic, digest, fingerprint, n = ARGV[i], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 6])
-  local refusal = refusal_of(topic, ARGV[i + 1], digest, fingerprint, ARGV[i + 4], ARGV[i + 5])
-  if refusal then
-    accepted[#accepted + 1] = refusal
-  else
-    if digest ~= '' then fingerprints[digest] = fingerprint end
-    accept(topic, i + 7, i + 6 + n)
-  end
-  i = i + 7 + n
+  local c, n = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
+  local first = i + 6 + 2 * c
+  accepted[#accepted + 1] = take(i, i + 6, c, first, first + n - 1)
+  i = first + n
 end
 end_run()
 
@@ -218,4 +245,4 @@ for t, topic in ipairs(topics) do
   added[2 * t - 1] = counted[topic]
   added[2 * t] = table.concat(subscribers_of[topic], '\n')
 end
-return { accepted, added }
+return { accepted, added, repeated }

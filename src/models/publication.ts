@@ -57,31 +57,52 @@ export async function storePublications(
   windowMs: number,
   mostTopics: number,
 ): Promise<Stored> {
-  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics, COUNTS_KEPT_MS];
-  const runOf: number[] = [];
-  let [run, countAt] = [-1, 0];
+  const runs: Publication[][] = [];
   let before: Publication | undefined;
   for (const publication of publications) {
-    if (!before || !goAsOne(before, publication)) {
-      const { topic, client, idempotency, count } = publication;
-      args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '');
-      countAt = args.push(count?.nonce ?? '', count?.count ?? '', 0) - 1;
-      run++;
-    }
+    if (before && goAsOne(before, publication)) runs.at(-1)?.push(publication);
+    else runs.push([publication]);
     before = publication;
-    runOf.push(run);
-    args[countAt] = (args[countAt] as number) + publication.events.length;
+  }
+  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics, COUNTS_KEPT_MS];
+  for (const run of runs) pushRun(args, run);
+  const reply = await store.run('publish', ...args);
+  const [accepted, added, repeated] = reply as [number[], (Buffer | number)[], number[]];
+  return { outcomes: readOutcomes(runs, accepted, new Set(repeated)), added: readAdded(added) };
+}
+
+/** A run goes as one publication. */
+function pushRun(args: ScriptArgument[], run: readonly Publication[]): void {
+  const { topic, client, idempotency } = run[0] as Publication;
+  args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '');
+  const sizesAt = args.push(0, 0) - 2;
+  let [counts, events] = [0, 0];
+  for (const { count } of run) {
+    if (!count) continue;
+    counts++;
+    args.push(count.nonce, count.count);
+  }
+  for (const publication of run) {
+    events += publication.events.length;
     for (const event of publication.events) args.push(event);
   }
-  const [accepted, added] = (await store.run('publish', ...args)) as [number[], (Buffer | number)[]];
-  const outcomes = accepted.map((subscribers) => ({
-    outcome: REFUSALS.get(subscribers) ?? 'accepted',
-    subscribers,
-  }));
-  return {
-    outcomes: runOf.map((each) => outcomes[each] as Stored['outcomes'][number]),
-    added: readAdded(added),
-  };
+  args[sizesAt] = counts;
+  args[sizesAt + 1] = events;
+}
+
+function readOutcomes(
+  runs: readonly Publication[][],
+  accepted: readonly number[],
+  repeated: ReadonlySet<number>,
+): Stored['outcomes'] {
+  let counts = 0;
+  return runs.flatMap((run, index) => {
+    const subscribers = accepted[index] as number;
+    const outcome = REFUSALS.get(subscribers) ?? 'accepted';
+    return run.map(({ count }) =>
+      count && repeated.has(++counts) ? { outcome: 'repeated_count', subscribers } : { outcome, subscribers },
+    );
+  });
 }
 
 /** What a topic's subscribers got, in pairs: how many events, and the subscribers, a line each. */
@@ -93,8 +114,17 @@ export function readAdded(added: readonly (Buffer | number)[]): Stored['added'] 
   });
 }
 
-/** Neighbours of one topic and client go as one publication: a fifth less of Redis under load. Each key is looked up for itself, and each count. */
+/**
+ * Neighbours of one topic and client go as one publication: a fifth less of Redis under load. Each key is looked up for itself; a
+ * count is for all of its publication, or each is for an event.
+ */
 function goAsOne(one: Publication, next: Publication): boolean {
-  const alone = ({ idempotency, count }: Publication) => idempotency ?? count;
-  return one.topic === next.topic && one.client === next.client && !alone(one) && !alone(next);
+  if (one.topic !== next.topic || one.client !== next.client || one.idempotency || next.idempotency)
+    return false;
+  if (!one.count && !next.count) return true;
+  return isCountedEvent(one) && isCountedEvent(next);
+}
+
+function isCountedEvent({ count, events }: Publication): boolean {
+  return count !== undefined && events.length === 1;
 }

@@ -92,7 +92,7 @@ export class Publisher {
   async #commit(): Promise<void> {
     this.#underWay = true;
     while (this.#waiting.length > 0) {
-      await this.#enoughOrTurn();
+      await this.#enoughOrTurns();
       const group = this.#nextGroup();
       try {
         await this.#storeGroup(group);
@@ -105,16 +105,17 @@ export class Publisher {
   }
 
   /**
-   * What is read from the network in the same turn of the event loop rides along: a third fewer calls under load. But a turn
-   * goes on while a thousand sockets have something to say, up to 48 times: with five times the load over 3,000 connections,
-   * 9 % of what web sustains were accepted where now it is 35 %. Where more waits than one call takes, Redis is busy
-   * enough, and the turn ends first: refusals are to get out.
+   * What is read from the network in the same turn of the event loop rides along, and in the next: with 64 connections 52 to a call,
+   * and not 31, which is 0.84 of Redis and 0.95 of web; with 16 they are answered sooner too. A turn in which nothing comes takes
+   * microseconds. But one goes on while a thousand sockets have something to say, up to 48 times: with five times the load over
+   * 3,000 connections, 9 % of what web sustains were accepted where now it is 35 %. Where more waits than one call takes, Redis is
+   * busy enough, and the turn ends first: refusals are to get out.
    */
-  #enoughOrTurn(): Promise<void> {
+  #enoughOrTurns(): Promise<void> {
     return new Promise((resolve) => {
       this.#enough = resolve;
       if (this.#isEnough()) resolve();
-      else setImmediate(resolve);
+      else setImmediate(() => setImmediate(resolve));
     });
   }
 

@@ -17,9 +17,17 @@ afterEach(() => assertConsistent(redis.store));
 
 describe('topics', () => {
   test('belong to the first client that publishes to them', async () => {
-    assert.deepEqual(await bus.publishAll('a', ['widgets', 'shop', ['e1']]), { accepted: [0], added: {} });
+    assert.deepEqual(await bus.publishAll('a', ['widgets', 'shop', ['e1']]), {
+      accepted: [0],
+      added: {},
+      repeated: [],
+    });
     const before = await snapshot(bus.store);
-    assert.deepEqual(await bus.publishAll('b', ['widgets', 'other', ['e2']]), { accepted: [-1], added: {} });
+    assert.deepEqual(await bus.publishAll('b', ['widgets', 'other', ['e2']]), {
+      accepted: [-1],
+      added: {},
+      repeated: [],
+    });
     assert.deepEqual(await snapshot(bus.store), before);
     assert.deepEqual(await bus.store.redis.smembers('topics'), ['widgets']);
     assert.deepEqual(await bus.store.redis.hgetall('topic:widgets'), { publisher: 'shop', counter: '1' });
@@ -252,7 +260,7 @@ describe('a count of a nonce', () => {
 
   test('that was taken, or is too high, has nothing stored; what stands beside it in the call is', async () => {
     await bus.subscribe('alice');
-    const { accepted, added } = await bus.publishAll(
+    const { accepted, added, repeated } = await bus.publishAll(
       'a',
       ['widgets', 'shop', ['e1'], undefined, count(1)],
       ['widgets', 'shop', ['e2', 'e3'], undefined, count(2)],
@@ -262,9 +270,24 @@ describe('a count of a nonce', () => {
       ['widgets', 'shop', ['e7']],
     );
     assert.deepEqual(accepted, [1, 1, -5, -5, -5, 1]);
+    assert.deepEqual(repeated, [3, 4, 5]);
     assert.deepEqual(added, { alice: 4 });
     assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2', 'e3', 'e7']);
     assert.deepEqual(await bus.store.redis.smembers('topics'), ['widgets'], 'no topic is claimed by it');
+  });
+
+  test('may be each of an event: those of new counts are stored', async () => {
+    await bus.subscribe('alice');
+    const some = await bus.publishAll(
+      'a',
+      ['widgets', 'shop', ['e1'], undefined, count(1)],
+      ['widgets', 'shop', ['e2', 'e3', 'e4', 'e5'], undefined, count(2), count(1), count(3), count(2)],
+    );
+    assert.deepEqual(some, { accepted: [1, 1], added: { alice: 3 }, repeated: [3, 5] });
+    assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2', 'e4']);
+    const none = await bus.publishAll('b', ['gadgets', 'shop', ['e6', 'e7'], undefined, count(1), count(2)]);
+    assert.deepEqual(none, { accepted: [-5], added: {}, repeated: [1, 2] });
+    assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '3');
   });
 
   test('is taken whatever becomes of the publication', async () => {
@@ -285,7 +308,7 @@ describe('an idempotency key', () => {
     await bus.publishAll('a', ['widgets', 'shop', ['e1', 'e2'], key('k')]);
     const before = await snapshot(bus.store);
     const again = await bus.publishAll('b', ['widgets', 'shop', ['e1', 'later'], key('k')]);
-    assert.deepEqual(again, { accepted: [-2], added: {} });
+    assert.deepEqual(again, { accepted: [-2], added: {}, repeated: [] });
     assert.deepEqual(await snapshot(bus.store), before);
     assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2']);
     assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '2');
@@ -297,7 +320,7 @@ describe('an idempotency key', () => {
     const before = await snapshot(bus.store);
     for (const topic of ['widgets', 'gadgets', 'new']) {
       const other = await bus.publishAll('b', [topic, 'shop', ['e2'], key('k', 'not as it was')]);
-      assert.deepEqual(other, { accepted: [-3], added: {} });
+      assert.deepEqual(other, { accepted: [-3], added: {}, repeated: [] });
     }
     assert.deepEqual(await snapshot(bus.store), before);
   });
@@ -332,7 +355,7 @@ describe('an idempotency key', () => {
     await bus.store.run('remove_topic', 'widgets', '');
     await bus.publishAll('b', ['widgets', 'mill', ['e2']]);
     const again = await bus.publishAll('c', ['widgets', 'shop', ['e1'], key('k')]);
-    assert.deepEqual(again, { accepted: [-2], added: {} });
+    assert.deepEqual(again, { accepted: [-2], added: {}, repeated: [] });
     assert.deepEqual(await bus.store.redis.hgetall('topic:widgets'), { publisher: 'mill', counter: '1' });
   });
 
@@ -340,7 +363,7 @@ describe('an idempotency key', () => {
     await bus.subscribe('alice');
     const { digest, fingerprint } = key('k');
     const publish = async (windowMs: number) => {
-      const publication = ['widgets', 'shop', digest, fingerprint, '', '', 1, 'e'];
+      const publication = ['widgets', 'shop', digest, fingerprint, 0, 1, 'e'];
       const [outcomes] = (await bus.store.run(
         'publish',
         seedOf('a'),

@@ -54,7 +54,7 @@ describe('group commit', () => {
     let calls = 0;
     const run = async () => {
       calls++;
-      return [[1], []];
+      return [[1], [], []];
     };
     const shared = new Publisher(
       { run } as unknown as ConstructorParameters<typeof Publisher>[0],
@@ -173,6 +173,40 @@ describe('answers', () => {
       ['added', 'bob', 2],
     ]);
   });
+});
+
+test('counts of nonces are taken each for its publication, of which many go together', async () => {
+  const shared = publisher();
+  const counted = (event: string, count: number, others: Partial<Publication> = {}): Publication => ({
+    ...one(event),
+    count: { nonce: 'n'.repeat(19), count },
+    ...others,
+  });
+  const key = idempotency('shop', 'k', 'widgets', 'e6');
+  const answers = await Promise.all(
+    [
+      counted('e1', 1),
+      counted('e2', 2),
+      counted('e3', 1),
+      counted('e4', 3),
+      one('e5'),
+      counted('e6', 4, { idempotency: key }),
+      counted('e7', 2, { events: [new Packed('e7'), new Packed('e8')] }),
+      counted('e9', 5),
+      counted('e10', 6, { client: 'mill' }),
+      counted('e11', 5, { client: 'mill' }),
+    ].map((each) => shared.publish(each)),
+  );
+  assert.deepEqual(answers, [
+    ...['accepted', 'accepted', 'repeated_count', 'accepted'],
+    ...['accepted', 'accepted', 'repeated_count', 'accepted'],
+    ...['claimed_by_other', 'repeated_count'],
+  ]);
+  assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e4', 'e5', 'e6', 'e9']);
+  assert.deepEqual(figures.counted, [
+    ['published', 'widgets', 6, 12],
+    ['added', 'alice', 6],
+  ]);
 });
 
 describe('an idempotency key', () => {

@@ -37,7 +37,7 @@ export type Published = [
   client: string,
   events: (string | Buffer)[],
   idempotency?: { digest: string; fingerprint: string } | undefined,
-  count?: NonceCount,
+  ...counts: NonceCount[],
 ];
 
 /** By what a worker holds a job. */
@@ -127,16 +127,19 @@ export class Bus {
   }
 
   async publishAll(seed: string, ...publications: Published[]) {
-    const args = publications.flatMap(([topic, client, events, { digest, fingerprint } = NO_KEY, count]) => [
-      ...[topic, client, digest, fingerprint, count?.nonce ?? '', count?.count ?? '', events.length],
-      ...events,
-    ]);
+    const args = publications.flatMap(
+      ([topic, client, events, { digest, fingerprint } = NO_KEY, ...counts]) => [
+        ...[topic, client, digest, fingerprint, counts.length, events.length],
+        ...counts.flatMap(({ nonce, count }) => [nonce, count]),
+        ...events,
+      ],
+    );
     const settings = [seedOf(seed), WINDOW_MS, ROOM, COUNTS_KEPT_MS];
     const reply = await this.store.run('publish', ...settings, ...args);
-    const [accepted, given] = reply as [number[], (Buffer | number)[]];
+    const [accepted, given, repeated] = reply as [number[], (Buffer | number)[], number[]];
     const added: Record<string, number> = {};
     for (const [token, events] of readAdded(given)) added[token] = (added[token] ?? 0) + events;
-    return { accepted, added };
+    return { accepted, added, repeated };
   }
 
   async acquire(
