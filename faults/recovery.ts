@@ -1,4 +1,5 @@
 import { unpackJob } from '../src/models/job.ts';
+import { Packed } from '../src/redis/packed.ts';
 import type { Store } from '../src/redis/store.ts';
 import { until } from '../test/support/until.ts';
 
@@ -10,7 +11,7 @@ export async function heldBatches({ redis, keys }: Store): Promise<string[]> {
   const jobs = await Promise.all(
     workers.map((worker) => redis.lrangeBuffer(keys.jobs_pending('main', worker), 0, -1)),
   );
-  return jobs.flat().map((job) => String(unpackJob(job)?.args[0]));
+  return jobs.flat().map((job) => String(unpackJob(Packed.of(job))?.args[0]));
 }
 
 /** How long the batches that were held at a fault take to be delivered all the same. */

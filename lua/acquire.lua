@@ -47,14 +47,16 @@ ARGV
                              a finished job, as ack has it; n times
   worker…                    idle workers, and those of finished jobs that want another
 RETURNS
+  in MessagePack, which takes half as long to read as a reply of so many values, a list of
   left                       how many jobs are ready still
   now                        ms
-  grants                     a list of {worker, job, lease, batch, gap}; the last two for jobs that deliver only: batch is the
-                             list as stored, its attempt counted; gap is what was dropped of its subscriber's queue, if it
-                             is to be told, as field, value, …
-  subscribers                the subscribers of these batches, but those that left: a list of subscriber, a list of its
-                             callback, uuid, subscribed_at, health_points, max_attempts, max_age, signing; again and again
-  acks                       a list of held, removed for each finished job, as ack has them
+  acks                       held, removed for each finished job, as ack has them; again and again
+  subscribers                the subscribers of the batches, but those that left: a subscriber, a list of its callback, uuid,
+                             subscribed_at, health_points, max_attempts, max_age, signing; again and again
+  grants                     a list of {worker, job, lease, batch, gap}; the last two for jobs that deliver only: batch is
+                             {subscriber, created, attempts, n, events}, its attempt counted, its n packed events one after
+                             the other; gap is what was dropped of its subscriber's queue, if it is to be told, as field,
+                             value, …
 ]]
 -- include: now
 -- include: try
@@ -116,4 +118,4 @@ local left = count_ready(q)
 if came_back and left > 0 then wakes[q] = true end
 announce()
 throw_failure()
-return { left, now, grants, describe_subscribers(), acks }
+return cmsgpack.pack({ left, now, acks, describe_subscribers(), grants })

@@ -25,15 +25,17 @@ local function close(token, bid)
   if open_of[token] == bid then shut(token, bid) end
 end
 
--- The whole batch. start: the beginning of its list.
+-- The whole batch: subscriber, created, attempts, how many events, and these in one piece. start: the beginning of its list.
+-- (Packed events tell where they end. A piece each, they would take a tenth of Redis's time, and more of the worker's.)
 local function read_batch(bid, start)
   local list = start
   if #start == START then
     list = redis.call('LRANGE', key.batch(bid), 0, -1)
   end
-  events = events + #list
-  for _, item in ipairs(list) do bytes = bytes + #item end
-  return list
+  local count, packed = #list - HEAD, table.concat(list, '', HEAD + 1)
+  events = events + count
+  bytes = bytes + #packed
+  return { start[1], start[2], start[3], count, packed }
 end
 
 -- The next job that can run, if there is one. Its batch is closed, and its attempt counted.

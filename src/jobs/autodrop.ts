@@ -1,11 +1,10 @@
 import { clock, pause } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { Clients } from '../models/client.ts';
-import { type Gap, readGap } from '../models/gap.ts';
+import { fieldsOf, type Gap, readGap } from '../models/gap.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../models/memory.ts';
 import { PublicNames } from '../models/public_names.ts';
 import { findAim, findShortage, type Shortage } from '../models/shortage.ts';
-import { fieldsOf } from '../models/subscriber.ts';
 import type { ScriptArgument } from '../redis/script_values.ts';
 import type { Store } from '../redis/store.ts';
 import type { Recorder } from '../services/metrics/recorder.ts';

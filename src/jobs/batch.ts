@@ -37,13 +37,10 @@ export function batchJob(parts: BatchParts): JobHandler {
   return async function deliverBatch(grant: Grant, signal): Promise<Settlement> {
     const { batch, subscriber } = grant;
     if (!batch) return DONE;
-    const { bid, token: queue, attempts, events } = batch;
+    const { bid, token: queue, attempts, count } = batch;
     if (!subscriber) {
       const name = await subscriberName(parts, queue);
-      log.info(
-        { subscriber: name, bid, events: events.length },
-        'dropped a batch: its subscriber has unsubscribed',
-      );
+      log.info({ subscriber: name, bid, events: count }, 'dropped a batch: its subscriber has unsubscribed');
       return DONE;
     }
     if (attempts > limitsOf(subscriber, settings).maxAttempts) return untried(parts, batch, grant.atMs);
@@ -57,12 +54,12 @@ export function batchJob(parts: BatchParts): JobHandler {
     recorder.delivered({
       queue,
       status: outcome.taken ? 'success' : 'failure',
-      events: events.length,
+      events: count,
       durationMs,
       latencyMs: waitedMs + durationMs,
     });
     if (outcome.taken) {
-      log.debug({ bid, events: events.length, durationMs }, 'delivered a batch');
+      log.debug({ bid, events: count, durationMs }, 'delivered a batch');
       return { end: 'done', success: { heal: settings.healRate, tookMs: durationMs } };
     }
     return afterFailure(parts, { batch, subscriber, outcome, atMs: grant.atMs, durationMs });
@@ -82,13 +79,13 @@ interface Failure {
 async function afterFailure(parts: BatchParts, failure: Failure): Promise<Settlement> {
   const { throttle, settings, log } = parts;
   const { batch, subscriber, outcome, atMs, durationMs } = failure;
-  const { bid, attempts, events } = batch;
+  const { bid, attempts, count } = batch;
   const { status, answer, reason, retryAfterMs } = outcome;
   const attempt: Attempt = { atMs, durationMs, status, reason, answer };
   const what = {
     subscriber: await subscriberName(parts, batch.token),
     bid,
-    events: events.length,
+    events: count,
     attempts,
     reason,
   };
@@ -110,14 +107,14 @@ async function afterFailure(parts: BatchParts, failure: Failure): Promise<Settle
 /** More attempts than it may have had began: it may be what its workers died of, and is not tried by another. */
 async function untried(
   parts: BatchParts,
-  { bid, token, attempts, events }: Batch,
+  { bid, token, attempts, count }: Batch,
   atMs: number,
 ): Promise<Settlement> {
   const reason = 'no attempt is left: the last did not end, or fewer are allowed now';
   const what = {
     subscriber: await subscriberName(parts, token),
     bid,
-    events: events.length,
+    events: count,
     attempts,
     reason,
   };

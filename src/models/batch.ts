@@ -1,3 +1,6 @@
+import type { Packed } from '../redis/packed.ts';
+import type { ReplyReader } from './reply_reader.ts';
+
 /** How many items of a batch's list come before its events: subscriber, time of creation, attempts. */
 export const HEAD = 3;
 
@@ -9,17 +12,21 @@ export interface Batch {
   /** Milliseconds, by Redis's clock. */
   createdAtMs: number;
   attempts: number;
-  /** Packed events, in the order of acceptance. */
-  events: Buffer[];
+  /** How many events it has. */
+  count: number;
+  /** Packed events, one after the other, in the order of acceptance. */
+  events: Packed;
 }
 
-/** Reads a batch's list as Redis stores it. */
-export function readBatch(bid: string, list: readonly Buffer[]): Batch {
+/** Reads a batch, as `acquire` hands it out. */
+export function readBatch(bid: string, reader: ReplyReader): Batch {
+  reader.arrayLength();
   return {
     bid,
-    token: String(list[0]),
-    createdAtMs: Number(list[1]),
-    attempts: Number(list[2]),
-    events: list.slice(HEAD),
+    token: reader.string(),
+    createdAtMs: Number(reader.string()),
+    attempts: Number(reader.string()),
+    count: reader.integer(),
+    events: reader.packed(),
   };
 }

@@ -1,4 +1,5 @@
 import { BusError } from '../errors.ts';
+import { Packed } from '../redis/packed.ts';
 import type { Store } from '../redis/store.ts';
 import type { AttemptReport } from './attempt.ts';
 import { HEAD } from './batch.ts';
@@ -135,7 +136,7 @@ export class DeadLetters {
 
 function shown(packed: Buffer): string {
   try {
-    return eventJson(packed);
+    return eventJson(Packed.of(packed));
   } catch {
     return JSON.stringify({ undecodable: packed.toString('base64') });
   }

@@ -12,6 +12,13 @@ export interface Gap {
 
 const TOPIC = 'topic:';
 
+/** A hash as a script hands it out: field, value, … */
+export function fieldsOf(flat: readonly (Buffer | number)[]): Record<string, string> {
+  const hash: Record<string, string> = {};
+  for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
+  return hash;
+}
+
 /** Reads a hash of drops, as lua/include/gaps.lua writes them; null where nothing was dropped. */
 export function readGap(hash: Readonly<Record<string, string>>): Gap | null {
   if (hash.batches === undefined) return null;

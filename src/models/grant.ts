@@ -1,13 +1,15 @@
+import type { Packed } from '../redis/packed.ts';
 import { type Batch, readBatch } from './batch.ts';
 import { type Gap, readGap } from './gap.ts';
 import { type Job, unpackJob } from './job.ts';
-import { fieldsOf, readSubscriber, type Subscriber } from './subscriber.ts';
+import type { ReplyReader } from './reply_reader.ts';
+import type { Subscriber } from './subscriber.ts';
 
 /** A job in a worker's hands, until it is acknowledged or taken back. */
 export interface Grant {
   worker: string;
   /** The job as stored: what ack and nack name. */
-  packed: Buffer;
+  packed: Packed;
   /** The number of the lease under which the worker holds the job. */
   lease: number;
   /** Undefined if the bytes are no job. */
@@ -21,42 +23,26 @@ export interface Grant {
   gap?: Gap;
 }
 
-type GrantReply = [worker: Buffer, job: Buffer, lease: number, batch?: Buffer[], gap?: Buffer[]];
-
-/** As the script `acquire` answers. */
-export type AcquireReply = [
-  left: number,
-  now: number,
-  grants: GrantReply[],
-  subscribers: (Buffer | (Buffer | null)[])[],
-  acks: number[],
-];
-
-export function readGrants([, now, grants, described]: AcquireReply): Grant[] {
-  const subscribers = readSubscribers(described);
-  return grants.map((grant) => readGrant(grant, subscribers, now));
-}
-
-/** By token. */
-function readSubscribers(described: (Buffer | (Buffer | null)[])[]): Map<string, Subscriber> {
-  const subscribers = new Map<string, Subscriber>();
-  for (let at = 0; at < described.length; at += 2) {
-    subscribers.set(String(described[at]), readSubscriber(described[at + 1] as (Buffer | null)[]));
-  }
-  return subscribers;
-}
-
-function readGrant(
-  [worker, packed, lease, list, drops]: GrantReply,
+/** Reads a grant of those that `acquire` answers; `subscribers`: by token, those of its batches. */
+export function readGrant(
+  reader: ReplyReader,
   subscribers: ReadonlyMap<string, Subscriber>,
-  now: number,
+  atMs: number,
 ): Grant {
+  const values = reader.arrayLength();
+  const worker = reader.string();
+  const packed = reader.packed();
   const job = unpackJob(packed);
-  const grant: Grant = { worker: String(worker), packed, lease, job, atMs: now };
-  if (list) grant.batch = readBatch(String(job?.args[0]), list);
+  const grant: Grant = { worker, packed, lease: reader.integer(), job, atMs };
+  if (values > 3) grant.batch = readBatch(String(job?.args[0]), reader);
   const subscriber = grant.batch && subscribers.get(grant.batch.token);
   if (subscriber) grant.subscriber = subscriber;
-  const gap = drops && readGap(fieldsOf(drops));
+  const gap = values > 4 && readGap(readFields(reader));
   if (gap) grant.gap = gap;
   return grant;
+}
+
+/** A hash as a script hands it out: field, value, … */
+function readFields(reader: ReplyReader): Record<string, string> {
+  return Object.fromEntries(reader.list(2, () => [reader.string(), reader.string()]));
 }

@@ -1,4 +1,5 @@
 import { decode, encode } from '@msgpack/msgpack';
+import { Packed } from '../redis/packed.ts';
 
 /** The queues: `main` has the deliveries of batches, `aux` everything else. */
 export const QUEUES = ['main', 'aux'] as const;
@@ -27,18 +28,17 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
 const UID = /^[\w-]{20}$/;
 
 /** The batch of a job that is stored just as packJob writes it: nearly all are. Scripts can write that too. */
-export function batchOf(packed: Buffer): string | undefined {
-  const text = packed.toString('latin1');
+export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;
 }
 
 /** Undefined if the bytes are no job. */
-export function unpackJob(packed: Buffer): Job | undefined {
+export function unpackJob(packed: Packed): Job | undefined {
   const bid = batchOf(packed);
   if (bid !== undefined) return { name: 'batch', args: [bid] };
   try {
-    const value = decode(packed);
+    const value = decode(packed.toBuffer());
     if (!Array.isArray(value) || typeof value[0] !== 'string' || !Array.isArray(value[1])) return undefined;
     return { name: value[0], args: value[1] };
   } catch {
@@ -48,6 +48,6 @@ export function unpackJob(packed: Buffer): Job | undefined {
 
 /** The batch that a packed job delivers; empty if it does something else. */
 export function deliveredBy(packed: Buffer): string {
-  const job = unpackJob(packed);
+  const job = unpackJob(Packed.of(packed));
   return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : '';
 }

@@ -1,17 +1,10 @@
 import type { ScriptArgument } from '../redis/script_values.ts';
 import type { Store } from '../redis/store.ts';
+import { type Acquired, readAcquired } from './acquired.ts';
 import { attemptJson } from './attempt.ts';
-import { type AcquireReply, type Grant, readGrants } from './grant.ts';
+import type { Grant } from './grant.ts';
 import { batchOf, packJob, QUEUES, type QueueName } from './job.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
-
-export interface Acquired {
-  grants: Grant[];
-  /** How many instant jobs were left. */
-  left: number;
-  /** For each job that was finished. */
-  acks: Acknowledged[];
-}
 
 export interface QueueSettings {
   /** How many deliveries to one subscriber may be in flight, over all processes, unless it asked for another number. */
@@ -45,19 +38,8 @@ export class Queue {
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const done = finished.flatMap(finishedArguments);
-    const reply: unknown = await this.#store.run(
-      'acquire',
-      ...this.#lanes(),
-      finished.length,
-      ...done,
-      ...workers,
-    );
-    const [left, , , , acks] = reply as AcquireReply;
-    return {
-      left,
-      grants: readGrants(reply as AcquireReply),
-      acks: finished.map((_, index) => ({ held: acks[2 * index] === 1, removed: acks[2 * index + 1] ?? 0 })),
-    };
+    const args = [...this.#lanes(), finished.length, ...done, ...workers];
+    return readAcquired((await this.#store.run('acquire', ...args)) as Buffer);
   }
 
   /**

@@ -1,3 +1,5 @@
+import type { ReplyReader } from './reply_reader.ts';
+
 /** What a subscriber is when its hash does not say. */
 const PERFECT_HEALTH = 100;
 
@@ -18,33 +20,24 @@ export interface Subscriber {
   maxAgeMs?: number;
 }
 
-/** A subscriber as `acquire` tells of it: these fields of its hash. */
-type Told = [
-  callback: Buffer,
-  uuid: Buffer | null,
-  subscribedAt: Buffer | null,
-  healthPoints: Buffer | null,
-  maxAttempts: Buffer | null,
-  maxAge: Buffer | null,
-  signing: Buffer | null,
-];
-
-export function readSubscriber(told: readonly (Buffer | null)[]): Subscriber {
-  const [callback, uuid, subscribedAt, healthPoints, maxAttempts, maxAge, signing] = told as Told;
+/** As `acquire` tells of it: these fields of its hash; nothing for those that it does not have. */
+export function readSubscriber(told: ReplyReader): Subscriber {
+  told.arrayLength();
+  const next = () => (told.nothing() ? undefined : told.string());
+  const [callback = '', uuid = '', subscribedAt = '0', healthPoints = PERFECT_HEALTH] = [
+    next(),
+    next(),
+    next(),
+    next(),
+  ];
+  const [maxAttempts, maxAge, signing] = [next(), next(), next()];
   return {
-    callback: String(callback),
-    uuid: String(uuid ?? ''),
-    subscribedAt: String(subscribedAt ?? '0'),
-    healthPoints: Number(healthPoints ?? PERFECT_HEALTH),
+    callback,
+    uuid,
+    subscribedAt,
+    healthPoints: Number(healthPoints),
     ...(maxAttempts && { maxAttempts: Number(maxAttempts) }),
     ...(maxAge && { maxAgeMs: Number(maxAge) }),
-    ...(signing && { signing: String(signing) }),
+    ...(signing && { signing }),
   };
-}
-
-/** A hash as a script hands it out: field, value, … */
-export function fieldsOf(flat: readonly (Buffer | number)[]): Record<string, string> {
-  const hash: Record<string, string> = {};
-  for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
-  return hash;
 }

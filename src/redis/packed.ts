@@ -9,6 +9,10 @@ export class Packed {
     this.text = text;
   }
 
+  static of(bytes: Buffer): Packed {
+    return new Packed(bytes.toString('latin1'));
+  }
+
   /** How many bytes. */
   get length(): number {
     return this.text.length;

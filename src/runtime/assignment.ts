@@ -128,7 +128,7 @@ export class Assignment {
     const ack = alone || (await acknowledge(finished));
     this.#told(ack.held);
     const { batch } = this.grant;
-    const events = ack.held ? ack.removed : this.#inDoubt ? (batch?.events.length ?? 0) : 0;
+    const events = ack.held ? ack.removed : this.#inDoubt ? (batch?.count ?? 0) : 0;
     if (batch && events > 0) figures.removed(batch.token, events);
     return alone ? alone.left : 0;
   }

@@ -81,7 +81,7 @@ function byName(handlers: Record<string, JobHandler>, log: Log): JobHandler {
     const handler = grant.job && handlers[grant.job.name];
     if (handler) return handler(grant, signal);
     log.error(
-      { job: grant.job ?? grant.packed.toString('hex') },
+      { job: grant.job ?? grant.packed.toBuffer().toString('hex') },
       'forgot a job that nobody knows how to run',
     );
     return DONE;

@@ -37,7 +37,7 @@ export class Delivery {
     const callback = URL.parse(subscriber.callback);
     // The error of `new URL` quotes it, with the credentials that one taken over may have.
     if (!callback) throw new TypeError('the callback is no URL');
-    const body = batchJson(batch.events);
+    const body = batchJson(batch.events, batch.count);
     const request: Dispatcher.DispatchOptions = {
       origin: callback.origin,
       path: callback.pathname + callback.search,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BusAnswerError } from '../../src/local/bus_client.ts';
 import { eventJson } from '../../src/models/event_json.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { gapHeader } from '../../src/services/gap_header.ts';
 import { answer, type Receiver } from '../support/receiver.ts';
 import { type Client, RunningBus } from '../support/running_bus.ts';
@@ -38,7 +39,7 @@ async function queuedNumbers(token: string): Promise<number[]> {
   const numbers: number[] = [];
   for (const bid of await redis.zrange(keys.batches_queued(token), '0', '-1')) {
     const events = await redis.lrangeBuffer(keys.batch(bid), '3', '-1');
-    numbers.push(...events.map((packed) => numberOf(JSON.parse(eventJson(packed)).url)));
+    numbers.push(...events.map((packed) => numberOf(JSON.parse(eventJson(Packed.of(packed))).url)));
   }
   return numbers;
 }

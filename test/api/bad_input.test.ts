@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { eventJson } from '../../src/models/event_json.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { Api, type CallOptions } from '../support/api.ts';
 import { assertRefused, assertWorks, type Refusal } from '../support/refusal.ts';
 
@@ -29,7 +30,7 @@ async function lastStored(): Promise<string> {
   const { redis, keys } = api.store;
   const [bid = ''] = await redis.zrange(keys.batches_queued(await api.token('sub')), '-1', '-1');
   const [packed] = await redis.lrangeBuffer(keys.batch(bid), -1, -1);
-  return eventJson(packed as Buffer);
+  return eventJson(Packed.of(packed as Buffer));
 }
 
 describe('a body is refused', () => {

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { autodropJob } from '../../src/jobs/autodrop.ts';
 import { DONE } from '../../src/jobs/job_handler.ts';
+import { readAcquired } from '../../src/models/acquired.ts';
 import { Clients } from '../../src/models/client.ts';
 import type { Grant } from '../../src/models/grant.ts';
 import { readMemory } from '../../src/models/memory.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import type { Store } from '../../src/redis/store.ts';
 import { Recorder } from '../../src/services/metrics/recorder.ts';
 import { Bus } from '../support/bus.ts';
@@ -18,7 +20,7 @@ const settings = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB, clients: [] };
 const TOKEN_ONLY = 'legacy--0123456789abcdef';
 const grant: Grant = {
   worker: 'w',
-  packed: Buffer.of(),
+  packed: new Packed(''),
   lease: 1,
   job: { name: 'autodrop', args: [] },
   atMs: 0,
@@ -120,9 +122,9 @@ describe('the job autodrop', () => {
       await commands.zadd(keys.jobs_scheduled('main'), 1, job);
     await bus.schedule();
     for (let worker = 0, left = 1; left > 0; worker++)
-      [left = 0] = (await redis.store.run('acquire', 'main', 30_000, 1000, 1000, 0, `w${worker}`)) as [
-        number,
-      ];
+      ({ left } = readAcquired(
+        (await redis.store.run('acquire', 'main', 30_000, 1000, 1000, 0, `w${worker}`)) as Buffer,
+      ));
     assert.deepEqual((await run()).counted, {});
   });
 

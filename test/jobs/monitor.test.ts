@@ -7,6 +7,7 @@ import { DONE } from '../../src/jobs/job_handler.ts';
 import { monitorJob } from '../../src/jobs/monitor.ts';
 import { Clients } from '../../src/models/client.ts';
 import { Counters } from '../../src/models/counters.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { Recorder } from '../../src/services/metrics/recorder.ts';
 import { capturedLog } from '../support/captured_log.ts';
 import { TestStore } from '../support/store.ts';
@@ -16,7 +17,7 @@ import { until } from '../support/until.ts';
 const redis = new TestStore();
 const SECRET = 'legacy--0123456789abcdef';
 
-const grant = { worker: 'w', packed: Buffer.of(), lease: 1, job: { name: 'monitor', args: [] }, atMs: 0 };
+const grant = { worker: 'w', packed: new Packed(''), lease: 1, job: { name: 'monitor', args: [] }, atMs: 0 };
 
 function config(service: Config['metricService'], port = 1): Config {
   return readConfig({

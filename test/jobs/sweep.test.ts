@@ -4,6 +4,7 @@ import { DONE } from '../../src/jobs/job_handler.ts';
 import { sweepJob } from '../../src/jobs/sweep.ts';
 import { Clients } from '../../src/models/client.ts';
 import type { Grant } from '../../src/models/grant.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { Store } from '../../src/redis/store.ts';
 import { Recorder } from '../../src/services/metrics/recorder.ts';
 import { Bus } from '../support/bus.ts';
@@ -17,7 +18,7 @@ const bus = new Bus(() => redis.store);
 const TOKEN_ONLY = 'legacy--0123456789abcdef';
 const grant: Grant = {
   worker: 'x1',
-  packed: packNamed('sweep'),
+  packed: Packed.of(packNamed('sweep')),
   lease: 1,
   job: { name: 'sweep', args: [] },
   atMs: 0,

@@ -4,26 +4,27 @@ import { encode } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { EVENT_TYPES, packData, packEvent } from '../../src/models/event.ts';
 import { batchJson, eventJson } from '../../src/models/event_json.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { RUBY_EVENT, RUBY_EVENT_WITH_DATA } from '../support/ruby_redis.ts';
 
-const packed = (value: unknown) => Buffer.from(encode(value));
+const packed = (value: unknown) => Packed.of(Buffer.from(encode(value)));
 const stored = (members: Record<string, unknown>) => packed(['e', members]);
 
 describe('a subscriber reads', () => {
   test('topic, type, url and t', () => {
     const text = '{"topic":"widgets","type":"create","url":"https://a.example.com/w/1","t":1795166913608}';
-    assert.equal(eventJson(RUBY_EVENT), text);
+    assert.equal(eventJson(Packed.of(RUBY_EVENT)), text);
   });
 
   test('data where there is some', () => {
-    const { data } = JSON.parse(eventJson(RUBY_EVENT_WITH_DATA));
+    const { data } = JSON.parse(eventJson(Packed.of(RUBY_EVENT_WITH_DATA)));
     assert.deepEqual(data, { color: 'teal', n: 1, f: 1.5, z: null, b: true });
   });
 
   test('data that is false, 0 or empty as data', () => {
     for (const data of [false, 0, '', [], {}]) {
       const event = { topic: 'w', type: 'noop', url: 'https://x.example/', timestamp: 1 } as const;
-      assert.deepEqual(JSON.parse(eventJson(packEvent(event, packData(data)).toBuffer())).data, data);
+      assert.deepEqual(JSON.parse(eventJson(packEvent(event, packData(data)))).data, data);
     }
   });
 
@@ -41,22 +42,25 @@ test('a batch is a JSON array of its events', () => {
         const base = { topic: event.topic, type: event.type, url: event.url, t: event.timestamp };
         return data === null ? base : { ...base, data };
       });
-      const json = batchJson(all.map((data) => packEvent(event, packData(data)).toBuffer()));
-      assert.equal(json, JSON.stringify(expected));
+      const events = all.map((data) => packEvent(event, packData(data)).text).join('');
+      assert.equal(batchJson(new Packed(events), all.length), JSON.stringify(expected));
+      assert.throws(() => batchJson(new Packed(events), all.length + 1), RangeError);
+      if (all.length > 0) assert.throws(() => batchJson(new Packed(events), all.length - 1), RangeError);
     }),
   );
-  assert.equal(batchJson([]), '[]');
+  assert.equal(batchJson(new Packed(''), 0), '[]');
 });
 
 describe('bytes that are no event throw RangeError', () => {
   const wrong = {
-    nothing: Buffer.alloc(0),
+    nothing: new Packed(''),
     'a ping': packed(['p', {}]),
     'a map': packed({ e: 1 }),
     'one too many': packed(['e', {}, 1]),
     'a code that is no string': packed([1, {}]),
     'no members': packed(['e', []]),
-    'cut bytes': RUBY_EVENT.subarray(0, -1),
+    'cut bytes': Packed.of(RUBY_EVENT.subarray(0, -1)),
+    'more than one': Packed.of(Buffer.concat([RUBY_EVENT, RUBY_EVENT])),
   };
   for (const [what, bytes] of Object.entries(wrong)) {
     test(what, () => assert.throws(() => eventJson(bytes), RangeError));
@@ -74,7 +78,7 @@ const anyEvent = fc.record({
 test('whatever an event holds, its JSON says just that', () => {
   fc.assert(
     fc.property(anyEvent, ({ data, timestamp, ...rest }) => {
-      const json = JSON.parse(eventJson(packEvent({ ...rest, timestamp }, packData(data)).toBuffer()));
+      const json = JSON.parse(eventJson(packEvent({ ...rest, timestamp }, packData(data))));
       const expected = { ...rest, t: timestamp, ...(data === null ? {} : { data }) };
       assert.deepEqual(json, JSON.parse(JSON.stringify(expected)));
     }),
@@ -89,7 +93,7 @@ test('with any byte of it changed, it is JSON of something else, or refused', ()
       packed[where % packed.length] = byte;
       let json: string;
       try {
-        json = eventJson(packed);
+        json = eventJson(Packed.of(packed));
       } catch (error) {
         assert.ok(error instanceof RangeError);
         return;

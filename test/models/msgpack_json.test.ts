@@ -3,8 +3,9 @@ import { describe, test } from 'node:test';
 import { decode, encode } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { MsgpackJson } from '../../src/models/msgpack_json.ts';
+import { Packed } from '../../src/redis/packed.ts';
 
-const json = (bytes: Uint8Array) => new MsgpackJson(Buffer.from(bytes)).value();
+const json = (bytes: Uint8Array) => new MsgpackJson(Packed.of(Buffer.from(bytes))).value();
 const hex = (text: string) => json(Buffer.from(text, 'hex'));
 
 describe('the JSON of packed values', () => {
@@ -112,27 +113,5 @@ describe('bytes that are no MessagePack', () => {
       }),
       { numRuns: 1000 },
     );
-  });
-});
-
-describe('a reader', () => {
-  test('reads one value after the other', () => {
-    const reader = new MsgpackJson(
-      Buffer.concat([encode('a'), encode([1, 2]), encode({ b: 1 }), encode('c')]),
-    );
-    assert.equal(reader.string(), 'a');
-    assert.equal(reader.arrayLength(), 2);
-    assert.deepEqual([reader.value(), reader.value()], ['1', '2']);
-    assert.equal(reader.mapLength(), 1);
-    assert.deepEqual([reader.string(), reader.value()], ['b', '1']);
-    assert.equal(reader.position, 9);
-    assert.equal(reader.string(), 'c');
-  });
-
-  test('throws where something else is there', () => {
-    const at = (bytes: string) => new MsgpackJson(Buffer.from(bytes, 'hex'));
-    assert.throws(() => at('01').string(), /string is expected at byte 0/);
-    assert.throws(() => at('01').mapLength(), /map is expected/);
-    assert.throws(() => at('80').arrayLength(), /array is expected/);
   });
 });

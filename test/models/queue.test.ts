@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { promoteDue, Queue, scrub } from '../../src/models/queue.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { Bus } from '../support/bus.ts';
 import { longName } from '../support/names.ts';
 import { TestStore } from '../support/store.ts';
@@ -30,8 +31,8 @@ describe('a grant', () => {
     assert.equal(worker, 'w1');
     assert.deepEqual(job, { name: 'batch', args: [longName('a1')] });
     const { createdAtMs = 0, ...rest } = batch ?? {};
-    const events = [Buffer.from('e1'), Buffer.from('e2')];
-    assert.deepEqual(rest, { bid: longName('a1'), token: 'alice', attempts: 1, events });
+    const events = new Packed('e1e2');
+    assert.deepEqual(rest, { bid: longName('a1'), token: 'alice', attempts: 1, count: 2, events });
     assert.ok(earliest <= createdAtMs && createdAtMs <= atMs);
     const { subscribed_at: subscribedAt = '' } = await bus.subscriber('alice');
     assert.ok(Number(subscribedAt) / 1000 >= earliest - 1000);
@@ -67,7 +68,7 @@ describe('a grant', () => {
     );
     await bus.store.redis.lpush('jobs:instant:main', 'garbage');
     const [odd] = (await main().acquire(['w1'])).grants;
-    assert.deepEqual([odd?.job, odd?.packed], [undefined, Buffer.from('garbage')]);
+    assert.deepEqual([odd?.job, odd?.packed], [undefined, new Packed('garbage')]);
     assert.deepEqual(await main().ack({ grant: odd ?? assert.fail(), heal: 0, tookMs: 5 }), {
       held: true,
       removed: 0,

@@ -4,6 +4,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { Packed } from '../../src/redis/packed.ts';
 import { CallbackPolicy } from '../../src/services/callback_policy.ts';
 import { Delivery } from '../../src/services/delivery.ts';
 import { type Outcome, readRetryAfter } from '../../src/services/delivery_exchange.ts';
@@ -14,7 +15,14 @@ function deliverer(t: TestContext, port: number): () => Promise<Outcome> {
   const limits = { deliveryTimeoutMs: 60_000, connectTimeoutMs: 2000, sslVerify: true };
   const delivery = new Delivery(limits, new CallbackPolicy(['127.0.0.1']));
   t.after(() => delivery.close());
-  const batch = { bid: 'b'.repeat(20), token: 'me', createdAtMs: 0, attempts: 1, events: [RUBY_EVENT] };
+  const batch = {
+    bid: 'b'.repeat(20),
+    token: 'me',
+    createdAtMs: 0,
+    attempts: 1,
+    count: 1,
+    events: Packed.of(RUBY_EVENT),
+  };
   const subscriber = {
     callback: `http://127.0.0.1:${port}/`,
     uuid: '',

@@ -1,8 +1,14 @@
-import { type Gap, readGap } from '../../src/models/gap.ts';
+import assert from 'node:assert/strict';
+import { readAcquired } from '../../src/models/acquired.ts';
+import type { Batch } from '../../src/models/batch.ts';
+import { fieldsOf, type Gap } from '../../src/models/gap.ts';
+import type { Grant } from '../../src/models/grant.ts';
 import type { QueueName } from '../../src/models/job.ts';
+import { utf8 } from '../../src/models/msgpack_reader.ts';
 import { COUNTS_KEPT_MS, type NonceCount } from '../../src/models/nonce_counts.ts';
 import { readAdded } from '../../src/models/publication.ts';
-import { fieldsOf, readSubscriber, type Subscriber } from '../../src/models/subscriber.ts';
+import { ReplyReader } from '../../src/models/reply_reader.ts';
+import type { Subscriber } from '../../src/models/subscriber.ts';
 import type { ScriptArgument, ScriptReply } from '../../src/redis/script_values.ts';
 import type { Store } from '../../src/redis/store.ts';
 import { type GapState, readGaps } from './gaps.ts';
@@ -154,13 +160,14 @@ export class Bus {
     const lanes = [q, leaseMs, laneLimit, LANE_LIMIT_MAX];
     const done = finished.flatMap((each) => this.#finished(each));
     const reply = await this.store.run('acquire', ...lanes, finished.length, ...done, ...workers);
-    const [left, now, handed, described, acks] = reply as [
-      ...[number, number, ScriptReply[]],
-      ...[ScriptReply[], number[]],
-    ];
-    const subscribers = readSubscribers(described);
-    for (const [worker, , lease] of handed as ScriptReply[][]) this.leases.set(text(worker), Number(lease));
-    return { left, now, grants: handed.map((grant) => readHanded(grant, subscribers)), acks };
+    const { left, grants, acks } = readAcquired(reply as Buffer);
+    for (const { worker, lease } of grants) this.leases.set(worker, lease);
+    return {
+      left,
+      now: timeOf(reply as Buffer),
+      grants: await Promise.all(grants.map((grant) => this.#handed(grant))),
+      acks: acks.flatMap(({ held, removed }) => [Number(held), removed]),
+    };
   }
 
   async ack(
@@ -226,6 +233,22 @@ export class Bus {
     const { redis, keys } = this.store;
     const token = await redis.lindex(keys.batch(bidOf(job)), 0);
     return (token && (await redis.hget(keys.subscriber(token), 'subscribed_at'))) || '0';
+  }
+
+  async #handed({ worker, packed, batch, subscriber, gap }: Grant): Promise<Handed> {
+    const handed: Handed = { worker, job: shortName(jobName(packed.toBuffer())) };
+    if (batch) handed.batch = await this.#asStored(batch);
+    if (subscriber) handed.subscriber = subscriber;
+    if (gap) handed.gap = gap;
+    return handed;
+  }
+
+  /** Events of tests do not tell where they end: that is looked up. */
+  async #asStored({ bid, token, createdAtMs, attempts, count, events }: Batch): Promise<string[]> {
+    const { redis, keys } = this.store;
+    const stored = await redis.lrange(keys.batch(bid), 3, -1);
+    assert.deepEqual([stored.length, stored.join('')], [count, utf8(events.text)]);
+    return [token, String(createdAtMs), String(attempts), ...stored];
   }
 
   #finished({ worker, job, lease, bid = bidOf(job), heal = 1, tookMs = 5 }: FinishedJob): ScriptArgument[] {
@@ -311,18 +334,10 @@ function bidOf(job: string): string {
   return /\d$/.test(job) ? String(packNamed(job).subarray(-20)) : '';
 }
 
-function readSubscribers(flat: ScriptReply[]): Record<string, Subscriber> {
-  const found: Record<string, Subscriber> = {};
-  for (let i = 0; i < flat.length; i += 2) found[text(flat[i])] = readSubscriber(flat[i + 1] as Buffer[]);
-  return found;
-}
-
-function readHanded(grant: ScriptReply, subscribers: Record<string, Subscriber>): Handed {
-  const [worker, job, , batch, gap] = grant as ScriptReply[];
-  const handed: Handed = { worker: text(worker), job: shortName(jobName(job as Buffer)) };
-  if (batch) handed.batch = list(batch);
-  const subscriber = subscribers[handed.batch?.[0] ?? ''];
-  if (subscriber) handed.subscriber = subscriber;
-  if (gap) handed.gap = readGap(fieldsOf(gap as Buffer[]));
-  return handed;
+/** Of a reply of `acquire`. */
+function timeOf(reply: Buffer): number {
+  const reader = new ReplyReader(reply);
+  reader.arrayLength();
+  reader.integer();
+  return reader.integer();
 }

@@ -1,4 +1,5 @@
 import { packJob, unpackJob } from '../../src/models/job.ts';
+import { Packed } from '../../src/redis/packed.ts';
 
 const DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
 
@@ -27,7 +28,7 @@ export function nthWord(n: number): string {
 
 /** `batch(bid)` by the name of its batch, other jobs by their own, and what is no job by its bytes in hex. */
 export function jobName(packed: Buffer): string {
-  const job = unpackJob(packed);
+  const job = unpackJob(Packed.of(packed));
   if (!job) return packed.toString('hex');
   return job.name === 'batch' && typeof job.args[0] === 'string' ? shortName(job.args[0]) : job.name;
 }

@@ -1,5 +1,6 @@
 import type { TestContext } from 'node:test';
 import type { Subscriber } from '../../src/models/subscriber.ts';
+import { Packed } from '../../src/redis/packed.ts';
 import { CallbackPolicy, type PolicyOptions } from '../../src/services/callback_policy.ts';
 import { Delivery } from '../../src/services/delivery.ts';
 import type { ConnectionSettings } from '../../src/services/delivery_connections.ts';
@@ -15,7 +16,14 @@ export function sender(t: TestContext, { allow = [], ...options }: SenderOptions
   const limits = { deliveryTimeoutMs: 60_000, connectTimeoutMs: 10_000, sslVerify: true };
   const delivery = new Delivery({ ...limits, ...options }, new CallbackPolicy(allow, options));
   t.after(() => delivery.close());
-  const batch = { bid: 'b'.repeat(20), token: 'me', createdAtMs: 0, attempts: 1, events: [RUBY_EVENT] };
+  const batch = {
+    bid: 'b'.repeat(20),
+    token: 'me',
+    createdAtMs: 0,
+    attempts: 1,
+    count: 1,
+    events: Packed.of(RUBY_EVENT),
+  };
   return (callback: string, more: Partial<Subscriber> = {}): Promise<Outcome> => {
     const subscriber = { callback, uuid: 'me', subscribedAt: '0', healthPoints: 100, ...more };
     return delivery.deliver(batch, subscriber, new AbortController().signal);

@@ -1,5 +1,6 @@
 import { clock, pause } from '../../clock.ts';
 import { type Keyspace, LAYOUT } from '../../redis/keys.ts';
+import { Packed } from '../../redis/packed.ts';
 import type { ScriptArgument, ScriptReply } from '../../redis/script_values.ts';
 import type { Commands, ScriptName, Store } from '../../redis/store.ts';
 import { unpackJob } from '../job.ts';
@@ -80,7 +81,10 @@ export class Walk {
   report(mended: readonly Buffer[]): void {
     for (let i = 0; i + 1 < mended.length; i += 2) {
       const [kind, name] = mended.slice(i, i + 2) as [Buffer, Buffer];
-      this.#found({ kind: String(kind) as FindingKind, name: unpackJob(name)?.name ?? String(name) });
+      this.#found({
+        kind: String(kind) as FindingKind,
+        name: unpackJob(Packed.of(name))?.name ?? String(name),
+      });
     }
   }
 
