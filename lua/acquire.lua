@@ -47,16 +47,16 @@ ARGV
                              a finished job, as ack has it; n times
   worker…                    idle workers, and those of finished jobs that want another
 RETURNS
-  in MessagePack, which takes half as long to read as a reply of so many values, a list of
+  a list, first of all in MessagePack, which is read sooner than a reply of so many values:
   left                       how many jobs are ready still
   now                        ms
   acks                       held, removed for each finished job, as ack has them; again and again
   subscribers                the subscribers of the batches, but those that left: a subscriber, a list of its callback, uuid,
                              subscribed_at, health_points, max_attempts, max_age, signing; again and again
   grants                     a list of {worker, job, lease, batch, gap}; the last two for jobs that deliver only: batch is
-                             {subscriber, created, attempts, n, events}, its attempt counted, its n packed events one after
-                             the other; gap is what was dropped of its subscriber's queue, if it is to be told, as field,
-                             value, …
+                             {subscriber, created, attempts, n}, its attempt counted; gap is what was dropped of its
+                             subscriber's queue, if it is to be told, as field, value, …
+  events…                    then, for each grant with a batch, its n packed events, one after the other
 ]]
 -- include: now
 -- include: try
@@ -118,4 +118,4 @@ local left = count_ready(q)
 if came_back and left > 0 then wakes[q] = true end
 announce()
 throw_failure()
-return cmsgpack.pack({ left, now, acks, describe_subscribers(), grants })
+return { cmsgpack.pack({ left, now, acks, describe_subscribers(), grants }), unpack(pieces) }

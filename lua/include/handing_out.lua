@@ -8,6 +8,8 @@ local MOST_BYTES = 1000000
 local NOW = string.format('%d', now)
 
 local grants, events, bytes = {}, 0, 0
+-- The events of their batches, a piece each.
+local pieces = {}
 -- The workers of grants that need a lease, those that were given a job, and the lane that each entered.
 local lessees, holders, entrants = {}, {}, {}
 -- Of the batches handed out; true where there is a new attempt.
@@ -25,8 +27,8 @@ local function close(token, bid)
   if open_of[token] == bid then shut(token, bid) end
 end
 
--- The whole batch: subscriber, created, attempts, how many events, and these in one piece. start: the beginning of its list.
--- (Packed events tell where they end. A piece each, they would take a tenth of Redis's time, and more of the worker's.)
+-- The whole batch: subscriber, created, attempts, how many events. These go in one piece, as they tell where they end: that is
+-- read in a fifth less of a worker's CPU. start: the beginning of its list.
 local function read_batch(bid, start)
   local list = start
   if #start == START then
@@ -35,7 +37,8 @@ local function read_batch(bid, start)
   local count, packed = #list - HEAD, table.concat(list, '', HEAD + 1)
   events = events + count
   bytes = bytes + #packed
-  return { start[1], start[2], start[3], count, packed }
+  pieces[#pieces + 1] = packed
+  return { start[1], start[2], start[3], count }
 end
 
 -- The next job that can run, if there is one. Its batch is closed, and its attempt counted.

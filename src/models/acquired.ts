@@ -1,3 +1,5 @@
+import { Packed } from '../redis/packed.ts';
+import type { ScriptReply } from '../redis/script_values.ts';
 import { type Grant, readGrant } from './grant.ts';
 import { ReplyReader } from './reply_reader.ts';
 import type { Acknowledged } from './settlement.ts';
@@ -11,15 +13,17 @@ export interface Acquired {
   acks: Acknowledged[];
 }
 
-/** What the script `acquire` answers, in MessagePack. */
-export function readAcquired(reply: Buffer): Acquired {
-  const reader = new ReplyReader(reply);
+/** What the script `acquire` answers: MessagePack that tells of all, then the events of each batch. */
+export function readAcquired(reply: ScriptReply): Acquired {
+  const [about, ...pieces] = reply as [about: Buffer, ...Buffer[]];
+  const reader = new ReplyReader(about);
+  const nextPiece = () => Packed.of(pieces.shift() as Buffer);
   reader.arrayLength();
   const [left, atMs] = [reader.integer(), reader.integer()];
   const acks = reader.list(2, () => ({ held: reader.integer() === 1, removed: reader.integer() }));
   const subscribers = new Map(
     reader.list(2, (): [string, Subscriber] => [reader.string(), readSubscriber(reader)]),
   );
-  const grants = reader.list(1, () => readGrant(reader, subscribers, atMs));
+  const grants = reader.list(1, () => readGrant(reader, subscribers, nextPiece, atMs));
   return { left, acks, grants };
 }

@@ -19,7 +19,7 @@ export interface Batch {
 }
 
 /** Reads a batch, as `acquire` hands it out. */
-export function readBatch(bid: string, reader: ReplyReader): Batch {
+export function readBatch(bid: string, reader: ReplyReader, events: Packed): Batch {
   reader.arrayLength();
   return {
     bid,
@@ -27,6 +27,6 @@ export function readBatch(bid: string, reader: ReplyReader): Batch {
     createdAtMs: Number(reader.string()),
     attempts: Number(reader.string()),
     count: reader.integer(),
-    events: reader.packed(),
+    events,
   };
 }

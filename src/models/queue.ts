@@ -39,7 +39,7 @@ export class Queue {
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const done = finished.flatMap(finishedArguments);
     const args = [...this.#lanes(), finished.length, ...done, ...workers];
-    return readAcquired((await this.#store.run('acquire', ...args)) as Buffer);
+    return readAcquired(await this.#store.run('acquire', ...args));
   }
 
   /**

@@ -123,7 +123,7 @@ describe('the job autodrop', () => {
     await bus.schedule();
     for (let worker = 0, left = 1; left > 0; worker++)
       ({ left } = readAcquired(
-        (await redis.store.run('acquire', 'main', 30_000, 1000, 1000, 0, `w${worker}`)) as Buffer,
+        await redis.store.run('acquire', 'main', 30_000, 1000, 1000, 0, `w${worker}`),
       ));
     assert.deepEqual((await run()).counted, {});
   });

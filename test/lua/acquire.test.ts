@@ -179,9 +179,7 @@ describe('bytes that are no job', () => {
   for (const [what, bytes] of Object.entries(odd)) {
     test(`(${what}) are handed out as they are, and can be forgotten`, async () => {
       await forge(bytes);
-      const { grants } = readAcquired(
-        (await bus.store.run('acquire', 'main', 30_000, 10, 100, 0, 'w1')) as Buffer,
-      );
+      const { grants } = readAcquired(await bus.store.run('acquire', 'main', 30_000, 10, 100, 0, 'w1'));
       const lease = await bus.store.redis.get('leases:last');
       assert.equal(grants.length, 1);
       assert.deepEqual(

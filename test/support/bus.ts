@@ -160,11 +160,11 @@ export class Bus {
     const lanes = [q, leaseMs, laneLimit, LANE_LIMIT_MAX];
     const done = finished.flatMap((each) => this.#finished(each));
     const reply = await this.store.run('acquire', ...lanes, finished.length, ...done, ...workers);
-    const { left, grants, acks } = readAcquired(reply as Buffer);
+    const { left, grants, acks } = readAcquired(reply);
     for (const { worker, lease } of grants) this.leases.set(worker, lease);
     return {
       left,
-      now: timeOf(reply as Buffer),
+      now: timeOf(reply),
       grants: await Promise.all(grants.map((grant) => this.#handed(grant))),
       acks: acks.flatMap(({ held, removed }) => [Number(held), removed]),
     };
@@ -335,8 +335,9 @@ function bidOf(job: string): string {
 }
 
 /** Of a reply of `acquire`. */
-function timeOf(reply: Buffer): number {
-  const reader = new ReplyReader(reply);
+function timeOf(reply: ScriptReply): number {
+  const [about] = reply as [Buffer];
+  const reader = new ReplyReader(about);
   reader.arrayLength();
   reader.integer();
   return reader.integer();
