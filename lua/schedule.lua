@@ -12,7 +12,7 @@ ARGV
   q…                         the queues
 RETURNS
   promoted                   how many jobs became instant
-  next_due_ms                in how many ms the next is due, 0 if some are left over, -1 if none is scheduled
+  next_due_us                in how many µs the next is due, 0 if some are left over, -1 if none is scheduled
 ]]
 -- include: now
 -- include: jobs
@@ -31,4 +31,4 @@ for i = 2, #ARGV do
 end
 announce()
 if next_due == math.huge then return { promoted, -1 } end
-return { promoted, math.max(0, next_due - now) }
+return { promoted, math.max(0, (next_due - now) * 1000 - time[2] % 1000) }

@@ -123,10 +123,13 @@ function finishedArguments({ grant, heal, tookMs }: Finished): ScriptArgument[] 
 /** How many jobs one script call promotes: a few milliseconds of Redis. */
 const PROMOTE_SLICE = 500;
 
-/** Makes jobs of all queues that are due instant, up to 500. Answers in how many ms the next is due, 0 if some are left; undefined: none. */
+/**
+ * Makes jobs of all queues that are due instant, up to 500. Answers in how many ms, to the µs, the next is due, 0 if some are left;
+ * undefined: none.
+ */
 export async function promoteDue(store: Store): Promise<{ promoted: number; nextDueMs?: number }> {
-  const [promoted, nextDueMs] = (await store.run('schedule', PROMOTE_SLICE, ...QUEUES)) as [number, number];
-  return nextDueMs < 0 ? { promoted } : { promoted, nextDueMs };
+  const [promoted, nextDueUs] = (await store.run('schedule', PROMOTE_SLICE, ...QUEUES)) as [number, number];
+  return nextDueUs < 0 ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
 }
 
 /** Gives back the jobs of workers that were not heard of for `leaseMs`, and forgets the workers. */

@@ -43,12 +43,12 @@ export class Scheduler {
     forget();
   }
 
-  /** Answers how long to sleep. */
+  /** Answers how long to sleep: whole ms, as timers come later by up to one. What is left of one goes by on the way to Redis. */
   async #promote(): Promise<number> {
     try {
       const { nextDueMs = this.#longestSleepMs } = await promoteDue(this.#store);
       this.#patience.reset();
-      return Math.min(nextDueMs, this.#longestSleepMs);
+      return Math.floor(Math.min(nextDueMs, this.#longestSleepMs));
     } catch (error) {
       this.#log.warn(
         { reason: error instanceof Error ? error.message : error },

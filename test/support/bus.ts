@@ -260,11 +260,11 @@ export class Bus {
   }
 
   async schedule(limit = 100) {
-    const [promoted, nextDueMs] = (await this.store.run('schedule', limit, 'main', 'aux')) as [
+    const [promoted, nextDueUs] = (await this.store.run('schedule', limit, 'main', 'aux')) as [
       number,
       number,
     ];
-    return { promoted, nextDueMs };
+    return { promoted, nextDueMs: nextDueUs < 0 ? -1 : nextDueUs / 1000 };
   }
 
   async enqueue(job: string, leaseMs = 30_000): Promise<boolean> {
