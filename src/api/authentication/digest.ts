@@ -8,6 +8,7 @@ import { type Attempt, type Caller, end, type Judged, type Refusal } from './cal
 import { type Credentials, type Proof, ROOT_USER, sameDigest } from './credentials.ts';
 import { type DigestAnswer, expectedResponse, readAnswer } from './digest_answer.ts';
 import { Nonces } from './nonces.ts';
+import { plainAnswer } from './plain_answer.ts';
 import { namesTarget } from './request_target.ts';
 
 const STALE: Refusal = { reason: 'stale', stale: true };
@@ -54,7 +55,8 @@ export class Digest extends DigestStrategy implements Attempt {
   judge(req: IncomingMessage, done: Judged, later = false): void {
     let answer: DigestAnswer;
     try {
-      answer = readAnswer(credentialsOf(req));
+      const text = credentialsOf(req);
+      answer = plainAnswer(text) ?? readAnswer(text);
       if (!namesTarget(answer.uri, req)) {
         throw new BusError('bad_header', 'the Digest parameter uri must be the target of the request');
       }
