@@ -12,8 +12,20 @@ import { signatureHeaders } from './signatures.ts';
 
 const USER_AGENT = 'routemaster';
 
+const MOST_TARGETS = 10_000;
+
+/** What deliveries to a callback have in common. Made for each, it takes 5 to 7 % of a worker's CPU with single events. */
+interface Target {
+  uuid: string;
+  origin: string;
+  path: string;
+  authorization: string;
+}
+
 /** POSTs batches to callbacks, over connections that are kept alive for each subscriber. Redirects are not followed. */
 export class Delivery {
+  /** By callback. */
+  readonly #targets = new Map<string, Target>();
   readonly #connections: Dispatcher;
   readonly #timeoutMs: number;
 
@@ -34,17 +46,15 @@ export class Delivery {
     gap?: Gap,
     atMs = clock.wallMs(),
   ): Promise<Outcome> {
-    const callback = URL.parse(subscriber.callback);
-    // The error of `new URL` quotes it, with the credentials that one taken over may have.
-    if (!callback) throw new TypeError('the callback is no URL');
+    const { origin, path, authorization } = this.#target(subscriber);
     const body = batchJson(batch.events, batch.count);
     const request: Dispatcher.DispatchOptions = {
-      origin: callback.origin,
-      path: callback.pathname + callback.search,
+      origin,
+      path,
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        authorization: `Basic ${Buffer.from(`${subscriber.uuid}:x`).toString('base64')}`,
+        authorization,
         'user-agent': USER_AGENT,
         'webhook-id': batch.bid,
         'routemaster-attempt': String(batch.attempts),
@@ -56,6 +66,23 @@ export class Delivery {
     const exchange = new Exchange(this.#timeoutMs, signal);
     this.#connections.dispatch(request, exchange);
     return exchange.outcome;
+  }
+
+  #target({ callback, uuid }: Subscriber): Target {
+    const known = this.#targets.get(callback);
+    if (known?.uuid === uuid) return known;
+    const url = URL.parse(callback);
+    // The error of `new URL` quotes it, with the credentials that one taken over may have.
+    if (!url) throw new TypeError('the callback is no URL');
+    const target = {
+      uuid,
+      origin: url.origin,
+      path: url.pathname + url.search,
+      authorization: `Basic ${Buffer.from(`${uuid}:x`).toString('base64')}`,
+    };
+    if (this.#targets.size >= MOST_TARGETS) this.#targets.clear();
+    this.#targets.set(callback, target);
+    return target;
   }
 
   /** Closes all connections at once. */

@@ -11,7 +11,7 @@ import { type Outcome, readRetryAfter } from '../../src/services/delivery_exchan
 import { RUBY_EVENT } from '../support/ruby_redis.ts';
 
 /** Sends a batch to a callback at 127.0.0.1, as often as it is called. */
-function deliverer(t: TestContext, port: number): () => Promise<Outcome> {
+function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<Outcome> {
   const limits = { deliveryTimeoutMs: 60_000, connectTimeoutMs: 2000, sslVerify: true };
   const delivery = new Delivery(limits, new CallbackPolicy(['127.0.0.1']));
   t.after(() => delivery.close());
@@ -25,11 +25,10 @@ function deliverer(t: TestContext, port: number): () => Promise<Outcome> {
   };
   const subscriber = {
     callback: `http://127.0.0.1:${port}/`,
-    uuid: '',
     subscribedAt: '0',
     healthPoints: 100,
   };
-  return () => delivery.deliver(batch, subscriber, new AbortController().signal);
+  return (uuid = '') => delivery.deliver(batch, { ...subscriber, uuid }, new AbortController().signal);
 }
 
 async function portOf(t: TestContext, server: Server): Promise<number> {
@@ -59,6 +58,22 @@ for (const status of [200, 503]) {
     assert.ok(tookMs > 500 && tookMs < 3000, `${tookMs} ms`);
   });
 }
+
+test('a subscriber that changes its uuid, or shares a callback with another, is sent its own', async (t) => {
+  const users: (string | undefined)[] = [];
+  const server = createHttpServer((request, response) => {
+    users.push(request.headers.authorization);
+    request.resume();
+    response.end();
+  });
+  const deliver = deliverer(t, await portOf(t, server));
+  const uuids = ['one', 'other', 'other', 'one'];
+  for (const uuid of uuids) await deliver(uuid);
+  assert.deepEqual(
+    users,
+    uuids.map((uuid) => `Basic ${btoa(`${uuid}:x`)}`),
+  );
+});
 
 test('an answer with a body is read whole, and its connection carries the next delivery, however long that takes', async (t) => {
   const sockets = new Set<Socket>();
