@@ -35,18 +35,49 @@ export function readEvents(
   nowMs: number,
   limits: EventLimits,
 ): Packed[] {
-  const body = ndjson ? parseLines(text) : parseJson(text);
+  const body = ndjson ? parseLines(text) : parseBody(text);
   if (!Array.isArray(body)) return [readOne(body, undefined, topic, nowMs, limits)];
   if (body.length === 0) throw new BusError('bad_event', 'there are no events in the body');
   checkCount(body.length);
   return body.map((value, index) => readOne(value, index, topic, nowMs, limits));
 }
 
+/** One after the other, on a line each, or on one line. */
+const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
+const ONE_LINE = /\}[ \t\r]*\{/;
+
+function parseBody(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    throw advised(
+      error,
+      A_LINE_EACH.test(text) && 'events a line each are sent with Content-Type: application/x-ndjson',
+    );
+  }
+}
+
 /** One event a line; empty lines are none. */
 function parseLines(text: string): unknown[] {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   checkCount(lines.length);
-  return lines.map((line, index) => parseJson(line, `event ${index} (one a line)`, { index }));
+  return lines.map((line, index) => parseLine(line, index));
+}
+
+function parseLine(line: string, index: number): unknown {
+  try {
+    return parseJson(line, `event ${index} (one a line)`, { index });
+  } catch (error) {
+    throw advised(
+      error,
+      ONE_LINE.test(line) && 'its line has several: send line ends along, with curl by --data-binary',
+    );
+  }
+}
+
+function advised(error: unknown, advice: string | false): unknown {
+  if (!(error instanceof BusError) || !advice) return error;
+  return new BusError(error.code, `${error.message}; ${advice}`, { cause: error, members: error.members });
 }
 
 function checkCount(events: number): void {

@@ -74,7 +74,8 @@ export class CallbackPolicy {
       return 'leave credentials out of the URL; send the user name as uuid';
     if (url.protocol !== 'https:' && url.protocol !== 'http:')
       return `it must begin with https://, and not ${url.protocol}`;
-    if (url.protocol === 'http:' && !this.#addresses.anyAllowed) return 'it must begin with https://';
+    if (url.protocol === 'http:' && !this.#addresses.anyAllowed)
+      return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW, which lists none';
     const refused = this.refusalUnresolved(url);
     if (refused !== undefined || this.#proxied || isIP(bare(url.hostname))) return refused;
     const timer = Promise.withResolvers<undefined>();

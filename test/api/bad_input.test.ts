@@ -38,6 +38,14 @@ describe('a body is refused', () => {
     ['that is missing', undefined, { code: 'bad_body', detail: /is empty; send JSON/ }],
     ['of spaces', ' \n', { code: 'bad_body', detail: /is empty/ }],
     ['that is no JSON', '{"type":noop}', { code: 'bad_body', detail: /not JSON: Unexpected token/ }],
+    [
+      'of an event a line, without saying so',
+      `${event('')} \n ${event('')}`,
+      {
+        code: 'bad_body',
+        detail: /not JSON: .*a line each are sent with Content-Type: application\/x-ndjson/,
+      },
+    ],
     ['that is cut short', '{"type":"no', { code: 'bad_body', detail: /not JSON: Unterminated string/ }],
     ['with more behind it', `${event('')}x`, { code: 'bad_body', detail: /not JSON: Unexpected non-white/ }],
     ['that is not UTF-8', Buffer.from(event(',"data":"é"'), 'latin1'), { code: 'bad_body', detail: /UTF-8/ }],
@@ -156,6 +164,11 @@ describe('NDJSON is refused', () => {
       'with an event over two lines',
       event('').replace(',', ',\n'),
       { code: 'bad_body', index: 0, detail: /event 0 \(one a line\) is not JSON/ },
+    ],
+    [
+      'with lines whose ends were lost on the way',
+      event('') + event(''),
+      { code: 'bad_body', index: 0, detail: /several: send line ends along, with curl by --data-binary/ },
     ],
     [
       'with an array on a line',

@@ -164,10 +164,15 @@ export class Authentication {
 
   #unauthenticated(roles: readonly Role[], refusal: Refusal | undefined): BusError {
     const challenges = [...this.#digest.challenges(refusal?.stale ?? false), this.#basic.challenge()];
-    const detail = [`this call takes ${needed(roles)}`, refusal?.advice].filter(Boolean).join('; ');
+    const advice = refusal?.advice ?? (refusal && UNPROVED.has(refusal.reason) ? WRONG : undefined);
+    const detail = [`this call takes ${needed(roles)}`, advice].filter(Boolean).join('; ');
     return new BusError('unauthenticated', detail, { headers: { 'WWW-Authenticate': challenges } });
   }
 }
+
+/** Which of the two it was is no stranger's business. */
+const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
+const WRONG = 'the credentials that came with this request are wrong';
 
 function forbidden(roles: readonly Role[]): BusError {
   return new BusError('forbidden', `the credentials are right, but this call takes ${needed(roles)}`);

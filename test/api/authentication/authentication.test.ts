@@ -22,6 +22,15 @@ describe('a request without credentials', () => {
     assert.deepEqual(server.log, []);
   });
 
+  test('is told so where credentials came and are wrong, and not what is wrong about them', async () => {
+    const { token } = await server.clients.create('shop');
+    const detail = async (...given: string[]) => String((await server.get('/client', ...given)).body.detail);
+    const wrong = await detail(basic(token, 'a-wrong-secret'));
+    assert.match(wrong, /; the credentials that came with this request are wrong$/);
+    assert.equal(await detail(basic('nobody--1', 'a-wrong-secret')), wrong);
+    assert.doesNotMatch(await detail(), /wrong/);
+  });
+
   test('is told whose credentials are needed', async () => {
     const detail = async (path: string) => String((await server.get(path)).body.detail);
     assert.match(await detail('/client'), /takes a client's credentials/);
