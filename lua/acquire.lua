@@ -54,9 +54,10 @@ RETURNS
   subscribers                the subscribers of the batches, but those that left: a subscriber, a list of its callback, uuid,
                              subscribed_at, health_points, max_attempts, max_age, signing; again and again
   grants                     a list of {worker, job, lease, batch, gap}; the last two for jobs that deliver only: batch is
-                             {subscriber, created, attempts, n}, its attempt counted; gap is what was dropped of its
+                             {subscriber, created, attempts, n, pieces}, its attempt counted; gap is what was dropped of its
                              subscriber's queue, if it is to be told, as field, value, …
-  events…                    then, for each grant with a batch, its n packed events, one after the other
+  events…                    then, for each grant with a batch, its n packed events, one after the other, in so many pieces of
+                             whole events
 ]]
 -- include: now
 -- include: try
@@ -118,4 +119,5 @@ local left = count_ready(q)
 if came_back and left > 0 then wakes[q] = true end
 announce()
 throw_failure()
-return { cmsgpack.pack({ left, now, acks, describe_subscribers(), grants }), unpack(pieces) }
+reply[1] = cmsgpack.pack({ left, now, acks, describe_subscribers(), grants })
+return reply

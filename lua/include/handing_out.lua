@@ -8,8 +8,8 @@ local MOST_BYTES = 1000000
 local NOW = string.format('%d', now)
 
 local grants, events, bytes = {}, 0, 0
--- The events of their batches, a piece each.
-local pieces = {}
+-- What acquire returns: the events of the batches in pieces, after what tells of all.
+local reply = { '' }
 -- The workers of grants that need a lease, those that were given a job, and the lane that each entered.
 local lessees, holders, entrants = {}, {}, {}
 -- Of the batches handed out; true where there is a new attempt.
@@ -27,18 +27,35 @@ local function close(token, bid)
   if open_of[token] == bid then shut(token, bid) end
 end
 
--- The whole batch: subscriber, created, attempts, how many events. These go in one piece, as they tell where they end: that is
--- read in a fifth less of a worker's CPU. start: the beginning of its list.
+-- What Lua joins without copying it again: it has a buffer of 8 KB. Batches in one piece took up to three times as long; one of
+-- 260 MB 5 s, in which Redis did nothing else, and after which no connection waits any more.
+local PIECE_BYTES = 8192
+
+-- Events from one to another, joined as far as they fit; a longer one goes as it is. Answers how many pieces they make.
+local function add_pieces(list, first, last)
+  local before, size = #reply, 0
+  for i = first, last + 1 do
+    local more = list[i] and #list[i] or 0
+    if i > first and (i > last or size + more > PIECE_BYTES) then
+      reply[#reply + 1] = i - 1 == first and list[first] or table.concat(list, '', first, i - 1)
+      bytes = bytes + size
+      first, size = i, 0
+    end
+    size = size + more
+  end
+  return #reply - before
+end
+
+-- The whole batch: subscriber, created, attempts, how many events, in how many pieces. Events go together, as they tell where
+-- they end: that is read in a fifth less of a worker's CPU. start: the beginning of its list.
 local function read_batch(bid, start)
   local list = start
   if #start == START then
     list = redis.call('LRANGE', key.batch(bid), 0, -1)
   end
-  local count, packed = #list - HEAD, table.concat(list, '', HEAD + 1)
+  local count = #list - HEAD
   events = events + count
-  bytes = bytes + #packed
-  pieces[#pieces + 1] = packed
-  return { start[1], start[2], start[3], count }
+  return { start[1], start[2], start[3], count, add_pieces(list, HEAD + 1, #list) }
 end
 
 -- The next job that can run, if there is one. Its batch is closed, and its attempt counted.

@@ -13,17 +13,21 @@ export interface Acquired {
   acks: Acknowledged[];
 }
 
-/** What the script `acquire` answers: MessagePack that tells of all, then the events of each batch. */
+/** What the script `acquire` answers: MessagePack that tells of all, then the events of each batch, in pieces. */
 export function readAcquired(reply: ScriptReply): Acquired {
   const [about, ...pieces] = reply as [about: Buffer, ...Buffer[]];
   const reader = new ReplyReader(about);
-  const nextPiece = () => Packed.of(pieces.shift() as Buffer);
+  let read = 0;
+  const nextPieces = (count: number) => {
+    read += count;
+    return pieces.slice(read - count, read).map(Packed.of);
+  };
   reader.arrayLength();
   const [left, atMs] = [reader.integer(), reader.integer()];
   const acks = reader.list(2, () => ({ held: reader.integer() === 1, removed: reader.integer() }));
   const subscribers = new Map(
     reader.list(2, (): [string, Subscriber] => [reader.string(), readSubscriber(reader)]),
   );
-  const grants = reader.list(1, () => readGrant(reader, subscribers, nextPiece, atMs));
+  const grants = reader.list(1, () => readGrant(reader, subscribers, nextPieces, atMs));
   return { left, acks, grants };
 }

@@ -14,12 +14,15 @@ export interface Batch {
   attempts: number;
   /** How many events it has. */
   count: number;
-  /** Packed events, one after the other, in the order of acceptance. */
-  events: Packed;
+  /**
+   * Packed events, one after the other, in the order of acceptance; in pieces of whole events, as they can be more than a string
+   * holds.
+   */
+  events: Packed[];
 }
 
-/** Reads a batch, as `acquire` hands it out. */
-export function readBatch(bid: string, reader: ReplyReader, events: Packed): Batch {
+/** Reads a batch, as `acquire` hands it out. `nextPieces`: so many pieces of the events of batches. */
+export function readBatch(bid: string, reader: ReplyReader, nextPieces: (count: number) => Packed[]): Batch {
   reader.arrayLength();
   return {
     bid,
@@ -27,6 +30,6 @@ export function readBatch(bid: string, reader: ReplyReader, events: Packed): Bat
     createdAtMs: Number(reader.string()),
     attempts: Number(reader.string()),
     count: reader.integer(),
-    events,
+    events: nextPieces(reader.integer()),
   };
 }

@@ -17,10 +17,9 @@ class EventsJson extends MsgpackJson {
     return this.#written() ?? this.#any();
   }
 
-  /** Throws RangeError if there is more. */
-  end(): void {
-    if (this.position !== this.latin1.length)
-      throw new RangeError(`an event ends at byte ${this.position}, and more follows`);
+  /** Whether there is another. */
+  get more(): boolean {
+    return this.position < this.latin1.length;
   }
 
   /**
@@ -72,15 +71,20 @@ class EventsJson extends MsgpackJson {
 export function eventJson(packed: Packed): string {
   const events = new EventsJson(packed);
   const json = events.next();
-  events.end();
+  if (events.more) throw new RangeError(`an event ends at byte ${events.position}, and more follows`);
   return json;
 }
 
-/** The body of a delivery: a JSON array of so many events, in their order. Throws RangeError if the bytes are not that. */
-export function batchJson(packed: Packed, count: number): string {
-  const events = new EventsJson(packed);
+/**
+ * The body of a delivery: a JSON array of so many events, in their order. `pieces`: each holds whole ones. Throws RangeError if the
+ * bytes are not that, or it is longer than a string can be.
+ */
+export function batchJson(pieces: readonly Packed[], count: number): string {
   const all: string[] = [];
-  for (let left = count; left > 0; left--) all.push(events.next());
-  events.end();
+  for (const piece of pieces) {
+    const events = new EventsJson(piece);
+    while (events.more) all.push(events.next());
+  }
+  if (all.length !== count) throw new RangeError(`a batch of ${count} events holds ${all.length}`);
   return `[${all.join(',')}]`;
 }

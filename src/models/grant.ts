@@ -23,11 +23,11 @@ export interface Grant {
   gap?: Gap;
 }
 
-/** Reads a grant of those that `acquire` answers. `subscribers`: by token, those of its batches; `nextPiece`: the events of the next batch. */
+/** Reads a grant of those that `acquire` answers. `subscribers`: by token, those of its batches; `nextPieces`: so many pieces of the events of batches. */
 export function readGrant(
   reader: ReplyReader,
   subscribers: ReadonlyMap<string, Subscriber>,
-  nextPiece: () => Packed,
+  nextPieces: (count: number) => Packed[],
   atMs: number,
 ): Grant {
   const values = reader.arrayLength();
@@ -35,7 +35,7 @@ export function readGrant(
   const packed = reader.packed();
   const job = unpackJob(packed);
   const grant: Grant = { worker, packed, lease: reader.integer(), job, atMs };
-  if (values > 3) grant.batch = readBatch(String(job?.args[0]), reader, nextPiece());
+  if (values > 3) grant.batch = readBatch(String(job?.args[0]), reader, nextPieces);
   const subscriber = grant.batch && subscribers.get(grant.batch.token);
   if (subscriber) grant.subscriber = subscriber;
   const gap = values > 4 && readGap(readFields(reader));

@@ -301,6 +301,17 @@ describe('a throttled subscriber', () => {
   });
 });
 
+test('the events of a batch come in pieces of whole events, of 8 KB or of one event that is longer', async () => {
+  const events = [100, 0, 8092, 8192, 1, 20_000, 9000, 5000, 3192, 1, 0].map((length) => 'x'.repeat(length));
+  await bus.subscribe('alice', { max: events.length });
+  await bus.publish('a', 'widgets', events);
+  await bus.publish('b', 'widgets', Array(events.length).fill('y'));
+  const { grants } = readAcquired(await bus.store.run('acquire', 'main', 30_000, 10, 100, 0, 'w1', 'w2'));
+  const lengths = grants.map(({ batch }) => batch?.events.map(({ length }) => length));
+  assert.deepEqual(lengths, [[8192, 8192, 1, 20_000, 9000, 8192, 1], [11]]);
+  assert.match(grants[1]?.batch?.events[0]?.text ?? '', /^y+$/);
+});
+
 test('without workers nothing changes', async () => {
   await readyBatches('a');
   const before = await snapshot(bus.store);

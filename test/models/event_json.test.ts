@@ -42,13 +42,17 @@ test('a batch is a JSON array of its events', () => {
         const base = { topic: event.topic, type: event.type, url: event.url, t: event.timestamp };
         return data === null ? base : { ...base, data };
       });
-      const events = all.map((data) => packEvent(event, packData(data)).text).join('');
-      assert.equal(batchJson(new Packed(events), all.length), JSON.stringify(expected));
-      assert.throws(() => batchJson(new Packed(events), all.length + 1), RangeError);
-      if (all.length > 0) assert.throws(() => batchJson(new Packed(events), all.length - 1), RangeError);
+      const events = all.map((data) => packEvent(event, packData(data)));
+      const joined = [new Packed(events.map(({ text }) => text).join(''))];
+      for (const pieces of [events, joined]) {
+        assert.equal(batchJson(pieces, all.length), JSON.stringify(expected));
+        assert.throws(() => batchJson(pieces, all.length + 1), RangeError);
+        if (all.length > 0) assert.throws(() => batchJson(pieces, all.length - 1), RangeError);
+      }
     }),
   );
-  assert.equal(batchJson(new Packed(''), 0), '[]');
+  assert.equal(batchJson([], 0), '[]');
+  assert.throws(() => batchJson([new Packed('')], 1), RangeError);
 });
 
 describe('bytes that are no event throw RangeError', () => {

@@ -31,7 +31,7 @@ describe('a grant', () => {
     assert.equal(worker, 'w1');
     assert.deepEqual(job, { name: 'batch', args: [longName('a1')] });
     const { createdAtMs = 0, ...rest } = batch ?? {};
-    const events = new Packed('e1e2');
+    const events = [new Packed('e1e2')];
     assert.deepEqual(rest, { bid: longName('a1'), token: 'alice', attempts: 1, count: 2, events });
     assert.ok(earliest <= createdAtMs && createdAtMs <= atMs);
     const { subscribed_at: subscribedAt = '' } = await bus.subscriber('alice');

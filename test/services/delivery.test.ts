@@ -21,7 +21,7 @@ function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<Out
     createdAtMs: 0,
     attempts: 1,
     count: 1,
-    events: Packed.of(RUBY_EVENT),
+    events: [Packed.of(RUBY_EVENT)],
   };
   const subscriber = {
     callback: `http://127.0.0.1:${port}/`,

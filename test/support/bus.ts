@@ -247,7 +247,10 @@ export class Bus {
   async #asStored({ bid, token, createdAtMs, attempts, count, events }: Batch): Promise<string[]> {
     const { redis, keys } = this.store;
     const stored = await redis.lrange(keys.batch(bid), 3, -1);
-    assert.deepEqual([stored.length, stored.join('')], [count, utf8(events.text)]);
+    assert.deepEqual(
+      [stored.length, stored.join('')],
+      [count, utf8(events.map(({ text }) => text).join(''))],
+    );
     return [token, String(createdAtMs), String(attempts), ...stored];
   }
 

@@ -22,7 +22,7 @@ export function sender(t: TestContext, { allow = [], ...options }: SenderOptions
     createdAtMs: 0,
     attempts: 1,
     count: 1,
-    events: Packed.of(RUBY_EVENT),
+    events: [Packed.of(RUBY_EVENT)],
   };
   return (callback: string, more: Partial<Subscriber> = {}): Promise<Outcome> => {
     const subscriber = { callback, uuid: 'me', subscribedAt: '0', healthPoints: 100, ...more };
