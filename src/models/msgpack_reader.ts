@@ -4,12 +4,10 @@ import type { Packed } from '../redis/packed.ts';
 export class MsgpackReader {
   /** A character a byte. */
   protected readonly latin1: string;
-  #at: number;
+  #at = 0;
 
-  /** Reads `packed` from byte `at`. */
-  constructor({ text }: Packed, at = 0) {
+  constructor({ text }: Packed) {
     this.latin1 = text;
-    this.#at = at;
   }
 
   /** Where the next value begins. */
@@ -86,9 +84,9 @@ export class MsgpackReader {
   }
 }
 
-const PLAIN = /^[\0-\x7f]*$/;
+const ASCII = /^[\0-\x7f]*$/;
 
 /** The text of which these are the bytes. */
 export function utf8(bytes: string): string {
-  return PLAIN.test(bytes) ? bytes : Buffer.from(bytes, 'latin1').toString();
+  return ASCII.test(bytes) ? bytes : Buffer.from(bytes, 'latin1').toString();
 }

@@ -4,31 +4,13 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { Packed } from '../../src/redis/packed.ts';
-import { CallbackPolicy } from '../../src/services/callback_policy.ts';
-import { Delivery } from '../../src/services/delivery.ts';
 import { type Outcome, readRetryAfter } from '../../src/services/delivery_exchange.ts';
-import { RUBY_EVENT } from '../support/ruby_redis.ts';
+import { sender } from '../support/sender.ts';
 
 /** Sends a batch to a callback at 127.0.0.1, as often as it is called. */
 function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<Outcome> {
-  const limits = { deliveryTimeoutMs: 60_000, connectTimeoutMs: 2000, sslVerify: true };
-  const delivery = new Delivery(limits, new CallbackPolicy(['127.0.0.1']));
-  t.after(() => delivery.close());
-  const batch = {
-    bid: 'b'.repeat(20),
-    token: 'me',
-    createdAtMs: 0,
-    attempts: 1,
-    count: 1,
-    events: [Packed.of(RUBY_EVENT)],
-  };
-  const subscriber = {
-    callback: `http://127.0.0.1:${port}/`,
-    subscribedAt: '0',
-    healthPoints: 100,
-  };
-  return (uuid = '') => delivery.deliver(batch, { ...subscriber, uuid }, new AbortController().signal);
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  return (uuid = '') => send(`http://127.0.0.1:${port}/`, { uuid });
 }
 
 async function portOf(t: TestContext, server: Server): Promise<number> {
