@@ -1,9 +1,30 @@
-// The layers of the bus: entries → api | runtime → jobs → services → models → redis, and leaves that import nothing of
-// ours. A layer may be skipped on the way down, save that only entries (which wire) and models speak to redis/; the
-// layers between may name its types, to hand a Store on.
+// The rooms of the house, and who may import whom: entries → http → the story folders → store → leaves (files of src/ that
+// import other leaves at most). Of a story folder's neighbours it may use those that its row names.
 
-const leaves = '^src/(certificates|clock|ids|log|errors|environment|config)[.]ts$|^src/config/';
-const entries = '^src/(web|worker|serve)[.]ts$|^src/local/';
+const leaves = '^src/(backoff|certificates|clock|ids|log|errors|environment|config|topic_name)[.]ts$';
+const entries = '^src/(web|worker|serve|process|web_processes)[.]ts$';
+
+/** What each folder of src/ may import, beside itself and the leaves. */
+const folders = {
+  store: [],
+  authentication: ['store', 'http'],
+  metrics: ['authentication', 'store', 'http'],
+  subscribing: ['authentication', 'delivering', 'publishing', 'store', 'http'],
+  publishing: ['authentication', 'subscribing', 'store', 'http'],
+  delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store', 'http'],
+  maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'store'],
+  http: ['authentication', 'metrics', 'subscribing', 'publishing', 'delivering', 'store'],
+};
+
+/** What the other folders of the tree may import, beside themselves. */
+const trees = {
+  src: [],
+  harness: ['src'],
+  faults: ['src', 'harness'],
+  fuzz: ['src', 'harness'],
+  bench: ['src', 'harness'],
+  test: ['src', 'harness', 'faults', 'fuzz', 'bench'],
+};
 
 /** @param {string} name @param {string} comment @param {string | object} from @param {object} to */
 const forbid = (name, comment, from, to) => ({
@@ -14,16 +35,21 @@ const forbid = (name, comment, from, to) => ({
   to,
 });
 
-/** What files of `layer` may import of our own code: themselves, the leaves, and `allowed` folders. */
-const layer = (name, allowed) =>
+const folder = ([name, allowed]) =>
   forbid(
-    `layer-${name}`,
+    `folder-${name}`,
     `src/${name}/ imports only ${[name, ...allowed].join(', ')} and the leaves`,
     `^src/${name}/`,
-    { path: '^(src|bench|test|faults|fuzz)/', pathNot: `^src/(${[name, ...allowed].join('|')})/|${leaves}` },
+    { path: '^src/', pathNot: `^src/(${[name, ...allowed].join('|')})/|${leaves}` },
   );
 
-/** A package that one place only may import. */
+const tree = ([name, allowed]) =>
+  forbid(`tree-${name}`, `${name}/ imports only ${[name, ...allowed].join(', ')}`, `^${name}/`, {
+    path: `^(${Object.keys(trees).join('|')})/`,
+    pathNot: `^(${[name, ...allowed].join('|')})/`,
+  });
+
+/** A package that one place of src/ only may import. */
 const confine = (packages, where) =>
   forbid(
     `only-there-${packages.replaceAll(/\W+/g, '-')}`,
@@ -45,43 +71,18 @@ module.exports = {
         dependencyTypesNot: ['type-only'],
       },
     ),
-    forbid('leaves', 'a leaf imports other leaves at most', leaves, {
-      path: '^(src|bench|test|faults|fuzz)/',
-      pathNot: leaves,
-    }),
-    layer('redis', []),
-    layer('models', ['redis']),
-    layer('services', ['models', 'redis']),
-    layer('jobs', ['services', 'models', 'redis']),
-    layer('runtime', ['jobs', 'services', 'models', 'redis']),
-    layer('api', ['services', 'models', 'redis']),
-    forbid(
-      'redis-by-models',
-      'only models and entries use redis/; others name its types',
-      // A worker thread's own entry wires as the process's entries do.
-      { path: '^src/(services|jobs|runtime|api)/', pathNot: '_thread[.]ts$' },
-      {
-        path: '^src/redis/',
-        dependencyTypesNot: ['type-only'],
-      },
-    ),
-    forbid(
-      'entries',
-      'nobody imports an entry, nor the local launcher',
-      { path: '^src/', pathNot: entries },
-      {
-        path: entries,
-      },
-    ),
-    forbid('no-tests', 'src/ knows nothing of tests, benchmarks and the fault lab', '^src/', {
-      path: '^(test|bench|faults|fuzz)/',
-    }),
-    confine('ioredis', '^src/redis/'),
-    confine('undici', '^src/services/deliver'),
-    confine('express|passport|passport-http', '^src/api/'),
+    forbid('leaves', 'a leaf imports other leaves at most', leaves, { path: '^src/', pathNot: leaves }),
+    forbid('entries', 'only entries import entries', { path: '^src/', pathNot: entries }, { path: entries }),
+    ...Object.entries(folders).map(folder),
+    ...Object.entries(trees).map(tree),
+    confine('ioredis', '^src/store/'),
+    confine('undici', '^src/delivering/'),
+    confine('express|passport|passport-http', '^src/(http|authentication|subscribing|delivering|metrics)/'),
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
+    // Installed on their own, when they are wanted.
+    exclude: { path: '^bench/rivals/' },
     // TypeScript 7 has no JavaScript API that dependency-cruiser can use: without swc it would see no .ts file at all.
     parser: 'swc',
     enhancedResolveOptions: {

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { BusClient, type Credentials } from '../src/local/bus_client.ts';
-import { parseProcfile } from '../src/local/procfile.ts';
-import type { PrivateRedis } from '../src/local/redis_server.ts';
-import { keyspace } from '../src/redis/keys.ts';
-import type { Options } from './options.ts';
+import { BusClient, type Credentials } from '../harness/bus_client.ts';
+import { parseProcfile } from '../harness/local/procfile.ts';
+import type { Options } from '../harness/options.ts';
+import type { PrivateRedis } from '../harness/private_redis.ts';
+import { keyspace } from '../src/store/keys.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 

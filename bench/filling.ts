@@ -1,5 +1,5 @@
+import type { Helper } from '../harness/helper.ts';
 import type { Bus } from './bus.ts';
-import type { Helper } from './helper.ts';
 import type { LoadCalls } from './processes/load.ts';
 import type { Reached } from './processes/sink.ts';
 import { bulk, TOPIC } from './workload.ts';

@@ -1,7 +1,7 @@
-import { columns } from './columns.ts';
+import { columns } from '../harness/columns.ts';
+import type { Spread } from '../harness/statistics.ts';
 import type { Measured } from './part.ts';
 import { METRICS, type Metric, type Row, ratio, summary, type Table } from './result.ts';
-import type { Spread } from './statistics.ts';
 import type { Verdict } from './targets.ts';
 
 const ALL = Object.keys(METRICS) as Metric[];

@@ -1,4 +1,4 @@
-import { type Spread, spread } from './statistics.ts';
+import { type Spread, spread } from '../harness/statistics.ts';
 
 /** What is measured, with the heading that people read. */
 export const METRICS = {

@@ -2,9 +2,9 @@
 // tables (part.ts), on a stage (stage.ts) that starts buses (bus.ts), Redis, and the helpers of processes/: load, sink, floors.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { describe, machine } from '../harness/machine.ts';
+import { help, type Options, readOptions, UsageError } from '../harness/options.ts';
 import { placeInFile } from './document.ts';
-import { describe, machine } from './machine.ts';
-import { help, type Options, readOptions, UsageError } from './options.ts';
 import type { Measured, Part } from './part.ts';
 import { PARTS } from './parts.ts';
 import { emptyProfiles, profilesForDocument, profilesForPeople } from './profile.ts';

@@ -2,9 +2,9 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { keep } from '../src/local/keeper.ts';
-import { PrivateRedis } from '../src/local/redis_server.ts';
-import { type Calls, Helper } from './helper.ts';
+import { type Calls, Helper } from '../harness/helper.ts';
+import { keep } from '../harness/keeper.ts';
+import { PrivateRedis } from '../harness/private_redis.ts';
 
 /** How long a process may take to stop by itself, as it must to write its profile. */
 const STOP_MS = 10_000;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { RedisConnection, type RedisReply } from '../src/local/redis_call.ts';
-import { readScripts, type ScriptSource } from '../src/redis/script_source.ts';
-import type { ScriptName } from '../src/redis/store.ts';
+import { RedisConnection, type RedisReply } from '../harness/redis_call.ts';
+import { readScripts, type ScriptSource } from '../src/store/script_source.ts';
+import type { ScriptName } from '../src/store/store.ts';
 
 /** Copies all keys of one database of Redis into another, which is emptied before. */
 const COPY = `

@@ -1,5 +1,5 @@
+import type { Spread } from '../harness/statistics.ts';
 import { type Metric, ratio, summary, type Table } from './result.ts';
-import type { Spread } from './statistics.ts';
 
 /** What a median must reach: of a row itself, or in multiples of one of its floors. */
 export interface Bar {

@@ -1,8 +1,8 @@
+import { BusAnswerError } from '../harness/bus_client.ts';
+import { answer, type Delivery } from '../harness/receiver.ts';
+import type { Client } from '../harness/running_bus.ts';
+import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
-import { BusAnswerError } from '../src/local/bus_client.ts';
-import { answer, type Delivery } from '../test/support/receiver.ts';
-import type { Client } from '../test/support/running_bus.ts';
-import { until } from '../test/support/until.ts';
 import type { Audience, Lab } from './lab.ts';
 
 /** What a busy machine, and a date in whole seconds, may add to a deadline; the least error of a clock is 60 s. */

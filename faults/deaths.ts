@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { answer } from '../test/support/receiver.ts';
-import { until } from '../test/support/until.ts';
+import { answer } from '../harness/receiver.ts';
+import { until } from '../harness/until.ts';
 import type { Audience, Lab, Proxied } from './lab.ts';
 import { acknowledgesOnMain, type Message } from './redis_proxy.ts';
 

@@ -1,9 +1,9 @@
+import type { Random } from '../harness/random.ts';
+import type { Client } from '../harness/running_bus.ts';
+import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
-import type { Client } from '../test/support/running_bus.ts';
-import { until } from '../test/support/until.ts';
 import type { GapBooks } from './gap_books.ts';
 import type { Lab } from './lab.ts';
-import type { Random } from './random.ts';
 
 /** Two of three events are of the first. */
 const TOPICS = ['widgets', 'widgets', 'gadgets'];

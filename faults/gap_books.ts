@@ -1,4 +1,4 @@
-import type { Delivery, Receiver } from '../test/support/receiver.ts';
+import type { Delivery, Receiver } from '../harness/receiver.ts';
 
 /** What a subscriber was told, or the API says, to be missing. */
 export interface Missing {

@@ -1,17 +1,23 @@
-import { BusClient, type Credentials } from '../src/local/bus_client.ts';
-import type { BusProcess } from '../test/support/bus_process.ts';
-import type { Receiver } from '../test/support/receiver.ts';
-import { type Client, type Owner, RunningBus } from '../test/support/running_bus.ts';
-import { loadScripts } from '../test/support/script_calls.ts';
-import { until } from '../test/support/until.ts';
+import type { Bar } from '../harness/bar.ts';
+import { BusClient, type Credentials } from '../harness/bus_client.ts';
+import type { BusProcess } from '../harness/bus_process.ts';
+import { Random } from '../harness/random.ts';
+import type { Receiver } from '../harness/receiver.ts';
+import { type BusSettings, type Client, type Owner, RunningBus } from '../harness/running_bus.ts';
+import { loadScripts } from '../harness/script_calls.ts';
+import { until } from '../harness/until.ts';
 import { Ledger } from './ledger.ts';
 import { Publishing, type PublishingOptions } from './publishing.ts';
-import { Random } from './random.ts';
 import { RedisProxy } from './redis_proxy.ts';
-import type { Bar, Scenario } from './scenario.ts';
 import { sweepFindings } from './sweeping.ts';
 
 const DRAINS_WITHIN_MS = 120_000;
+
+/** What a lab needs to know of its scenario. */
+interface Setting {
+  name: string;
+  bus?: BusSettings;
+}
 
 /** How a scenario is run. */
 export interface LabOptions {
@@ -62,13 +68,13 @@ export class Lab implements Owner {
   #publisher: Credentials | undefined;
   #publishings = 0;
 
-  static async open(scenario: Scenario, options: LabOptions): Promise<Lab> {
+  static async open(scenario: Setting, options: LabOptions): Promise<Lab> {
     const bus = await RunningBus.open(scenario.bus);
     await loadScripts(bus.store);
     return new Lab(scenario, options, bus);
   }
 
-  private constructor({ name }: Scenario, { seed, events, quick, say }: LabOptions, bus: RunningBus) {
+  private constructor({ name }: Setting, { seed, events, quick, say }: LabOptions, bus: RunningBus) {
     this.seed = seed;
     this.events = events;
     this.quick = quick;

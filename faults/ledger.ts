@@ -1,5 +1,5 @@
-import { missing } from '../test/support/ledger.ts';
-import type { Delivery, Receiver } from '../test/support/receiver.ts';
+import { missing } from '../harness/ledger.ts';
+import type { Delivery, Receiver } from '../harness/receiver.ts';
 
 /** How the books close. Events are counted for each subscriber by itself, but for `accepted`. */
 export interface Totals {

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { count, UsageError } from '../bench/options.ts';
+import { count, UsageError } from '../harness/options.ts';
 import type { Scenario } from './scenario.ts';
 
 export interface Options {

@@ -1,6 +1,6 @@
+import { BusAnswerError, type BusClient } from '../harness/bus_client.ts';
+import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
-import { BusAnswerError, type BusClient } from '../src/local/bus_client.ts';
-import { until } from '../test/support/until.ts';
 import type { Ledger } from './ledger.ts';
 
 /** How long nothing is asked of a bus that has refused. */

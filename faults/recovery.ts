@@ -1,7 +1,7 @@
-import { unpackJob } from '../src/models/job.ts';
-import { Packed } from '../src/redis/packed.ts';
-import type { Store } from '../src/redis/store.ts';
-import { until } from '../test/support/until.ts';
+import { until } from '../harness/until.ts';
+import { unpackJob } from '../src/store/job.ts';
+import { Packed } from '../src/store/packed.ts';
+import type { Store } from '../src/store/store.ts';
 
 const LOOK_EVERY_MS = 20;
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
-import { scriptOfFunction } from '../src/redis/function_library.ts';
-import { readScripts } from '../src/redis/script_source.ts';
+import { scriptOfFunction } from '../src/store/function_library.ts';
+import { readScripts } from '../src/store/script_source.ts';
 import { firstWords, RespReader } from './resp.ts';
 
 /** What a process asks of Redis. */

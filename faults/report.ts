@@ -1,5 +1,6 @@
-import { columns } from '../bench/columns.ts';
-import type { Bar, Scenario } from './scenario.ts';
+import type { Bar } from '../harness/bar.ts';
+import { columns } from '../harness/columns.ts';
+import type { Scenario } from './scenario.ts';
 import type { Result } from './trial.ts';
 
 const HEAD = ['scenario', 'accepted', 'lost', 'duplicated', 'out of order', 'recovery', 'seed', 'ok', 'bars'];

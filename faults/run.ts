@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
-import { describe, machine } from '../bench/machine.ts';
-import { UsageError } from '../bench/options.ts';
+import { describe, machine } from '../harness/machine.ts';
+import { UsageError } from '../harness/options.ts';
 import { HELP, type Options, readOptions } from './options.ts';
 import { forDocument, forPeople } from './report.ts';
 import type { Scenario } from './scenario.ts';

@@ -1,4 +1,4 @@
-import type { BusSettings } from '../test/support/running_bus.ts';
+import type { BusSettings } from '../harness/running_bus.ts';
 import type { Lab } from './lab.ts';
 
 /** Something that happens to a bus, and what must hold all the same. */
@@ -12,12 +12,4 @@ export interface Scenario {
   bus?: BusSettings;
   /** Does it, and says by `lab.bar` what must hold. That nothing is lost goes without saying. */
   run(lab: Lab): Promise<void>;
-}
-
-/** Something that must hold. */
-export interface Bar {
-  text: string;
-  ok: boolean;
-  /** What was found, where that says more than the text. */
-  found?: string;
 }

@@ -1,5 +1,5 @@
-import { sweep } from '../src/models/sweep.ts';
-import type { Store } from '../src/redis/store.ts';
+import { sweep } from '../src/maintenance/sweep/sweep.ts';
+import type { Store } from '../src/store/store.ts';
 
 /** What a sweep had to mend; empty where all is well. */
 export async function sweepFindings(store: Store): Promise<string[]> {

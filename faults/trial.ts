@@ -1,6 +1,7 @@
+import type { Bar } from '../harness/bar.ts';
 import { Lab, type LabOptions } from './lab.ts';
 import type { Totals } from './ledger.ts';
-import type { Bar, Scenario } from './scenario.ts';
+import type { Scenario } from './scenario.ts';
 
 /** What came of one run of a scenario. */
 export interface Result extends Totals {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import type { Random } from '../faults/random.ts';
+import type { Random } from '../harness/random.ts';
 import { ERRORS } from '../src/errors.ts';
 import { type Answer, AnswerReader } from './answers.ts';
 import { broken, type Known, misspoken, type Sent, wellSpoken } from './grammar.ts';

@@ -1,9 +1,9 @@
-import { cpuMicros, residentMiB } from '../bench/cpu.ts';
-import { percentile, spread } from '../bench/statistics.ts';
-import { HelperProcess } from '../faults/helper_process.ts';
-import type { Bar } from '../faults/scenario.ts';
+import type { Bar } from '../harness/bar.ts';
+import { cpuMicros, residentMiB } from '../harness/cpu.ts';
+import { HelperProcess } from '../harness/helper_process.ts';
+import { type Owner, ROOT_KEY, RunningBus } from '../harness/running_bus.ts';
+import { percentile, spread } from '../harness/statistics.ts';
 import { pause } from '../src/clock.ts';
-import { type Owner, ROOT_KEY, RunningBus } from '../test/support/running_bus.ts';
 import type { Manner, Outcome } from './attack.ts';
 import { GoodClient } from './good_client.ts';
 import type { Options } from './options.ts';
@@ -75,7 +75,7 @@ class Fuzz {
     this.#options = options;
     this.#bus = bus;
     this.#say = say;
-    const file = '../../fuzz/processes/malice.ts';
+    const file = new URL('./processes/malice.ts', import.meta.url);
     this.#attackers = new HelperProcess(owner, file, { last: true });
     this.#slow = new HelperProcess(owner, file, { last: true });
   }

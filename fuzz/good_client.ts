@@ -1,5 +1,5 @@
-import { waitedMs } from '../bench/cpu.ts';
-import { LoadConnection } from '../bench/processes/load_connection.ts';
+import { waitedMs } from '../harness/cpu.ts';
+import { LoadConnection } from '../harness/load_connection.ts';
 import { pause } from '../src/clock.ts';
 
 /** How often it publishes, answered or not. */

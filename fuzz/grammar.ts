@@ -1,4 +1,4 @@
-import type { Random } from '../faults/random.ts';
+import type { Random } from '../harness/random.ts';
 
 /** What the requests may say of who sends them. */
 export interface Known {

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { count, UsageError } from '../bench/options.ts';
+import { count, UsageError } from '../harness/options.ts';
 
 export interface Options {
   requests: number;

@@ -1,5 +1,5 @@
-import { describe, machine } from '../bench/machine.ts';
-import { UsageError } from '../bench/options.ts';
+import { describe, machine } from '../harness/machine.ts';
+import { UsageError } from '../harness/options.ts';
 import { fuzz, type Verdict } from './fuzz.ts';
 import { HELP, type Options, readOptions } from './options.ts';
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import type { Random } from '../faults/random.ts';
+import type { Random } from '../harness/random.ts';
 import type { Known } from './grammar.ts';
 
 const EVERY_MS = 1000;

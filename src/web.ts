@@ -1,9 +1,9 @@
 import cluster from 'node:cluster';
 import { readConfig } from './config.ts';
 import { createLog } from './log.ts';
-import { onStop, start } from './runtime/process.ts';
-import { WebProcesses } from './runtime/web_processes.ts';
+import { onStop, start } from './process.ts';
 import { serve } from './serve.ts';
+import { WebProcesses } from './web_processes.ts';
 
 await start(async () => {
   const config = readConfig();

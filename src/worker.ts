@@ -1,14 +1,14 @@
 import { readConfig } from './config.ts';
+import { Supervisor } from './delivering/supervisor.ts';
 import { createLog } from './log.ts';
-import { Counters } from './models/counters.ts';
-import { connect, connectListener } from './redis/connection.ts';
-import { Store } from './redis/store.ts';
-import { Wakeups } from './redis/wakeups.ts';
-import { Aux } from './runtime/aux.ts';
-import { boot, onStop, start } from './runtime/process.ts';
-import { Supervisor } from './runtime/supervisor.ts';
-import { CallbackPolicy } from './services/callback_policy.ts';
-import { Recorder } from './services/metrics/recorder.ts';
+import { Aux } from './maintenance/maintenance.ts';
+import { Counters } from './metrics/counters.ts';
+import { Recorder } from './metrics/recorder.ts';
+import { boot, onStop, start } from './process.ts';
+import { connect, connectListener } from './store/connection.ts';
+import { Store } from './store/store.ts';
+import { Wakeups } from './store/wakeups.ts';
+import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /** How long deliveries under way may take when the process is told to stop. */
 const GRACE_MS = 22_000;

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { noOpenssl, selfSigned } from '../harness/certificate.ts';
+import { root } from '../harness/command.ts';
 import { type Config, readConfig } from '../src/config.ts';
-import { noOpenssl, selfSigned } from './support/certificate.ts';
-import { root } from './support/command.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'routemaster-ca-'));
 after(() => rmSync(dir, { recursive: true }));

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
+import { root } from '../harness/command.ts';
 import { readConfig } from '../src/config.ts';
 import { ENVIRONMENT_VARIABLES } from '../src/environment.ts';
 import { ERRORS } from '../src/errors.ts';
-import { FINDING_KINDS } from '../src/models/sweep/finding.ts';
-import { type KeyName, LAYOUT } from '../src/redis/keys.ts';
-import { readScripts, type ScriptSource } from '../src/redis/script_source.ts';
-import { root } from './support/command.ts';
+import { FINDING_KINDS } from '../src/maintenance/sweep/finding.ts';
+import { type KeyName, LAYOUT } from '../src/store/keys.ts';
+import { readScripts, type ScriptSource } from '../src/store/script_source.ts';
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 const scripts = readScripts();
@@ -50,7 +50,7 @@ describe('the header of a script', () => {
     });
 
     test(`${script.name}: has what it takes and what it returns`, () => {
-      const text = read(`lua/${script.name}.lua`);
+      const text = read(script.path);
       const titles = [...text.matchAll(/^([A-Z]{4,})$/gm)].map(([, title]) => title);
       assert.deepEqual(titles, ['KEYS', 'TOUCHES', 'ARGV', 'RETURNS']);
     });
@@ -67,7 +67,7 @@ describe('INTERNALS.md', () => {
     const names = scripts.map(({ name }) => name);
     const documented = rows('INTERNALS.md', 'Scripts').map(([name]) => code(name));
     assert.deepEqual(sorted(documented), names);
-    const declared = /type ScriptName =([^;]*);/.exec(read('src/redis/store.ts'))?.[1] ?? '';
+    const declared = /type ScriptName =([^;]*);/.exec(read('src/store/store.ts'))?.[1] ?? '';
     assert.deepEqual(sorted([...declared.matchAll(/'(\w+)'/g)].map(([, name]) => name)), names);
   });
 

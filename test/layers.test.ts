@@ -4,7 +4,7 @@ import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { root } from './support/command.ts';
+import { root } from '../harness/command.ts';
 
 /** A project of these files alone, under our layer rules; gives what dependency-cruiser finds in it. */
 async function cruise(files: Record<string, string>): Promise<string> {
@@ -18,8 +18,9 @@ async function cruise(files: Record<string, string>): Promise<string> {
       await writeFile(join(dir, name), text);
     }
     const depcruise = join(root, 'node_modules', '.bin', 'depcruise');
+    const folders = [...new Set(Object.keys(files).map((name) => name.split('/')[0] ?? ''))];
     return await new Promise((resolve) => {
-      execFile(depcruise, ['src'], { cwd: dir }, (_error, stdout) => resolve(stdout));
+      execFile(depcruise, folders, { cwd: dir }, (_error, stdout) => resolve(stdout));
     });
   } finally {
     await rm(dir, { recursive: true });
@@ -29,41 +30,48 @@ async function cruise(files: Record<string, string>): Promise<string> {
 // A cruiser that cannot read TypeScript sees no file, finds no violation, and says that all is well.
 test('the layer check reads TypeScript, and allows what the layers allow', async () => {
   const found = await cruise({
-    'src/web.ts': "import './api/app.ts'; import './redis/keys.ts';",
-    'src/api/app.ts': "import express from 'express'; import '../services/publish.ts'; export { express };",
-    'src/services/publish.ts':
-      "import '../models/topic.ts'; import type { K } from '../redis/keys.ts'; export type P = K;",
-    'src/models/topic.ts': "import '../redis/keys.ts'; import '../ids.ts';",
-    'src/redis/keys.ts': "import { Redis } from 'ioredis'; export type K = Redis;",
+    'src/web.ts': "import './http/app.ts'; import './store/keys.ts';",
+    'src/http/app.ts':
+      "import express from 'express'; import '../publishing/publisher.ts'; export { express };",
+    'src/publishing/publisher.ts':
+      "import '../subscribing/topic.ts'; import type { K } from '../store/keys.ts'; export type P = K;",
+    'src/subscribing/topic.ts': "import '../store/keys.ts'; import '../ids.ts';",
+    'src/store/keys.ts': "import { Redis } from 'ioredis'; export type K = Redis;",
     'src/ids.ts': 'export const id = 1;',
+    'harness/bus.ts': "import '../src/web.ts';",
+    'test/web.test.ts': "import '../harness/bus.ts';",
   });
-  assert.match(found, /no dependency violations found \(\d+ modules, 9 dependencies cruised\)/);
+  assert.match(found, /no dependency violations found \(\d+ modules, 11 dependencies cruised\)/);
 });
 
 test('the layer check refuses imports upward, sideways, and of what is another place’s', async () => {
   const found = await cruise({
-    'src/api/app.ts': "import '../jobs/batch.ts'; import '../redis/keys.ts';",
-    'src/jobs/batch.ts': "import type { A } from '../api/types.ts'; export type B = A;",
-    'src/api/types.ts': "import '../local/start.ts'; export type A = 1;",
-    'src/models/topic.ts':
-      "import '../services/publish.ts'; import express from 'express'; export { express };",
-    'src/services/publish.ts': "import { request } from 'undici'; import 'fast-check'; export { request };",
-    'src/redis/keys.ts': "import { a } from './more.ts'; export const k = a;",
-    'src/redis/more.ts': "import { k } from './keys.ts'; export const a = k;",
-    'src/ids.ts': "await import('./models/topic.ts');",
-    'src/local/start.ts': 'export {};',
+    'src/http/app.ts': "import '../maintenance/sweep.ts';",
+    'src/maintenance/sweep.ts': "import type { A } from '../http/types.ts'; export type B = A;",
+    'src/http/types.ts': "import '../web.ts'; export type A = 1;",
+    'src/web.ts': 'export {};',
+    'src/publishing/publisher.ts':
+      "import '../delivering/workers.ts'; import express from 'express'; export { express };",
+    'src/delivering/workers.ts': "import 'fast-check'; import '../../harness/bus.ts';",
+    'src/metrics/figures.ts': "import { request } from 'undici'; export { request };",
+    'src/store/keys.ts': "import { a } from './more.ts'; export const k = a;",
+    'src/store/more.ts': "import { k } from './keys.ts'; export const a = k;",
+    'src/ids.ts': "await import('./store/keys.ts');",
+    'harness/bus.ts': "import '../faults/lab.ts';",
+    'faults/lab.ts': 'export {};',
   });
   for (const violation of [
-    /layer-api: src\/api\/app.ts → src\/jobs\/batch.ts/,
-    /redis-by-models: src\/api\/app.ts → src\/redis\/keys.ts/,
-    /layer-jobs: src\/jobs\/batch.ts → src\/api\/types.ts/,
-    /entries: src\/api\/types.ts → src\/local\/start.ts/,
-    /layer-models: src\/models\/topic.ts → src\/services\/publish.ts/,
-    /only-there-express\S*: src\/models\/topic.ts/,
-    /only-there-undici: src\/services\/publish.ts/,
-    /listed: src\/services\/publish.ts → \S*fast-check/,
-    /no-circular: src\/redis\//,
-    /leaves: src\/ids.ts → src\/models\/topic.ts/,
+    /folder-http: src\/http\/app.ts → src\/maintenance\/sweep.ts/,
+    /folder-maintenance: src\/maintenance\/sweep.ts → src\/http\/types.ts/,
+    /entries: src\/http\/types.ts → src\/web.ts/,
+    /folder-publishing: src\/publishing\/publisher.ts → src\/delivering\/workers.ts/,
+    /only-there-express\S*: src\/publishing\/publisher.ts/,
+    /only-there-undici: src\/metrics\/figures.ts/,
+    /listed: src\/delivering\/workers.ts → \S*fast-check/,
+    /tree-src: src\/delivering\/workers.ts → harness\/bus.ts/,
+    /tree-harness: harness\/bus.ts → faults\/lab.ts/,
+    /no-circular: src\/store\//,
+    /leaves: src\/ids.ts → src\/store\/keys.ts/,
   ]) {
     assert.match(found, violation);
   }

@@ -1,6 +1,6 @@
+import type { Helper } from '../../harness/helper.ts';
 import { Bus, FAR_MS } from '../bus.ts';
 import { fill } from '../filling.ts';
-import type { Helper } from '../helper.ts';
 import type { Plan } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';

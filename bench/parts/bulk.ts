@@ -1,6 +1,6 @@
+import { cpuSince } from '../../harness/cpu.ts';
+import type { Helper } from '../../harness/helper.ts';
 import { type Bus, FAR_MS, NOWHERE, startBuses } from '../bus.ts';
-import { cpuSince } from '../cpu.ts';
-import type { Helper } from '../helper.ts';
 import { type Case, measureInTurn, type Part } from '../part.ts';
 import type { FloorCalls } from '../processes/floor_server.ts';
 import type { LoadCalls, LoadPlan } from '../processes/load.ts';

@@ -1,7 +1,7 @@
+import { cpuSince } from '../../harness/cpu.ts';
+import type { Helper } from '../../harness/helper.ts';
 import { type Bus, FAR_MS, startBuses } from '../bus.ts';
-import { cpuSince } from '../cpu.ts';
 import { eventsBetween, fill } from '../filling.ts';
-import type { Helper } from '../helper.ts';
 import { type Case, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { SenderCalls } from '../processes/floor_sender.ts';
 import type { LoadCalls } from '../processes/load.ts';

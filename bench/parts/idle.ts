@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { cpuSince } from '../../harness/cpu.ts';
 import { Bus } from '../bus.ts';
-import { cpuSince } from '../cpu.ts';
 import { fill } from '../filling.ts';
 import { measureInTurn, type Part } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';

@@ -1,15 +1,15 @@
-import { packData, packEvent } from '../../src/models/event.ts';
+import { residentMiB } from '../../harness/cpu.ts';
+import type { Helper } from '../../harness/helper.ts';
+import type { Options } from '../../harness/options.ts';
+import { spread } from '../../harness/statistics.ts';
+import { packData, packEvent } from '../../src/publishing/event.ts';
 import { Bus, FAR_MS, NOWHERE } from '../bus.ts';
-import { residentMiB } from '../cpu.ts';
 import { fill } from '../filling.ts';
-import type { Helper } from '../helper.ts';
-import type { Options } from '../options.ts';
 import { type Measured, measureInTurn, type Part } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
 import type { Running, Stage } from '../stage.ts';
-import { spread } from '../statistics.ts';
 import { counted, FIELDS, TOPIC } from '../workload.ts';
 
 const FULL = { queued: 200_000, slice: 1_000_000, slices: 10 };

@@ -1,7 +1,7 @@
+import { cpuSince } from '../../harness/cpu.ts';
+import type { Helper } from '../../harness/helper.ts';
+import type { Options } from '../../harness/options.ts';
 import { type Bus, FAR_MS, NOWHERE, startBuses } from '../bus.ts';
-import { cpuSince } from '../cpu.ts';
-import type { Helper } from '../helper.ts';
-import type { Options } from '../options.ts';
 import { type Case, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { LoadCredentials } from '../processes/authorization.ts';
 import type { FloorCalls } from '../processes/floor_server.ts';

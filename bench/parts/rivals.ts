@@ -1,7 +1,7 @@
+import { cpuSince } from '../../harness/cpu.ts';
+import type { Helper } from '../../harness/helper.ts';
 import { Bus, FAR_MS, NOWHERE, until } from '../bus.ts';
-import { cpuSince } from '../cpu.ts';
 import { eventsBetween } from '../filling.ts';
-import type { Helper } from '../helper.ts';
 import { type Case, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { LoadCalls, LoadPlan } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';

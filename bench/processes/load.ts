@@ -1,9 +1,9 @@
 import { Worker } from 'node:worker_threads';
-import { serveCalls } from '../helper.ts';
+import { serveCalls } from '../../harness/helper.ts';
+import { LoadConnection } from '../../harness/load_connection.ts';
+import { percentile } from '../../harness/statistics.ts';
 import { nowMicros, stampedAt } from '../stamp.ts';
-import { percentile } from '../statistics.ts';
 import { authorizer, type LoadCredentials } from './authorization.ts';
-import { LoadConnection } from './load_connection.ts';
 import type { Beat } from './metronome.ts';
 
 export interface LoadPlan {

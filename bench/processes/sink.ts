@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { serveCalls } from '../helper.ts';
+import { serveCalls } from '../../harness/helper.ts';
+import { percentile } from '../../harness/statistics.ts';
 import { agesMs, nowMicros } from '../stamp.ts';
-import { percentile } from '../statistics.ts';
 
 /** No delivery for so long: nothing will come any more. */
 const SILENCE_MS = 30_000;

@@ -3,10 +3,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
-import { serveCalls } from '../../bench/helper.ts';
-import { percentile } from '../../bench/statistics.ts';
-import { BusClient, type Credentials } from '../../src/local/bus_client.ts';
-import { until } from '../../test/support/until.ts';
+import { BusClient, type Credentials } from '../../harness/bus_client.ts';
+import { serveCalls } from '../../harness/helper.ts';
+import { percentile } from '../../harness/statistics.ts';
+import { until } from '../../harness/until.ts';
 
 const ARRIVES_WITHIN_MS = 60_000;
 /** Its multiples, less what is whole of them, fall evenly between 0 and 1. */

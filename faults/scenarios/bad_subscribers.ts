@@ -1,11 +1,11 @@
-import { spread } from '../../bench/statistics.ts';
-import type { Client } from '../../test/support/running_bus.ts';
-import { until } from '../../test/support/until.ts';
-import { HelperProcess } from '../helper_process.ts';
+import { HelperProcess } from '../../harness/helper_process.ts';
+import type { Random } from '../../harness/random.ts';
+import type { Client } from '../../harness/running_bus.ts';
+import { spread } from '../../harness/statistics.ts';
+import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
 import type { BadCalls } from '../processes/bad_callbacks.ts';
 import type { TimedCalls, Timing } from '../processes/timed_audience.ts';
-import type { Random } from '../random.ts';
 import type { Scenario } from '../scenario.ts';
 
 const TOPIC = 'widgets';
@@ -51,8 +51,13 @@ export const badSubscribers: Scenario = {
   },
   async run(lab) {
     const processes = [await lab.start('web'), await lab.start('worker')];
-    const good = new HelperProcess<TimedCalls>(lab, 'timed_audience.ts');
-    const bad = new HelperProcess<BadCalls>(lab, 'bad_callbacks.ts', { last: true });
+    const good = new HelperProcess<TimedCalls>(
+      lab,
+      new URL('../processes/timed_audience.ts', import.meta.url),
+    );
+    const bad = new HelperProcess<BadCalls>(lab, new URL('../processes/bad_callbacks.ts', import.meta.url), {
+      last: true,
+    });
     const others = await clients(lab, 'bad', await bad.call('listen', lab.quick ? 80 : 500));
     await subscribe(await clients(lab, 'good', await good.call('listen', GOOD)), () => ({
       topics: [TOPIC],

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import type { Job } from '../../src/models/job.ts';
-import type { BusProcess } from '../../test/support/bus_process.ts';
-import { answer, type Receiver } from '../../test/support/receiver.ts';
-import { until } from '../../test/support/until.ts';
+import type { BusProcess } from '../../harness/bus_process.ts';
+import { answer, type Receiver } from '../../harness/receiver.ts';
+import { until } from '../../harness/until.ts';
+import type { Job } from '../../src/store/job.ts';
 import type { Lab, Proxied } from '../lab.ts';
 import { heldBatches } from '../recovery.ts';
 import { acknowledgesOnMain } from '../redis_proxy.ts';

@@ -1,5 +1,5 @@
+import { HelperProcess } from '../../harness/helper_process.ts';
 import { pause } from '../../src/clock.ts';
-import { HelperProcess } from '../helper_process.ts';
 import type { Lab } from '../lab.ts';
 import type { OfferCalls, Offered, OfferPlan } from '../processes/offer.ts';
 import type { TallyCalls } from '../processes/tally.ts';
@@ -119,9 +119,9 @@ class Load {
 
   private constructor(lab: Lab) {
     this.#lab = lab;
-    this.#tally = new HelperProcess(lab, 'tally.ts');
-    this.#load = new HelperProcess(lab, 'offer.ts', { last: true });
-    this.#probe = new HelperProcess(lab, 'offer.ts');
+    this.#tally = new HelperProcess(lab, new URL('../processes/tally.ts', import.meta.url));
+    this.#load = new HelperProcess(lab, new URL('../processes/offer.ts', import.meta.url), { last: true });
+    this.#probe = new HelperProcess(lab, new URL('../processes/offer.ts', import.meta.url));
   }
 
   offer(plan: Plan): Promise<Offered> {

@@ -1,6 +1,6 @@
-import { answer } from '../../test/support/receiver.ts';
-import type { Client } from '../../test/support/running_bus.ts';
-import { until } from '../../test/support/until.ts';
+import { answer } from '../../harness/receiver.ts';
+import type { Client } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';
 

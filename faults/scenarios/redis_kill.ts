@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Random } from '../../harness/random.ts';
+import { until } from '../../harness/until.ts';
 import { pause } from '../../src/clock.ts';
-import { until } from '../../test/support/until.ts';
-import type { Random } from '../random.ts';
 import type { Scenario } from '../scenario.ts';
 
 const RECOVERY_BAR_MS = 5000;

@@ -1,7 +1,7 @@
+import type { Random } from '../../harness/random.ts';
 import { pause } from '../../src/clock.ts';
 import type { Proxied } from '../lab.ts';
 import { LONGEST_WAIT_MS } from '../publishing.ts';
-import type { Random } from '../random.ts';
 import type { Meddling } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import { jobName } from '../../harness/names.ts';
+import { answer } from '../../harness/receiver.ts';
+import type { Client } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 import { pause } from '../../src/clock.ts';
-import { readMemory } from '../../src/models/memory.ts';
-import { jobName } from '../../test/support/names.ts';
-import { answer } from '../../test/support/receiver.ts';
-import type { Client } from '../../test/support/running_bus.ts';
-import { until } from '../../test/support/until.ts';
+import { readMemory } from '../../src/store/memory.ts';
 import { Flood } from '../flood.ts';
 import { GapBooks } from '../gap_books.ts';
 import type { Lab } from '../lab.ts';

@@ -1,6 +1,6 @@
+import type { Random } from '../../harness/random.ts';
 import { pause } from '../../src/clock.ts';
 import type { Proxied } from '../lab.ts';
-import type { Random } from '../random.ts';
 import type { Scenario } from '../scenario.ts';
 
 const MOMENTS = ['at any moment', 'before Redis has the events', 'before the answer is out'] as const;

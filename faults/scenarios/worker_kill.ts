@@ -1,5 +1,5 @@
+import { answer } from '../../harness/receiver.ts';
 import { pause } from '../../src/clock.ts';
-import { answer } from '../../test/support/receiver.ts';
 import { Recovery } from '../recovery.ts';
 import type { Scenario } from '../scenario.ts';
 

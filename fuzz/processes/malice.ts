@@ -1,5 +1,5 @@
-import { serveCalls } from '../../bench/helper.ts';
-import { Random } from '../../faults/random.ts';
+import { serveCalls } from '../../harness/helper.ts';
+import { Random } from '../../harness/random.ts';
 import { Attacker, type Manner, type Outcome } from '../attack.ts';
 import type { Known } from '../grammar.ts';
 import { SlowConnections } from '../slow.ts';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BusAnswerError } from '../../src/local/bus_client.ts';
-import { eventJson } from '../../src/models/event_json.ts';
-import { Packed } from '../../src/redis/packed.ts';
-import { gapHeader } from '../../src/services/gap_header.ts';
-import { answer, type Receiver } from '../support/receiver.ts';
-import { type Client, RunningBus } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { BusAnswerError } from '../../harness/bus_client.ts';
+import { answer, type Receiver } from '../../harness/receiver.ts';
+import { type Client, RunningBus } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
+import { eventJson } from '../../src/delivering/event_json.ts';
+import { gapHeader } from '../../src/delivering/gap_header.ts';
+import { Packed } from '../../src/store/packed.ts';
 
 const MOST_BYTES = 20 * 1024 * 1024;
 const EVENTS_A_REQUEST = 20;

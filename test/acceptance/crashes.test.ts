@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { missing } from '../support/ledger.ts';
-import { answer } from '../support/receiver.ts';
-import { RunningBus } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { missing } from '../../harness/ledger.ts';
+import { answer } from '../../harness/receiver.ts';
+import { RunningBus } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 

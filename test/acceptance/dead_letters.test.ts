@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { answer } from '../support/receiver.ts';
-import { type Client, RunningBus, type Scene } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { answer } from '../../harness/receiver.ts';
+import { type Client, RunningBus, type Scene } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { RunningBus } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { RunningBus } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 
 const HOUR_MS = 3_600_000;
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { storePublications } from '../../src/models/publication.ts';
-import { Packed } from '../../src/redis/packed.ts';
-import { answer } from '../support/receiver.ts';
-import { RunningBus, type Scene } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { answer } from '../../harness/receiver.ts';
+import { RunningBus, type Scene } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
+import { storePublications } from '../../src/publishing/publication.ts';
+import { Packed } from '../../src/store/packed.ts';
 
 const TIMEOUT_MS = 500;
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { RunningBus } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { RunningBus } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 
 /** The wait that this measurement is. */
 const WINDOW_MS = 5000;

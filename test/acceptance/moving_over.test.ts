@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { packField } from '../../src/models/counter_field.ts';
-import type { Store } from '../../src/redis/store.ts';
-import { Receiver } from '../support/receiver.ts';
-import { RUBY_EVENT, RUBY_EVENT_WITH_DATA, RUBY_JOB } from '../support/ruby_redis.ts';
-import { RunningBus } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { Receiver } from '../../harness/receiver.ts';
+import { RUBY_EVENT, RUBY_EVENT_WITH_DATA, RUBY_JOB } from '../../harness/ruby_redis.ts';
+import { RunningBus } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
+import { packField } from '../../src/metrics/counter_field.ts';
+import type { Store } from '../../src/store/store.ts';
 
 const [CREATED_AT_MS, UPDATED_AT_MS] = [1_795_166_913_608, 1_795_166_913_612];
 /** `["events.published", [["topic", "widgets"]]]` */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RunningBus } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { RunningBus } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 
 const bus = RunningBus.forTests();
 bus.announceError(/^the sweep found something wrong/);

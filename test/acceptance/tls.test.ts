@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noOpenssl, selfSigned } from '../support/certificate.ts';
-import { RunningBus } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { noOpenssl, selfSigned } from '../../harness/certificate.ts';
+import { RunningBus } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 
 const bus = RunningBus.forTests();
 

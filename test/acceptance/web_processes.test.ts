@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Ledger, missing } from '../support/ledger.ts';
-import { RunningBus } from '../support/running_bus.ts';
-import { until } from '../support/until.ts';
+import { Ledger, missing } from '../../harness/ledger.ts';
+import { RunningBus } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 

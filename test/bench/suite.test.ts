@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { marks, place } from '../../bench/document.ts';
-import { readOptions, UsageError } from '../../bench/options.ts';
 import { measureInTurn } from '../../bench/part.ts';
 import { PARTS } from '../../bench/parts.ts';
 import { forDocument, forMachines, forPeople } from '../../bench/report.ts';
+import { readOptions, UsageError } from '../../harness/options.ts';
 
 const NAMES = PARTS.map(({ name }) => name);
 

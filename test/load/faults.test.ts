@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { readOptions } from '../../faults/options.ts';
-import { Random } from '../../faults/random.ts';
 import { forPeople } from '../../faults/report.ts';
 import { RespReader } from '../../faults/resp.ts';
 import { SCENARIOS } from '../../faults/scenarios.ts';
 import { runScenario } from '../../faults/trial.ts';
+import { Random } from '../../harness/random.ts';
 
 const draw = (seed: string) => {
   const random = new Random(seed);

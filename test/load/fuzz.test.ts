@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Random } from '../../faults/random.ts';
 import { AnswerReader } from '../../fuzz/answers.ts';
 import { fuzz } from '../../fuzz/fuzz.ts';
 import { broken, misspoken } from '../../fuzz/grammar.ts';
 import { readOptions } from '../../fuzz/options.ts';
+import { Random } from '../../harness/random.ts';
 
 test('malformed requests and slow connections hurt nobody', async () => {
   const said: string[] = [];

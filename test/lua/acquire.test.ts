@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { readAcquired } from '../../src/models/acquired.ts';
-import { packJob } from '../../src/models/job.ts';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { longName, packNamed } from '../support/names.ts';
-import { commands, loadScripts } from '../support/script_calls.ts';
-import { EMPTY_QUEUE } from '../support/state.ts';
-import { TestStore } from '../support/store.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { longName, packNamed } from '../../harness/names.ts';
+import { commands, loadScripts } from '../../harness/script_calls.ts';
+import { EMPTY_QUEUE } from '../../harness/state.ts';
+import { TestStore } from '../../harness/store.ts';
+import { readAcquired } from '../../src/delivering/acquired.ts';
+import { packJob } from '../../src/store/job.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { behavesAsTheModel } from '../support/model/property.ts';
-import { TestStore } from '../support/store.ts';
+import { TestStore } from '../../harness/store.ts';
+import { behavesAsTheModel } from '../model/property.ts';
 
 const redis = new TestStore();
 const LONGEST = 100;

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import type { ScriptReply } from '../../src/redis/script_values.ts';
-import { aliceWithBatches, packedMany } from '../support/batches_of_alice.ts';
-import { Bus } from '../support/bus.ts';
-import { readDeadLetters } from '../support/dead_letters.ts';
-import { assertConsistent } from '../support/invariants.ts';
-import { Listener } from '../support/listener.ts';
-import { longName, nthWord } from '../support/names.ts';
-import { commands, loadScripts } from '../support/script_calls.ts';
-import { TestStore } from '../support/store.ts';
-import { until } from '../support/until.ts';
+import { aliceWithBatches, packedMany } from '../../harness/batches_of_alice.ts';
+import { Bus } from '../../harness/bus.ts';
+import { readDeadLetters } from '../../harness/dead_letters.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { Listener } from '../../harness/listener.ts';
+import { longName, nthWord } from '../../harness/names.ts';
+import { commands, loadScripts } from '../../harness/script_calls.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import type { ScriptReply } from '../../src/store/script_values.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { TestStore } from '../support/store.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { TestStore } from '../../harness/store.ts';
 
 const redis = new TestStore();
 const count = (process: string, flush: number, ...pairs: (string | number)[]) =>

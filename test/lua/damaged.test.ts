@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../support/bus.ts';
-import { TestStore } from '../support/store.ts';
+import { Bus } from '../../harness/bus.ts';
+import { TestStore } from '../../harness/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { readDeadLetters } from '../../harness/dead_letters.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { Listener } from '../../harness/listener.ts';
+import { longName } from '../../harness/names.ts';
+import { EMPTY, EMPTY_QUEUE } from '../../harness/state.ts';
+import { TestStore } from '../../harness/store.ts';
 import { StorageFull } from '../../src/errors.ts';
-import { Bus } from '../support/bus.ts';
-import { readDeadLetters } from '../support/dead_letters.ts';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { Listener } from '../support/listener.ts';
-import { longName } from '../support/names.ts';
-import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
-import { TestStore } from '../support/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { longName, nthWord } from '../../harness/names.ts';
+import { EMPTY, EMPTY_LANES, EMPTY_QUEUE } from '../../harness/state.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
 import { StorageFull } from '../../src/errors.ts';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { longName, nthWord } from '../support/names.ts';
-import { EMPTY, EMPTY_LANES, EMPTY_QUEUE } from '../support/state.ts';
-import { TestStore } from '../support/store.ts';
-import { until } from '../support/until.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Gap } from '../../src/models/gap.ts';
-import { aliceWithBatches, closeBatches, packedMany, publishPacked } from '../support/batches_of_alice.ts';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent } from '../support/invariants.ts';
-import { nthWord } from '../support/names.ts';
-import { TestStore } from '../support/store.ts';
+import { aliceWithBatches, closeBatches, packedMany, publishPacked } from '../../harness/batches_of_alice.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { nthWord } from '../../harness/names.ts';
+import { TestStore } from '../../harness/store.ts';
+import type { Gap } from '../../src/subscribing/gap.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent } from '../support/invariants.ts';
-import { EMPTY_LANES } from '../support/state.ts';
-import { TestStore } from '../support/store.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { EMPTY_LANES } from '../../harness/state.ts';
+import { TestStore } from '../../harness/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

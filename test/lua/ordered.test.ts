@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus, type Published, type Wanted } from '../support/bus.ts';
-import { assertConsistent } from '../support/invariants.ts';
-import { TestStore } from '../support/store.ts';
-import { until } from '../support/until.ts';
+import { Bus, type Published, type Wanted } from '../../harness/bus.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { Listener } from '../../harness/listener.ts';
+import { EMPTY_QUEUE } from '../../harness/state.ts';
+import { TestStore } from '../../harness/store.ts';
+import { assertNothingToSweep } from '../../harness/sweep.ts';
+import { Clients } from '../../src/authentication/client.ts';
 import { createLog } from '../../src/log.ts';
-import { Clients } from '../../src/models/client.ts';
-import { prepareStorage } from '../../src/models/schema.ts';
-import { Store } from '../../src/redis/store.ts';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { Listener } from '../support/listener.ts';
-import { EMPTY_QUEUE } from '../support/state.ts';
-import { TestStore } from '../support/store.ts';
-import { assertNothingToSweep } from '../support/sweep.ts';
+import { prepareStorage } from '../../src/maintenance/schema.ts';
+import { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore();
 const partition = (prefix: string) => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { COUNTS_KEPT_MS } from '../../src/models/nonce_counts.ts';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { seedOf } from '../support/names.ts';
-import { TestStore } from '../support/store.ts';
-import { until } from '../support/until.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { seedOf } from '../../harness/names.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { COUNTS_KEPT_MS } from '../../src/authentication/nonce_uses.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

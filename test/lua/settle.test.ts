@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { Listener } from '../support/listener.ts';
-import { longName, packNamed } from '../support/names.ts';
-import { EMPTY, EMPTY_QUEUE } from '../support/state.ts';
-import { TestStore } from '../support/store.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { Listener } from '../../harness/listener.ts';
+import { longName, packNamed } from '../../harness/names.ts';
+import { EMPTY, EMPTY_QUEUE } from '../../harness/state.ts';
+import { TestStore } from '../../harness/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { longName } from '../support/names.ts';
-import { TestStore } from '../support/store.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { longName } from '../../harness/names.ts';
+import { TestStore } from '../../harness/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import type { ScriptArgument, ScriptReply } from '../../src/redis/script_values.ts';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent } from '../support/invariants.ts';
-import { Listener } from '../support/listener.ts';
-import { longName, packNamed } from '../support/names.ts';
-import { TestStore } from '../support/store.ts';
-import { writes } from '../support/sweep.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { Listener } from '../../harness/listener.ts';
+import { longName, packNamed } from '../../harness/names.ts';
+import { TestStore } from '../../harness/store.ts';
+import { writes } from '../../harness/sweep.ts';
+import type { ScriptArgument, ScriptReply } from '../../src/store/script_values.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

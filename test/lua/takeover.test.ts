@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { createLog } from '../../src/log.ts';
-import { Clients } from '../../src/models/client.ts';
-import { batchJson } from '../../src/models/event_json.ts';
-import { Queue } from '../../src/models/queue.ts';
-import { prepareStorage } from '../../src/models/schema.ts';
-import { Topics } from '../../src/models/topic.ts';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent, snapshot } from '../support/invariants.ts';
-import { longName } from '../support/names.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { longName } from '../../harness/names.ts';
 import {
   RUBY_EVENT,
   RUBY_EVENT_WITH_DATA,
   RUBY_JOB,
   RUBY_TOKEN,
   writeRubyRedis,
-} from '../support/ruby_redis.ts';
-import { TestStore } from '../support/store.ts';
-import { subscriptionsOf } from '../support/subscriptions.ts';
+} from '../../harness/ruby_redis.ts';
+import { TestStore } from '../../harness/store.ts';
+import { subscriptionsOf } from '../../harness/subscriptions.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { batchJson } from '../../src/delivering/event_json.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import { createLog } from '../../src/log.ts';
+import { prepareStorage } from '../../src/maintenance/schema.ts';
+import { Topics } from '../../src/subscribing/topic.ts';
 
 const redis = new TestStore();
 const silent = createLog('silent', {});

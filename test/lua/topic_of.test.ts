@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { encode } from '@msgpack/msgpack';
-import { packed } from '../support/batches_of_alice.ts';
-import { Bus } from '../support/bus.ts';
-import { assertConsistent } from '../support/invariants.ts';
-import { RUBY_EVENT, RUBY_EVENT_WITH_DATA } from '../support/ruby_redis.ts';
-import { TestStore } from '../support/store.ts';
+import { packed } from '../../harness/batches_of_alice.ts';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { RUBY_EVENT, RUBY_EVENT_WITH_DATA } from '../../harness/ruby_redis.ts';
+import { TestStore } from '../../harness/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

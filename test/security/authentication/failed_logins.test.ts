@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { MOST_FAILURES } from '../../../src/api/authentication/slowing.ts';
+import { capturedLog } from '../../../harness/captured_log.ts';
+import { TestStore } from '../../../harness/store.ts';
+import { FailedLogins } from '../../../src/authentication/failed_logins.ts';
+import { MOST_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
-import { FailedLogins } from '../../../src/models/failed_logins.ts';
-import type { Store } from '../../../src/redis/store.ts';
-import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 import {
   type Answer,
   basic,
   FIXED_TOKEN,
   GuardedServer,
   ROOT_KEY,
-} from '../../api/authentication/guarded_server.ts';
-import { capturedLog } from '../../support/captured_log.ts';
-import { TestStore } from '../../support/store.ts';
+} from '../../authentication/guarded_server.ts';
 
 const failures: string[] = [];
 // Two web processes behind one router, which says who calls.

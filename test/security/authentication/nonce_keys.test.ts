@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { Nonces } from '../../../src/api/authentication/nonces.ts';
+import { TestStore } from '../../../harness/store.ts';
+import { until } from '../../../harness/until.ts';
+import { NonceKeys } from '../../../src/authentication/nonce_keys.ts';
+import { Nonces } from '../../../src/authentication/nonces.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
-import { NonceKeys } from '../../../src/models/nonce_keys.ts';
-import { TestStore } from '../../support/store.ts';
-import { until } from '../../support/until.ts';
 
 const HOUR_MS = 3_600_000;
 const redis = new TestStore();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Api, basic, problemIn } from '../../support/api.ts';
-import { until } from '../../support/until.ts';
+import { Api, basic, problemIn } from '../../../harness/api.ts';
+import { until } from '../../../harness/until.ts';
 
 // What a client can learn of another, and do to it: nothing.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';

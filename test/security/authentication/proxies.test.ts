@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
-import { MOST_FAILURES } from '../../../src/api/authentication/slowing.ts';
-import { Proxies, sourceOf } from '../../../src/api/proxies.ts';
+import { Api } from '../../../harness/api.ts';
+import { MOST_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { readConfig } from '../../../src/config.ts';
-import { basic, GuardedServer } from '../../api/authentication/guarded_server.ts';
-import { Api } from '../../support/api.ts';
+import { Proxies, sourceOf } from '../../../src/http/proxies.ts';
+import { basic, GuardedServer } from '../../authentication/guarded_server.ts';
 
 const request = (forwardedFor?: string, proto?: string) =>
   ({

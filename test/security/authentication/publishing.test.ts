@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterEach, describe, test } from 'node:test';
-import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
-import { type Answer, Api, problemIn, send } from '../../support/api.ts';
-import { until } from '../../support/until.ts';
+import { type Answer, Api, problemIn, send } from '../../../harness/api.ts';
+import { until } from '../../../harness/until.ts';
+import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
 // A plain publish goes around Express and passport, any other through both; here in two real web processes.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';

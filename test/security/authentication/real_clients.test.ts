@@ -5,8 +5,8 @@ import { createServer, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { answerParameters, header, parametersOf } from '../../api/authentication/digest_client.ts';
-import { GuardedServer } from '../../api/authentication/guarded_server.ts';
+import { answerParameters, header, parametersOf } from '../../authentication/digest_client.ts';
+import { GuardedServer } from '../../authentication/guarded_server.ts';
 
 // Each is skipped where it is not installed; on Debian and Ubuntu:
 //   apt-get install curl python3-requests python3-httpx ruby-net-http-digest-auth

@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { NonceCounts } from '../../../src/models/nonce_counts.ts';
-import {
-  answerParameters,
-  challengeFor,
-  header,
-  parametersOf,
-} from '../../api/authentication/digest_client.ts';
-import { GuardedServer } from '../../api/authentication/guarded_server.ts';
+import { NonceCounts } from '../../../src/authentication/nonce_uses.ts';
+import { answerParameters, challengeFor, header, parametersOf } from '../../authentication/digest_client.ts';
+import { GuardedServer } from '../../authentication/guarded_server.ts';
 
 // Two web processes: all that they share is Redis.
 const one = new GuardedServer();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { WebProcess } from '../../../harness/web_process.ts';
 import { readConfig } from '../../../src/config.ts';
-import { WebProcess } from '../../support/web_process.ts';
 
 const GOOD = [
   '0f'.repeat(24),

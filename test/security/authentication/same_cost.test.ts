@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { describe, type TestContext, test } from 'node:test';
-import { Credentials, sameDigest } from '../../../src/api/authentication/credentials.ts';
-import { Nonces } from '../../../src/api/authentication/nonces.ts';
-import { type Client, ha1 } from '../../../src/models/client.ts';
-import { ClientDirectory } from '../../../src/models/client_directory.ts';
+import { type Client, ha1 } from '../../../src/authentication/client.ts';
+import { ClientDirectory } from '../../../src/authentication/client_directory.ts';
+import { Credentials, sameDigest } from '../../../src/authentication/credentials.ts';
+import { Nonces } from '../../../src/authentication/nonces.ts';
 
 const secretOf = (token: string): Client => ({
   token,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { allows, isTopicPattern } from '../../../src/models/scope.ts';
-import { Api, problemIn } from '../../support/api.ts';
+import { Api, problemIn } from '../../../harness/api.ts';
+import { allows, isTopicPattern } from '../../../src/authentication/scope.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const CALLBACK = 'https://app.example.com/events';

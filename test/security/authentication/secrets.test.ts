@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { answerParameters, challengeFor, header } from '../../api/authentication/digest_client.ts';
-import { type Answer, Api, basic, problemIn } from '../../support/api.ts';
-import { until } from '../../support/until.ts';
+import { type Answer, Api, basic, problemIn } from '../../../harness/api.ts';
+import { until } from '../../../harness/until.ts';
+import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
 /** Two web processes on one Redis; the second is where secrets were used last, and so where they are remembered. */
 let secondPort: number;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Addresses, isRefused } from '../../../src/services/addresses.ts';
-import { CallbackPolicy } from '../../../src/services/callback_policy.ts';
+import { Addresses, isRefused } from '../../../src/subscribing/addresses.ts';
+import { CallbackPolicy } from '../../../src/subscribing/callback_policy.ts';
 
 const closed = new CallbackPolicy([]);
 

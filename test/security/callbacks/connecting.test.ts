@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, type TestContext, test } from 'node:test';
-import { CallbackPolicy } from '../../../src/services/callback_policy.ts';
-import { Canary } from '../../support/canary.ts';
-import { DnsServer } from '../../support/dns_server.ts';
-import { answer, Receiver } from '../../support/receiver.ts';
-import { reasonOf, sender } from '../../support/sender.ts';
+import { Canary } from '../../../harness/canary.ts';
+import { DnsServer } from '../../../harness/dns_server.ts';
+import { answer, Receiver } from '../../../harness/receiver.ts';
+import { reasonOf, sender } from '../../../harness/sender.ts';
+import { CallbackPolicy } from '../../../src/subscribing/callback_policy.ts';
 
 const NOT_PUBLIC =
   /^refused to connect: its host is at an address that is not public \((.+)\).*CALLBACK_ALLOW$/;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { noOpenssl, selfSigned } from '../../support/certificate.ts';
-import { ConnectProxy } from '../../support/connect_proxy.ts';
-import { Receiver } from '../../support/receiver.ts';
-import { reasonOf, type SenderOptions, sender } from '../../support/sender.ts';
+import { noOpenssl, selfSigned } from '../../../harness/certificate.ts';
+import { ConnectProxy } from '../../../harness/connect_proxy.ts';
+import { Receiver } from '../../../harness/receiver.ts';
+import { reasonOf, type SenderOptions, sender } from '../../../harness/sender.ts';
 
 const proxy = new ConnectProxy();
 before(() => proxy.start());

@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { isSecret, newKeyPair, newSecret, signatureHeaders } from '../../../src/services/signatures.ts';
-import { root } from '../../support/command.ts';
-import { answer, type Delivery, Receiver } from '../../support/receiver.ts';
-import { sender } from '../../support/sender.ts';
+import { root } from '../../../harness/command.ts';
+import { answer, type Delivery, Receiver } from '../../../harness/receiver.ts';
+import { sender } from '../../../harness/sender.ts';
+import { isSecret, newKeyPair, newSecret, signatureHeaders } from '../../../src/delivering/signatures.ts';
 
 /** The example of Standard Webhooks 1.0. */
 const VECTOR = {

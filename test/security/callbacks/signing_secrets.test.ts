@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { newSecret } from '../../../src/services/signatures.ts';
-import { Api } from '../../support/api.ts';
-import { assertRefused, assertWorks } from '../../support/refusal.ts';
+import { Api } from '../../../harness/api.ts';
+import { assertRefused, assertWorks } from '../../../harness/refusal.ts';
+import { newSecret } from '../../../src/delivering/signatures.ts';
 
 const api = new Api({ env: { ROUTEMASTER_LOG_LEVEL: 'trace' }, prepare: assertWorks });
 const OURS = 'https://sub.example.com/events';

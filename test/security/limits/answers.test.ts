@@ -4,13 +4,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { Router } from 'express';
-import { createApp } from '../../../src/api/app.ts';
-import { BROWSER_HEADERS } from '../../../src/api/browser_headers.ts';
-import { Proxies } from '../../../src/api/proxies.ts';
-import type { Publishing } from '../../../src/api/publishing.ts';
-import { healthApi } from '../../../src/api/pulse.ts';
-import { type Answer, Api, problemIn, send } from '../../support/api.ts';
-import { capturedLog } from '../../support/captured_log.ts';
+import { type Answer, Api, problemIn, send } from '../../../harness/api.ts';
+import { capturedLog } from '../../../harness/captured_log.ts';
+import { createApp } from '../../../src/http/app.ts';
+import { BROWSER_HEADERS } from '../../../src/http/browser_headers.ts';
+import { Proxies } from '../../../src/http/proxies.ts';
+import { healthApi } from '../../../src/http/pulse.ts';
+import type { Publishing } from '../../../src/publishing/publish_route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 

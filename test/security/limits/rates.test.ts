@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { spend } from '../../../src/models/spending.ts';
-import { RateLimit } from '../../../src/services/rate_limit.ts';
-import { Api, basic, problemIn, send } from '../../support/api.ts';
-import { snapshot } from '../../support/invariants.ts';
-import { scriptCalls } from '../../support/script_calls.ts';
-import { TestStore } from '../../support/store.ts';
-import { until } from '../../support/until.ts';
-import { WebProcess } from '../../support/web_process.ts';
+import { Api, basic, problemIn, send } from '../../../harness/api.ts';
+import { snapshot } from '../../../harness/invariants.ts';
+import { scriptCalls } from '../../../harness/script_calls.ts';
+import { TestStore } from '../../../harness/store.ts';
+import { until } from '../../../harness/until.ts';
+import { WebProcess } from '../../../harness/web_process.ts';
+import { RateLimit } from '../../../src/publishing/rate_limit.ts';
+import { spend } from '../../../src/publishing/spending.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const events = (count: number) => `[${Array(count).fill(EVENT).join()}]`;
@@ -157,7 +157,7 @@ test('while Redis is away, who publishes is told as without limits', async (t) =
 });
 
 test('a Redis that goes away under a limited publisher is told like one that goes away under any', async (t) => {
-  const redis = await (await import('../../../src/local/redis_server.ts')).PrivateRedis.start();
+  const redis = await (await import('../../../harness/private_redis.ts')).PrivateRedis.start();
   t.after(() => redis.stop());
   const web = new WebProcess({
     ROUTEMASTER_REDIS_URL: redis.url,

@@ -4,9 +4,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { readText } from '../../../src/api/body.ts';
-import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/api/server.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../../harness/until.ts';
+import { readText } from '../../../src/http/body.ts';
+import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/http/server.ts';
 
 /** Quick enough for a test, and far from each other. */
 const QUICK: Partial<ServerLimits> = {

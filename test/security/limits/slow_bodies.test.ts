@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Admission } from '../../../src/api/admission.ts';
-import { Api } from '../../support/api.ts';
-import { assertWorks } from '../../support/refusal.ts';
-import { until } from '../../support/until.ts';
+import { Api } from '../../../harness/api.ts';
+import { assertWorks } from '../../../harness/refusal.ts';
+import { until } from '../../../harness/until.ts';
+import { Admission } from '../../../src/http/admission.ts';
 
 const api = new Api({ prepare: assertWorks });
 const request = (length = '0') => ({ headers: { 'content-length': length } }) as never;

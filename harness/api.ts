@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
+import { connect } from 'node:net';
+import { after, before } from 'node:test';
+import { ERRORS, type ErrorCode } from '../src/errors.ts';
+import type { Store } from '../src/store/store.ts';
+import { PrivateRedis } from './private_redis.ts';
+import { openStore } from './store.ts';
+import { until } from './until.ts';
+import { ROOT_KEY, WebProcess } from './web_process.ts';
+
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  text: string;
+  tookMs: number;
+}
+
+/** A problem document, as RFC 9457 and src/errors.ts have it. */
+export interface Problem {
+  status: number;
+  code: ErrorCode;
+  detail: string;
+  index?: number;
+  field?: string;
+}
+
+export interface CallOptions {
+  /** Whose call it is. Default: nobody's. */
+  as?: string;
+  headers?: OutgoingHttpHeaders;
+  body?: string | Buffer;
+}
+
+export interface ApiOptions {
+  env?: Record<string, string>;
+  redisConfig?: Record<string, string>;
+  /** Headers of every call, such as those of a router in between. */
+  headers?: OutgoingHttpHeaders;
+  prepare?: (api: Api) => Promise<unknown>;
+}
+
+/** A web process on a Redis of the test file's own: started before its tests, ended after them. */
+export class Api {
+  readonly #headers: OutgoingHttpHeaders;
+  readonly #agent = new Agent({ keepAlive: true });
+  readonly #authorizations = new Map([['root', basic(ROOT_KEY, '')]]);
+  readonly #tokens = new Map<string, string>();
+  #env: Record<string, string> = {};
+  #redis: PrivateRedis | undefined;
+  #store: Store | undefined;
+  #web: WebProcess | undefined;
+  readonly #others: WebProcess[] = [];
+  #port = 0;
+
+  /** `prepare` is called before the tests, when all of it works. */
+  constructor({ env = {}, redisConfig = {}, headers = {}, prepare }: ApiOptions = {}) {
+    this.#headers = headers;
+    before(async () => {
+      this.#redis = await PrivateRedis.start({ config: redisConfig });
+      this.#store = await openStore(this.#redis.url);
+      this.#env = { ROUTEMASTER_REDIS_URL: this.#redis.url, ...env };
+      this.#web = new WebProcess(this.#env);
+      this.#port = await this.#web.port();
+      await until(async () => (await this.call('GET', '/pulse', { as: 'root' })).status === 204);
+      await prepare?.(this);
+    });
+    after(async () => {
+      this.#agent.destroy();
+      this.#store?.redis.disconnect();
+      await Promise.all([this.#web, ...this.#others].map((web) => web?.kill()));
+      await this.#redis?.stop();
+    });
+  }
+
+  get redis(): PrivateRedis {
+    return begun(this.#redis);
+  }
+
+  get store(): Store {
+    return begun(this.#store);
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get web(): WebProcess {
+    return begun(this.#web);
+  }
+
+  /** Starts one more web process, on the same Redis and with the same environment, which ends with the first. Gives its port. */
+  async another(): Promise<number> {
+    const web = new WebProcess(this.#env);
+    this.#others.push(web);
+    return web.port();
+  }
+
+  /** Empties Redis, and forgets the clients that were in it. */
+  async reset(): Promise<void> {
+    await this.store.redis.flushall();
+    this.#tokens.clear();
+    for (const name of this.#authorizations.keys()) if (name !== 'root') this.#authorizations.delete(name);
+  }
+
+  /** The token of the client of this name, which is made if there is none. */
+  async token(name: string): Promise<string> {
+    const known = this.#tokens.get(name);
+    if (known !== undefined) return known;
+    const body = JSON.stringify({ name });
+    const made = await this.call('POST', '/api_tokens', { as: 'root', body });
+    assert.equal(made.status, 201, made.text);
+    const client = JSON.parse(made.text);
+    this.enter(client);
+    return client.token;
+  }
+
+  /** Calls by `name` are this client's from now on. */
+  enter({ name, token, secret = '' }: { name: string; token: string; secret?: string }): void {
+    this.#tokens.set(name, token);
+    this.#authorizations.set(name, basic(token, secret));
+  }
+
+  /** The Authorization header of `root`, or of a client, which is made if there is none of this name. */
+  async authorization(name: string): Promise<string> {
+    if (!this.#authorizations.has(name)) await this.token(name);
+    return this.#authorizations.get(name) ?? '';
+  }
+
+  /** One request, its path as it is; the answer once it is complete. */
+  async call(method: string, path: string, { as, headers, body }: CallOptions = {}): Promise<Answer> {
+    const authorization = as === undefined ? {} : { authorization: await this.authorization(as) };
+    return send(
+      this.#port,
+      method,
+      path,
+      { ...this.#headers, ...authorization, ...headers },
+      body,
+      this.#agent,
+    );
+  }
+
+  /** Sends bytes on a connection of its own, and reads what comes until the other end closes it. */
+  async raw(bytes: string | Buffer, { end = false } = {}): Promise<Answer> {
+    const beganAtMs = performance.now();
+    const socket = connect(this.#port, '127.0.0.1');
+    socket.write(bytes, 'latin1');
+    if (end) socket.end();
+    let text = '';
+    for await (const chunk of socket.setEncoding('utf8')) text += chunk;
+    return parseAnswer(text, performance.now() - beganAtMs);
+  }
+}
+
+function begun<T>(part: T | undefined): T {
+  if (part === undefined) throw new Error('the tests have not begun');
+  return part;
+}
+
+/** One request to a local port. */
+export function send(
+  port: number,
+  method: string,
+  path: string,
+  headers: OutgoingHttpHeaders = {},
+  body?: string | Buffer,
+  agent?: Agent,
+): Promise<Answer> {
+  const beganAtMs = performance.now();
+  return new Promise((resolve, reject) => {
+    const chunked = body === undefined || 'transfer-encoding' in headers;
+    const length = chunked ? {} : { 'content-length': Buffer.byteLength(body) };
+    const options = { host: '127.0.0.1', port, method, path, headers: { ...length, ...headers } };
+    const call = request({ ...options, ...(agent && { agent }) });
+    call.once('error', reject);
+    call.once('response', async (response) => {
+      try {
+        let text = '';
+        for await (const chunk of response.setEncoding('utf8')) text += chunk;
+        const { statusCode: status = 0, headers } = response;
+        resolve({ status, headers, text, tookMs: performance.now() - beganAtMs });
+      } catch (error) {
+        reject(error);
+      }
+    });
+    call.end(body);
+  });
+}
+
+/** The problem that the answer is, after checking that it is a good one: of the table, and with advice. */
+export function problemIn({ status, headers, text }: Answer): Problem {
+  assert.equal(headers['content-type'], 'application/problem+json', text);
+  const problem = JSON.parse(text);
+  const entry: { status: number; title: string } | undefined = ERRORS[problem.code as ErrorCode];
+  assert.ok(entry, `${problem.code} is in the table of errors`);
+  assert.deepEqual([problem.status, problem.title], [status, entry.title]);
+  assert.equal(status, entry.status);
+  assert.equal(problem.type, 'about:blank');
+  assert.ok(problem.detail.length > 10, 'it says what to change');
+  return problem;
+}
+
+export function basic(user: string, password: string): string {
+  return `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
+}
+
+function parseAnswer(text: string, tookMs: number): Answer {
+  const [head = '', ...rest] = text.split('\r\n\r\n');
+  const [statusLine = '', ...lines] = head.split('\r\n');
+  const headers = Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 2)]),
+  );
+  return { status: Number(statusLine.split(' ')[1]), headers, text: rest.join('\r\n\r\n'), tookMs };
+}

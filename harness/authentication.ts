@@ -1,0 +1,52 @@
+import { Authentication } from '../src/authentication/authentication.ts';
+import type { FailureReason } from '../src/authentication/caller.ts';
+import type { ClientDirectory } from '../src/authentication/client_directory.ts';
+import { FailedLogins } from '../src/authentication/failed_logins.ts';
+import { MOST_FAILURES, Slowing } from '../src/authentication/login_limiter.ts';
+import { NonceKeys } from '../src/authentication/nonce_keys.ts';
+import { NonceCounts } from '../src/authentication/nonce_uses.ts';
+import { Nonces } from '../src/authentication/nonces.ts';
+import { StorageUnavailable } from '../src/errors.ts';
+import { Proxies } from '../src/http/proxies.ts';
+import type { Log } from '../src/log.ts';
+import type { Store } from '../src/store/store.ts';
+
+export interface AuthenticationParts {
+  rootKey: string;
+  clients: ClientDirectory;
+  log: Log;
+  store: Pick<Store, 'run' | 'command'>;
+  proxies?: number;
+  md5?: boolean;
+  /** The clock of nonces. */
+  monotonicMs?: () => number;
+  /** The clock of failures, which are counted by the minute. */
+  wallMs?: () => number;
+  /** Told of each failure. */
+  failed?: (reason: FailureReason | 'slowed') => void;
+}
+
+/** Authentication as the web process wires it. */
+export function buildAuthentication(parts: AuthenticationParts): Authentication {
+  const { rootKey, clients, log, proxies = 0, md5 = true, monotonicMs, wallMs, failed = () => {} } = parts;
+  const store = parts.store as Store;
+  const figures = { authenticationFailed: failed, authenticationSlowed: () => failed('slowed') };
+  return new Authentication({
+    ...{ rootKey, clients, md5, log },
+    nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceCounts(store)),
+    slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, log, wallMs), new Proxies(proxies), figures),
+  });
+}
+
+/** A storage that has keys for nonces and nothing else: for tests without Redis. */
+export const keysAlone: AuthenticationParts['store'] = {
+  run: async (name, ...keys) => {
+    if (name !== 'nonce_keys') throw new Error(`${name} was not to be run`);
+    const nowMs = Date.now();
+    const hour = Math.floor(nowMs / 3_600_000);
+    return [nowMs, Buffer.from(String(hour)), keys[0] as Buffer];
+  },
+  command: async () => {
+    throw new StorageUnavailable('there is no Redis');
+  },
+};

@@ -1,0 +1,36 @@
+import { Clients } from '../src/authentication/client.ts';
+import { PublicNames } from '../src/authentication/public_names.ts';
+import { type BatchSettings, batchJob } from '../src/delivering/deliver_batch.ts';
+import { Delivery } from '../src/delivering/delivery.ts';
+import type { JobHandler } from '../src/delivering/job_handler.ts';
+import { Throttle } from '../src/delivering/retry_policy.ts';
+import type { Log } from '../src/log.ts';
+import { Counters } from '../src/metrics/counters.ts';
+import { Recorder } from '../src/metrics/recorder.ts';
+import type { Store } from '../src/store/store.ts';
+import { CallbackPolicy } from '../src/subscribing/callback_policy.ts';
+
+const MINUTE_MS = 60_000;
+
+export interface HandlerSettings extends Partial<BatchSettings> {
+  deliveryTimeoutMs?: number;
+  maxBackoffMs?: number;
+}
+
+/** The `batch` job, wired as a delivery thread wires it, which may call 127.0.0.1. */
+export function batchHandler(
+  store: Store,
+  log: Log,
+  { deliveryTimeoutMs = MINUTE_MS, maxBackoffMs = MINUTE_MS, ...limits }: HandlerSettings = {},
+): { handler: JobHandler; recorder: Recorder; close: () => Promise<void> } {
+  const delivery = new Delivery(
+    { deliveryTimeoutMs, connectTimeoutMs: 2000, sslVerify: true },
+    new CallbackPolicy(['127.0.0.1']),
+  );
+  const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));
+  const publicNames = new PublicNames(new Clients(store, []));
+  const throttle = new Throttle({ maxBackoffMs, damageRate: 2 });
+  const settings = { healRate: 1, maxAttempts: 1000, maxAgeMs: 86_400_000, ...limits };
+  const handler = batchJob({ delivery, throttle, recorder, publicNames, settings, log });
+  return { handler, recorder, close: () => delivery.close() };
+}

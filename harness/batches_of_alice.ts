@@ -1,0 +1,37 @@
+import { packData, packEvent } from '../src/publishing/event.ts';
+import type { Bus } from './bus.ts';
+import { nthWord } from './names.ts';
+import { until } from './until.ts';
+
+const url = 'https://shop.example.com/1';
+
+/** An event as the bus stores it. */
+export function packed(topic: string, timestamp = 1_700_000_000_000, data: unknown = null): Buffer {
+  return packEvent({ topic, type: 'update', url, timestamp }, packData(data)).toBuffer();
+}
+
+export function packedMany(topic: string, n: number, data?: unknown): Buffer[] {
+  return Array.from({ length: n }, () => packed(topic, undefined, data));
+}
+
+/** Publishes `n` events of a topic as `{seed}1`, …; what comes next is younger by Redis's clock. */
+export async function publishPacked(bus: Bus, seed: string, topic: string, n: number): Promise<void> {
+  await bus.publish(seed, topic, packedMany(topic, n));
+  const now = await bus.nowMs();
+  await until(async () => (await bus.nowMs()) > now);
+}
+
+/** Closes a subscriber's batches to the events that come next, as if their time had come. */
+export async function closeBatches({ store }: Bus, token: string): Promise<void> {
+  await store.redis.del(store.keys.batches_current(token));
+  await store.redis.hdel(store.keys.batches_open(), token);
+}
+
+/** A subscriber, alice, with batches `aa1`, `ab1`, … of so many events; in turns of widgets and gadgets, ready to be acquired. */
+export async function aliceWithBatches(bus: Bus, ...sizes: number[]): Promise<void> {
+  await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: 0 });
+  for (const [index, size] of sizes.entries()) {
+    await publishPacked(bus, nthWord(index), index % 2 ? 'gadgets' : 'widgets', size);
+    await closeBatches(bus, 'alice');
+  }
+}

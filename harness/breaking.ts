@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import type { Redis } from 'ioredis';
+import { sweep } from '../src/maintenance/sweep/sweep.ts';
+import type { Keyspace } from '../src/store/keys.ts';
+import { Bus } from './bus.ts';
+import { assertConsistent } from './invariants.ts';
+import { longName, packNamed, shortName } from './names.ts';
+import { TestStore } from './store.ts';
+import { assertNothingToSweep } from './sweep.ts';
+
+export const redis = new TestStore();
+export const bus = new Bus(() => redis.store);
+export const HOUR_MS = 3_600_000;
+const laneLimit = 2;
+
+/** Some of what `fill` makes: jobs, and batches. */
+export const [A3, B1] = [packNamed('a3'), packNamed('b1')];
+export const [a3, b1, c1] = [longName('a3'), longName('b1'), longName('c1')];
+
+/**
+ * Something of everything. alice: a1, a2 in flight with w1, w2; a3, a4 wait aside. bob: b1 is open, scheduled. carol: c1 is a
+ * dead letter, c2 is instant. dave, on trial: d1 in flight with w3, d2 waits aside. aux: scrub is instant, x1 has monitor.
+ */
+async function fill(): Promise<void> {
+  await bus.subscribe('alice', { max: 1 });
+  await bus.subscribe('bob', { topics: ['gadgets'], timeout: HOUR_MS });
+  await bus.subscribe('carol', { topics: ['gizmos'], max: 2 });
+  await bus.subscribe('dave', { topics: ['gears'], max: 1, proven: false });
+  await bus.publish('c', 'gizmos', ['e1', 'e2']);
+  await bus.acquire(['w1']);
+  await bus.bury('w1', 'c1', { attempt: '{}' });
+  await bus.publish('a', 'widgets', ['e3', 'e4', 'e5', 'e6']);
+  await bus.publish('d', 'gears', ['e7', 'e8']);
+  await bus.acquire(['w1', 'w2', 'w3', 'w4'], { laneLimit });
+  await bus.publish('b', 'gadgets', ['e9']);
+  await bus.publish('cc', 'gizmos', ['e10', 'e11']);
+  await bus.enqueue('monitor');
+  await bus.acquire(['x1'], { q: 'aux' });
+  await bus.enqueue('scrub');
+}
+
+export interface Broken {
+  redis: Redis;
+  keys: Keyspace;
+}
+
+export const found = async (): Promise<string[]> =>
+  (await sweep(redis.store)).map(({ kind, name }) => `${kind} ${shortName(name)}`).sort();
+
+/** Breaks one thing by hand: the sweep finds just this, all fits together again, and the next finds nothing. */
+export function breaks(what: string, how: (broken: Broken) => Promise<unknown>, ...expected: string[]): void {
+  test(what, async () => {
+    await how(redis.store);
+    assert.deepEqual(await found(), expected.sort());
+    await assertConsistent(redis.store);
+    await assertNothingToSweep(redis.store);
+  });
+}
+
+beforeEach(async () => {
+  await redis.flush();
+  await fill();
+});

@@ -1,0 +1,347 @@
+import assert from 'node:assert/strict';
+import { COUNTS_KEPT_MS, type NonceCount } from '../src/authentication/nonce_uses.ts';
+import { readAcquired } from '../src/delivering/acquired.ts';
+import type { Batch } from '../src/delivering/batch.ts';
+import type { Grant } from '../src/delivering/grant.ts';
+import { utf8 } from '../src/delivering/msgpack_reader.ts';
+import { ReplyReader } from '../src/delivering/reply_reader.ts';
+import type { Subscriber } from '../src/delivering/subscriber.ts';
+import { readAdded } from '../src/publishing/publication.ts';
+import type { QueueName } from '../src/store/job.ts';
+import type { ScriptArgument, ScriptReply } from '../src/store/script_values.ts';
+import type { Store } from '../src/store/store.ts';
+import { fieldsOf, type Gap } from '../src/subscribing/gap.ts';
+import { type GapState, readGaps } from './gaps.ts';
+import { imageOf } from './image.ts';
+import { jobName, longName, packNamed, seedOf, shortName } from './names.ts';
+import { readState, type State } from './state.ts';
+
+export interface Wanted {
+  topics?: string[];
+  timeout?: number | '';
+  max?: number | '';
+  ordered?: 0 | 1 | '';
+  inFlight?: number | '';
+  signingKey?: string;
+  /** It has taken batches before, so that it is not on trial; true unless a test says otherwise. */
+  proven?: boolean;
+}
+
+export interface Handed {
+  worker: string;
+  job: string;
+  /** The batch as stored: subscriber, creation, attempts, events. */
+  batch?: string[];
+  subscriber?: Subscriber;
+  /** What was dropped, if it is to be told. */
+  gap?: Gap | null;
+}
+
+/** A publication, with what its idempotency key comes to. */
+export type Published = [
+  topic: string,
+  client: string,
+  events: (string | Buffer)[],
+  idempotency?: { digest: string; fingerprint: string } | undefined,
+  ...counts: NonceCount[],
+];
+
+/** By what a worker holds a job. */
+interface Held {
+  /** The number of its lease; by default that of the last which it was given. */
+  lease?: number | undefined;
+  leaseMs?: number;
+}
+
+/** A job that was done; by default one that delivered a batch, quickly. */
+export interface FinishedJob {
+  worker: string;
+  job: string;
+  lease?: number | undefined;
+  bid?: string;
+  heal?: number;
+  tookMs?: number;
+}
+
+/** What a failure does. */
+interface Failing {
+  damage?: number;
+  throttleMs?: number;
+  attempt?: string;
+}
+
+/** Unless a test says otherwise. */
+const LANE_LIMIT = 10;
+/** For topics and for subscribers. */
+const ROOM = 10_000;
+const LANE_LIMIT_MAX = 100;
+const LEASE_MS = 30_000;
+const WINDOW_MS = 600_000;
+const OVERLAP_MS = 60_000;
+const NO_KEY = { digest: '', fingerprint: '' };
+
+const text = (reply: ScriptReply | undefined): string => String(reply);
+const list = (reply: ScriptReply | undefined): string[] => (reply as ScriptReply[]).map(text);
+
+/** Calls the scripts as the bus does, with names in place of UIDs and packed jobs. */
+export class Bus {
+  readonly #store: () => Store;
+  /** The leases under which workers hold jobs, as acquire gave them. */
+  readonly leases = new Map<string, number>();
+
+  constructor(store: () => Store) {
+    this.#store = store;
+  }
+
+  get store(): Store {
+    return this.#store();
+  }
+
+  /** What happens in Redis's clock from here on is not before this; ms. */
+  async nowMs(): Promise<number> {
+    const [seconds, micros] = await this.store.redis.time();
+    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+  }
+
+  state(): Promise<State> {
+    return imageOf(this.store).then(readState);
+  }
+
+  async subscribe(
+    token: string,
+    {
+      topics = ['widgets'],
+      timeout = 500,
+      max = 100,
+      ordered = '',
+      inFlight = '',
+      signingKey = '',
+      proven = true,
+    }: Wanted = {},
+  ): Promise<void> {
+    const lane = [ordered, inFlight, '', '', LANE_LIMIT_MAX];
+    const settings = [timeout, max, ...lane, signingKey, OVERLAP_MS, ROOM, ROOM];
+    await this.store.run('subscribe', token, `https://${token}.example/`, 'u', ...settings, ...topics);
+    const { redis, keys } = this.store;
+    if (proven) await redis.hsetnx(keys.subscriber(token), 'sent', '1');
+  }
+
+  /** One publication of the client `shop`. The first batch that it makes is named `{seed}1`. */
+  async publish(seed: string, topic: string, events: (string | Buffer)[]): Promise<void> {
+    const { accepted } = await this.publishAll(seed, [topic, 'shop', events]);
+    if (accepted[0] === -1) throw new Error(`${topic} is another client's`);
+  }
+
+  async publishAll(seed: string, ...publications: Published[]) {
+    const args = publications.flatMap(
+      ([topic, client, events, { digest, fingerprint } = NO_KEY, ...counts]) => [
+        ...[topic, client, digest, fingerprint, counts.length, events.length],
+        ...counts.flatMap(({ nonce, count }) => [nonce, count]),
+        ...events,
+      ],
+    );
+    const settings = [seedOf(seed), WINDOW_MS, ROOM, COUNTS_KEPT_MS];
+    const reply = await this.store.run('publish', ...settings, ...args);
+    const [accepted, given, repeated] = reply as [number[], (Buffer | number)[], number[]];
+    const added: Record<string, number> = {};
+    for (const [token, events] of readAdded(given)) added[token] = (added[token] ?? 0) + events;
+    return { accepted, added, repeated };
+  }
+
+  async acquire(
+    workers: string[],
+    {
+      q = 'main',
+      laneLimit = LANE_LIMIT,
+      leaseMs = LEASE_MS,
+      finished = [],
+    }: { q?: QueueName; laneLimit?: number; leaseMs?: number; finished?: FinishedJob[] } = {},
+  ) {
+    const lanes = [q, leaseMs, laneLimit, LANE_LIMIT_MAX];
+    const done = finished.flatMap((each) => this.#finished(each));
+    const reply = await this.store.run('acquire', ...lanes, finished.length, ...done, ...workers);
+    const { left, grants, acks } = readAcquired(reply);
+    for (const { worker, lease } of grants) this.leases.set(worker, lease);
+    return {
+      left,
+      now: timeOf(reply),
+      grants: await Promise.all(grants.map((grant) => this.#handed(grant))),
+      acks: acks.flatMap(({ held, removed }) => [Number(held), removed]),
+    };
+  }
+
+  async ack(
+    worker: string,
+    job: string,
+    {
+      q = 'main' as QueueName,
+      laneLimit = LANE_LIMIT,
+      leaseMs = LEASE_MS,
+      ...how
+    }: Omit<FinishedJob, 'worker' | 'job'> & { q?: QueueName; laneLimit?: number; leaseMs?: number } = {},
+  ) {
+    const lanes = [q, leaseMs, laneLimit, LANE_LIMIT_MAX];
+    const reply = await this.store.run('ack', ...lanes, ...this.#finished({ worker, job, ...how }));
+    const [held, removed] = reply as [number, number];
+    return { held: held === 1, removed };
+  }
+
+  async nack(
+    worker: string,
+    job: string,
+    {
+      q = 'main' as QueueName,
+      delayMs = 0,
+      damage = 0,
+      throttleMs = 0,
+      attempt = '',
+      pause = 0,
+      ...lease
+    }: Held & Failing & { q?: QueueName; delayMs?: number; pause?: 0 | 1 } = {},
+  ) {
+    const held = this.#held(q, worker, job, lease);
+    const gone = pause ? await this.#subscriptionOf(job) : '';
+    const story = [damage, throttleMs, attempt, gone];
+    return (await this.store.run('nack', ...held, delayMs, bidOf(job), ...story)) === 1;
+  }
+
+  async bury(
+    worker: string,
+    job: string,
+    {
+      damage = 0,
+      throttleMs = 0,
+      attempt = '{}',
+      reason = 'max_attempts',
+      ...lease
+    }: Held & Failing & { reason?: string } = {},
+  ) {
+    const held = this.#held('main', worker, job, lease);
+    const reply = await this.store.run('bury', ...held, bidOf(job), damage, throttleMs, attempt, reason);
+    const [ok, buried] = reply as [number, number];
+    return { held: ok === 1, buried };
+  }
+
+  /** The workers whose leases are lost. */
+  async heartbeat(workers: string[], { leaseMs = LEASE_MS, lease }: Held = {}): Promise<string[]> {
+    const leases = workers.flatMap((worker) => [worker, lease ?? this.leases.get(worker) ?? 0]);
+    return list(await this.store.run('heartbeat', leaseMs, ...leases));
+  }
+
+  /** When the subscriber of a batch subscribed, as a worker that was given it now would know. */
+  async #subscriptionOf(job: string): Promise<string> {
+    const { redis, keys } = this.store;
+    const token = await redis.lindex(keys.batch(bidOf(job)), 0);
+    return (token && (await redis.hget(keys.subscriber(token), 'subscribed_at'))) || '0';
+  }
+
+  async #handed({ worker, packed, batch, subscriber, gap }: Grant): Promise<Handed> {
+    const handed: Handed = { worker, job: shortName(jobName(packed.toBuffer())) };
+    if (batch) handed.batch = await this.#asStored(batch);
+    if (subscriber) handed.subscriber = subscriber;
+    if (gap) handed.gap = gap;
+    return handed;
+  }
+
+  /** Events of tests do not tell where they end: that is looked up. */
+  async #asStored({ bid, token, createdAtMs, attempts, count, events }: Batch): Promise<string[]> {
+    const { redis, keys } = this.store;
+    const stored = await redis.lrange(keys.batch(bid), 3, -1);
+    assert.deepEqual(
+      [stored.length, stored.join('')],
+      [count, utf8(events.map(({ text }) => text).join(''))],
+    );
+    return [token, String(createdAtMs), String(attempts), ...stored];
+  }
+
+  #finished({ worker, job, lease, bid = bidOf(job), heal = 1, tookMs = 5 }: FinishedJob): ScriptArgument[] {
+    return [worker, packNamed(job), lease ?? this.leases.get(worker) ?? 0, bid, heal, tookMs];
+  }
+
+  #held(q: QueueName, worker: string, job: string, { lease, leaseMs = LEASE_MS }: Held): ScriptArgument[] {
+    return [q, worker, packNamed(job), lease ?? this.leases.get(worker) ?? 0, leaseMs];
+  }
+
+  async schedule(limit = 100) {
+    const [promoted, nextDueUs] = (await this.store.run('schedule', limit, 'main', 'aux')) as [
+      number,
+      number,
+    ];
+    return { promoted, nextDueMs: nextDueUs < 0 ? -1 : nextDueUs / 1000 };
+  }
+
+  async enqueue(job: string, leaseMs = 30_000): Promise<boolean> {
+    return (await this.store.run('enqueue', 'aux', packNamed(job), leaseMs)) === 1;
+  }
+
+  async scrub(leaseMs: number) {
+    const [workers, jobs] = (await this.store.run('scrub', leaseMs, 'main', 'aux')) as [number, number[]];
+    return { workers, jobs };
+  }
+
+  /** How many were dropped in one call, and how many events of whom. */
+  async autodrop(n: number) {
+    const { batches, dropped } = await this.autodropStep(n);
+    return { batches, dropped };
+  }
+
+  /** The same, with how many of the events were in batches; `begun` is what the step before had begun to count. */
+  async autodropStep(n: number, before: ScriptReply[] = []) {
+    const reply = await this.store.run('autodrop', n, ...(before as ScriptArgument[]));
+    const [batches, drops, begun] = reply as [number, [Buffer, number, Buffer[]][], ScriptReply[]];
+    const by = (count: (drop: [Buffer, number, Buffer[]]) => number): Record<string, number> =>
+      Object.fromEntries(drops.map((drop) => [text(drop[0]), count(drop)]));
+    const dropped = by(([, , fields]) => Number(fieldsOf(fields).events));
+    return { batches, dropped, queued: by(([, queued]) => queued), begun };
+  }
+
+  async dropQueue(token: string, n = 500, untilMs: number | '+inf' = '+inf') {
+    const [batches, events] = (await this.store.run('drop_queue', token, n, untilMs)) as [number, number];
+    return { batches, events };
+  }
+
+  /** What became of each letter: how many events of whom are queued again, or why not. */
+  async revive(client: string, ...names: string[]): Promise<(string | [token: string, events: number])[]> {
+    const reply = (await this.store.run('revive', client, ...names.map(longName))) as ScriptReply[];
+    return reply.map((each) => (Array.isArray(each) ? [text(each[0]), Number(each[1])] : text(each)));
+  }
+
+  /** How many letters were deleted. */
+  async purge(client: string, ...names: string[]): Promise<number> {
+    return Number(await this.store.run('purge', client, ...names.map(longName)));
+  }
+
+  /** When a batch was opened, ms by Redis's clock. */
+  async createdMs(name: string): Promise<number> {
+    return Number(await this.store.redis.lindex(this.store.keys.batch(longName(name)), 1));
+  }
+
+  /** Makes the delivery of a batch instant, as if its deadline had come. */
+  async ripen(name: string): Promise<void> {
+    const { redis, keys } = this.store;
+    await redis.zadd(keys.jobs_scheduled('main'), 'XX', await this.nowMs(), packNamed(name));
+    await this.schedule();
+  }
+
+  gaps(token: string): Promise<GapState> {
+    return readGaps(this.store, token);
+  }
+
+  /** A field of a subscriber's hash. */
+  async subscriber(token: string): Promise<Record<string, string>> {
+    return this.store.redis.hgetall(this.store.keys.subscriber(token));
+  }
+}
+
+function bidOf(job: string): string {
+  return /\d$/.test(job) ? String(packNamed(job).subarray(-20)) : '';
+}
+
+/** Of a reply of `acquire`. */
+function timeOf(reply: ScriptReply): number {
+  const [about] = reply as [Buffer];
+  const reader = new ReplyReader(about);
+  reader.arrayLength();
+  reader.integer();
+  return reader.integer();
+}

@@ -1,0 +1,127 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { root } from './command.ts';
+import { keep } from './keeper.ts';
+import type { ProcfileLine } from './local/procfile.ts';
+import { until } from './until.ts';
+
+const ERROR = 50;
+const SWEPT = /^the sweep found/;
+
+/** A line of the log; what is not JSON counts as an error, as nothing but a crash prints it. */
+export interface LogLine {
+  level: number;
+  msg: string;
+  [field: string]: unknown;
+}
+
+export interface Ending {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** One line of the Procfile as a real process, with all that it logs. It must not end unless it is told to. */
+export class BusProcess {
+  readonly name: string;
+  readonly log: LogLine[] = [];
+  /** Settles when the process has ended. */
+  readonly ended: Promise<Ending>;
+  readonly #child: ChildProcess;
+  #ending: Ending | undefined;
+  #mayEnd = false;
+
+  constructor({ name, command }: ProcfileLine, env: NodeJS.ProcessEnv) {
+    this.name = name;
+    const child = spawn('sh', ['-c', `exec ${command}`], {
+      cwd: root,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
+    this.#child = child;
+    const release = child.pid ? keep(child.pid, 'KILL') : () => {};
+    for (const stream of [child.stdout, child.stderr]) this.#read(stream);
+    this.ended = once(child, 'close').then(([code, signal]) => {
+      release();
+      this.#ending = { code, signal };
+      return this.#ending;
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  get runs(): boolean {
+    return this.#ending === undefined;
+  }
+
+  /** Waits for a line of the log, and gives it. */
+  async logs(message: string): Promise<LogLine> {
+    const found = () => this.log.find(({ msg }) => msg === message);
+    const what = `${this.name} logs ${message}`;
+    try {
+      await until(() => found() ?? !this.runs, { what });
+    } catch (error) {
+      throw new Error(`${(error as Error).message}, only\n${this.#text(this.log)}`);
+    }
+    const line = found();
+    if (line) return line;
+    throw new Error(`${this.name} ended without logging ${message}:\n${this.#text(this.log)}`);
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** SIGKILL: it has no time for anything. */
+  async kill(): Promise<void> {
+    this.#mayEnd = true;
+    this.signal('SIGKILL');
+    await this.ended;
+  }
+
+  /** SIGTERM: it finishes what is under way. Answers how it ended, which must be with exit code 0. */
+  async stop(): Promise<Ending> {
+    this.#mayEnd = true;
+    this.signal('SIGTERM');
+    return this.ended;
+  }
+
+  /**
+   * What it did and must not do: end by itself or with another code than 0, and log errors, or what it swept, that nobody
+   * announced.
+   */
+  faults(announced: readonly RegExp[]): string[] {
+    const errors = this.log.filter(
+      ({ level, msg }) =>
+        (level >= ERROR || SWEPT.test(msg)) && !announced.some((pattern) => pattern.test(msg)),
+    );
+    const faults = errors.length > 0 ? [`${this.name} logged\n${this.#text(errors)}`] : [];
+    if (this.#ending) {
+      const { code, signal } = this.#ending;
+      if (!this.#mayEnd || (signal !== 'SIGKILL' && code !== 0)) {
+        faults.push(`${this.name} ended (${signal ?? code}):\n${this.#text(this.log.slice(-10))}`);
+      }
+    }
+    return faults;
+  }
+
+  #read(stream: Readable): void {
+    createInterface({ input: stream }).on('line', (line) => this.log.push(parse(line)));
+  }
+
+  #text(lines: LogLine[]): string {
+    return lines.map((line) => JSON.stringify(line)).join('\n');
+  }
+}
+
+function parse(line: string): LogLine {
+  try {
+    const entry = JSON.parse(line);
+    if (typeof entry.level === 'number') return { msg: '', ...entry };
+  } catch {}
+  return { level: ERROR, msg: line };
+}

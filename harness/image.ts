@@ -1,0 +1,167 @@
+import type { Keyspace } from '../src/store/keys.ts';
+import type { ScriptReply } from '../src/store/script_values.ts';
+import type { Commands } from '../src/store/store.ts';
+
+/** What reads Redis: a store, or the image of one. */
+export interface Readable {
+  readonly redis: Commands;
+  readonly keys: Keyspace;
+}
+
+/** All that Redis holds, in one step: key, type, value; again and again. */
+const READ_ALL = `#!lua flags=no-writes,allow-oom
+local read = {
+  list = function(key) return redis.call('LRANGE', key, 0, -1) end,
+  set = function(key) return redis.call('SMEMBERS', key) end,
+  hash = function(key) return redis.call('HGETALL', key) end,
+  zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
+  string = function(key) return { redis.call('GET', key) } end,
+}
+local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local type = redis.call('TYPE', key).ok
+  all[#all + 1] = key
+  all[#all + 1] = type
+  all[#all + 1] = read[type](key)
+end
+return all`;
+
+/** A moment of a Redis, read in one call. Answers the commands that read as Redis would; the others are not there. */
+export async function imageOf(store: Readable): Promise<Readable & { image: Image }> {
+  const image = new Image((await store.redis.callBuffer('EVAL', READ_ALL, 0)) as ScriptReply[]);
+  return { redis: image as unknown as Commands, keys: store.keys, image };
+}
+
+interface Value {
+  type: string;
+  /** Of hashes and sorted sets by pairs. */
+  items: Buffer[];
+  /** These pairs, once somebody asked for one. */
+  pairs?: Record<string, string>;
+}
+
+const isPlace = (_: unknown, index: number) => index % 2 === 0;
+
+export class Image {
+  readonly #values = new Map<string, Value>();
+
+  constructor(flat: ScriptReply[]) {
+    for (let i = 0; i < flat.length; i += 3)
+      this.#values.set(String(flat[i]), { type: String(flat[i + 1]), items: flat[i + 2] as Buffer[] });
+  }
+
+  /** The same text for the same content, down to the byte; the order in which Redis lists members is of no interest. */
+  get content(): string {
+    const lines = Array.from(this.#values, ([key, { type, items }]) => {
+      const texts = items.map((item) => item.toString('latin1'));
+      const members =
+        type === 'hash' ? texts.flatMap((each, i) => (i % 2 ? [] : [`${each} ${texts[i + 1]}`])) : texts;
+      if (type === 'hash' || type === 'set') members.sort();
+      return JSON.stringify([key, type, members]);
+    });
+    return lines.sort().join('\n');
+  }
+
+  async keys(pattern: string): Promise<string[]> {
+    const source = pattern
+      .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+      .replaceAll('*', '.*')
+      .replaceAll('?', '.');
+    const shape = new RegExp(`^${source}$`, 's');
+    return [...this.#values.keys()].filter((key) => shape.test(key));
+  }
+
+  async type(key: string): Promise<string> {
+    return this.#values.get(key)?.type ?? 'none';
+  }
+
+  async exists(key: string): Promise<number> {
+    return Number(this.#values.has(key));
+  }
+
+  async get(key: string): Promise<string | null> {
+    const [value] = this.#items(key);
+    return value === undefined ? null : String(value);
+  }
+
+  async lrangeBuffer(key: string, from: number | string, to: number | string): Promise<Buffer[]> {
+    return slice(this.#items(key), from, to);
+  }
+
+  async lrange(key: string, from: number | string, to: number | string): Promise<string[]> {
+    return (await this.lrangeBuffer(key, from, to)).map(String);
+  }
+
+  async llen(key: string): Promise<number> {
+    return this.#items(key).length;
+  }
+
+  async smembersBuffer(key: string): Promise<Buffer[]> {
+    return this.#items(key);
+  }
+
+  async smembers(key: string): Promise<string[]> {
+    return this.#items(key).map(String);
+  }
+
+  async sismember(key: string, member: string | Buffer): Promise<number> {
+    const wanted = Buffer.from(member as string);
+    return Number(this.#items(key).some((each) => each.equals(wanted)));
+  }
+
+  async hgetall(key: string): Promise<Record<string, string>> {
+    return { ...this.#pairs(key) };
+  }
+
+  async hget(key: string, field: string): Promise<string | null> {
+    return this.#pairs(key)[field] ?? null;
+  }
+
+  async hmget(key: string, ...fields: string[]): Promise<(string | null)[]> {
+    return fields.map((field) => this.#pairs(key)[field] ?? null);
+  }
+
+  async hkeys(key: string): Promise<string[]> {
+    return Object.keys(this.#pairs(key));
+  }
+
+  async zrangeBuffer(key: string, from: string, to: string, scores?: 'WITHSCORES'): Promise<Buffer[]> {
+    const items = this.#items(key);
+    if (scores) return slice(items, Number(from) * 2, Number(to) < 0 ? to : Number(to) * 2 + 1);
+    return slice(items.filter(isPlace), from, to);
+  }
+
+  async zrange(key: string, from: string, to: string, scores?: 'WITHSCORES'): Promise<string[]> {
+    return (await this.zrangeBuffer(key, from, to, scores)).map(String);
+  }
+
+  async zscore(key: string, member: string): Promise<string | null> {
+    return this.#pairs(key)[member] ?? null;
+  }
+
+  async zcard(key: string): Promise<number> {
+    return this.#items(key).length / 2;
+  }
+
+  #pairs(key: string): Record<string, string> {
+    const value = this.#values.get(key);
+    if (!value) return {};
+    value.pairs ??= pairsOf(value.items.map(String));
+    return value.pairs;
+  }
+
+  #items(key: string): Buffer[] {
+    return this.#values.get(key)?.items ?? [];
+  }
+}
+
+/** By Redis's indices, of which the last is included, and -1 is the last of all. */
+function slice<T>(all: T[], from: number | string, to: number | string): T[] {
+  return all.slice(Number(from), Number(to) === -1 ? undefined : Number(to) + 1);
+}
+
+function pairsOf(flat: string[]): Record<string, string> {
+  const pairs: Record<string, string> = {};
+  for (let i = 0; i < flat.length; i += 2) pairs[flat[i] ?? ''] = flat[i + 1] ?? '';
+  return pairs;
+}

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import { packJob, SHARES } from '../src/store/job.ts';
+import { type KeyName, LAYOUT } from '../src/store/keys.ts';
+import type { Store } from '../src/store/store.ts';
+import { assertDeadLetters } from './dead_letters.ts';
+import { assertGaps } from './gaps.ts';
+import { imageOf, type Readable } from './image.ts';
+import { jobName, shortName } from './names.ts';
+import { type QueueState, readState, type State } from './state.ts';
+
+/** What the parts of a key look like. */
+const PARTS: Record<string, string> = {
+  token: '.+',
+  topic: '[a-z0-9_]{1,64}',
+  bid: '[A-Za-z0-9_-]{20}',
+  q: '(?:main|aux)',
+  share: '(?:slow|failing)',
+  worker: '.+',
+  process: '.+',
+  digest: '[A-Za-z0-9_-]{22}',
+  nonce: '[A-Za-z0-9_-]{19}',
+  minute: '[0-9]+',
+};
+
+/** What no layout of ours has: it is what the Ruby Routemaster calls a batch. */
+const FOREIGN: ReadonlySet<string> = new Set<KeyName>(['ruby_batch']);
+
+const SHAPES = Object.entries(LAYOUT)
+  .filter(([name]) => !FOREIGN.has(name))
+  .map(([, { pattern, type }]) => ({
+    shape: new RegExp(`^${pattern.replace(/\{(\w+)\}/g, (_, part: string) => PARTS[part] ?? '\\0')}$`),
+    type,
+  }));
+
+/**
+ * Checks the whole Redis: every batch has its one job and its index entries, every job is in exactly one state, gauges are
+ * what the lists hold, current batches are open ones, dead letters are whole, subscriptions are noted on both sides, and
+ * there is no other key.
+ */
+export async function assertConsistent(store: Store): Promise<void> {
+  await assertImageConsistent(await imageOf(store));
+}
+
+/** The same of what was read before. */
+export async function assertImageConsistent(store: Readable): Promise<void> {
+  await assertKeys(store);
+  const state = await readState(store);
+  await assertBatches(store, state);
+  assertGauges(state);
+  const { waiting, sharing } = state.lanes;
+  assertQueue(state.main, [...Object.values(waiting), ...Object.values(sharing)].flat());
+  assertQueue(state.aux, []);
+  await assertLeftovers(store, state);
+  await assertLanes(store, state);
+  await assertLeases(store, state);
+  assert.deepEqual(
+    state.main.index,
+    Object.keys(state.batches).sort(),
+    'each batch has one job, and each job its batch',
+  );
+  await assertCurrent(store, state);
+  await assertDeadLetters(store);
+  await assertGaps(store);
+  await assertSubscriptions(store);
+}
+
+/** Every key and its bytes, to show that a call changes nothing. */
+export async function snapshot({ redis }: Store): Promise<Record<string, string>> {
+  const dumps: Record<string, string> = {};
+  for (const key of (await redis.keys('*')).sort()) {
+    dumps[key] = (await redis.dumpBuffer(key)).toString('hex');
+  }
+  return dumps;
+}
+
+async function assertKeys({ redis, keys }: Readable): Promise<void> {
+  const prefix = keys.schema().slice(0, -LAYOUT.schema.pattern.length);
+  for (const key of await redis.keys('*')) {
+    assert.ok(key.startsWith(prefix), `${key} is outside of the partition`);
+    const type = await redis.type(key);
+    assert.ok(isKnown(key.slice(prefix.length), type), `${key}, a ${type}, is not of the layout`);
+  }
+}
+
+function isKnown(key: string, type: string): boolean {
+  return SHAPES.some((each) => each.type === type && each.shape.test(key));
+}
+
+async function assertBatches({ redis, keys }: Readable, state: State): Promise<void> {
+  const names = Object.keys(state.batches).sort();
+  assert.deepEqual([...state.index].sort(), names, 'batches:index has each batch');
+  assert.deepEqual(
+    Object.values(state.queued).flat().sort(),
+    names,
+    'each batch is in the index of one subscriber',
+  );
+  for (const key of await redis.keys(keys.batch('*'))) {
+    const bid = key.slice(keys.batch('').length);
+    const [token = '', created, attempts, ...events] = await redis.lrange(key, 0, -1);
+    assert.match(
+      `${created} ${attempts}`,
+      /^\d{13} \d+$/,
+      `${key} begins with a time and a number of attempts`,
+    );
+    assert.ok(events.length > 0, `${key} has events`);
+    assert.equal(Math.floor(Number(await redis.zscore(keys.batches_index(), bid))), Number(created));
+    const behindMs = Number(await redis.zscore(keys.batches_queued(token), bid)) / 1000 - Number(created);
+    assert.ok(
+      behindMs >= 0 && behindMs < 1000,
+      `${bid} stands at its time, or behind others of an ordered subscriber`,
+    );
+    assert.equal(
+      await redis.sismember(keys.jobs_index('main'), packJob('batch', [bid])),
+      1,
+      `${bid} has its job`,
+    );
+  }
+}
+
+function assertGauges(state: State): void {
+  const events: Record<string, number> = {};
+  const batches: Record<string, number> = {};
+  for (const batch of Object.values(state.batches)) {
+    events[batch.token] = (events[batch.token] ?? 0) + batch.events.length;
+    batches[batch.token] = (batches[batch.token] ?? 0) + 1;
+  }
+  assert.deepEqual(state.gauges, { events, batches }, 'gauges are what the lists hold');
+}
+
+function assertQueue(queue: QueueState, waiting: string[]): void {
+  const held = Object.values(queue.pending);
+  assert.ok(
+    held.every((jobs) => jobs.length === 1),
+    'a worker holds one job at most',
+  );
+  const somewhere = [...queue.scheduled, ...queue.instant, ...held.flat(), ...waiting].sort();
+  assert.deepEqual(somewhere, queue.index, 'each job is in exactly one state');
+  for (const worker of Object.keys(queue.pending))
+    assert.ok(queue.pendingIndex.includes(worker), `${worker} is indexed`);
+}
+
+/** A job that is instant, or waits for room in a share, without being indexed is that of a dropped batch: acquire will forget it. */
+async function assertLeftovers({ redis, keys }: Readable, { main, batches }: State): Promise<void> {
+  for (const list of [keys.jobs_instant('main'), ...SHARES.map((share) => keys.share_jobs(share))]) {
+    const jobs = (await redis.lrangeBuffer(list, '0', '-1')).map(jobName);
+    for (const job of jobs.filter((each) => !main.index.includes(each)))
+      assert.ok(!(job in batches), `${job} is in ${list} and indexed, or its batch was dropped`);
+  }
+}
+
+/** Who holds a job, and nobody else, has a lease. */
+async function assertLeases({ redis, keys }: Readable, { main, aux }: State): Promise<void> {
+  const holders = [...Object.keys(main.pending), ...Object.keys(aux.pending)].sort();
+  assert.deepEqual((await redis.hkeys(keys.leases())).sort(), holders, 'who holds a job has a lease');
+}
+
+async function assertLanes(
+  { redis, keys }: Readable,
+  { lanes, main, batches, queued }: State,
+): Promise<void> {
+  const held: Record<string, string> = {};
+  const inFlight: Record<string, number> = {};
+  for (const [worker, [job = '']] of Object.entries(main.pending)) {
+    const token = batches[job]?.token ?? '';
+    held[worker] = token;
+    inFlight[token] = (inFlight[token] ?? 0) + 1;
+  }
+  for (const worker of Object.values(lanes.shares).flat())
+    assert.ok(worker in held, `${worker} is in a share with a delivery`);
+  assert.deepEqual(lanes.held, held, 'who holds a delivery is in its lane');
+  assert.deepEqual(lanes.inFlight, inFlight, 'lanes count what is in flight');
+  for (const token of Object.keys(lanes.waiting)) {
+    const [paused, packed, ordered] = await redis.hmget(
+      keys.subscriber(token),
+      'paused_at',
+      'probe',
+      'ordered',
+    );
+    if (paused) continue;
+    const of = (jobs: string[]) => jobs.filter((job) => batches[job]?.token === token);
+    // What a packed job ends with is its batch.
+    const probe = packed ? shortName(packed.slice(-20)) : undefined;
+    assert.ok(probe === undefined || of(main.index).includes(probe), `the probe of ${token} is a job`);
+    const outside = of([
+      ...main.instant,
+      ...Object.values(main.pending).flat(),
+      ...Object.values(lanes.sharing).flat(),
+    ]);
+    // A failed delivery that is put off holds up the others only where it is the probe, or the oldest of an ordered lane.
+    const oldest = ordered === '1' ? queued[token]?.[0] : undefined;
+    outside.push(...main.scheduled.filter((job) => job === probe || job === oldest));
+    assert.notDeepEqual(outside, [], `something brings back what waits aside for ${token}`);
+    assert.ok(!probe || !lanes.waiting[token]?.includes(probe), `the probe of ${token} does not wait aside`);
+  }
+}
+
+async function assertCurrent({ redis, keys }: Readable, state: State): Promise<void> {
+  const open: Record<string, string[]> = {};
+  for (const [token, entry] of Object.entries(await redis.hgetall(keys.batches_open()))) {
+    open[token] = [shortName(entry.slice(0, 20))];
+    const max = (await redis.hget(keys.subscriber(token), 'max_events')) ?? '100';
+    assert.equal(entry.slice(20) || '100', max, `the open batch of ${token} holds as many as it asked for`);
+  }
+  assert.deepEqual(state.current, open, 'current batches are those that are open');
+  const pending = Object.values(state.main.pending).flat();
+  for (const [token, names] of Object.entries(state.current)) {
+    for (const name of names) {
+      assert.equal(state.batches[name]?.token, token, `the current batch ${name} exists`);
+      assert.equal(state.batches[name]?.attempts, 0, `the current batch ${name} was never attempted`);
+      assert.ok(!pending.includes(name), `the current batch ${name} is not being delivered`);
+    }
+  }
+}
+
+async function assertSubscriptions({ redis, keys }: Readable): Promise<void> {
+  const topics = await redis.smembers(keys.topics());
+  const subscribers = await redis.smembers(keys.subscribers());
+  for (const token of subscribers) {
+    assert.equal(await redis.exists(keys.subscriber(token)), 1, `${token} has its hash`);
+    for (const topic of await redis.smembers(keys.subscriber_topics(token))) {
+      assert.ok(topics.includes(topic), `${topic} is a topic`);
+      assert.equal(await redis.sismember(keys.topic_subscribers(topic), token), 1);
+    }
+  }
+  for (const key of await redis.keys(keys.topic_subscribers('*'))) {
+    const topic = key.slice(keys.topic_subscribers('').length);
+    for (const token of await redis.smembers(key)) {
+      assert.ok(subscribers.includes(token), `${token} is a subscriber`);
+      assert.equal(await redis.sismember(keys.subscriber_topics(token), topic), 1);
+    }
+  }
+  for (const key of await redis.keys(keys.topic('*'))) {
+    assert.ok(topics.includes(key.slice(keys.topic('').length)), `${key} is listed`);
+  }
+  for (const key of await redis.keys(keys.subscriber('*'))) {
+    assert.ok(subscribers.includes(key.slice(keys.subscriber('').length)), `${key} is listed`);
+  }
+}

@@ -1,0 +1,132 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { BusAnswerError, BusClient, type Credentials } from '../bus_client.ts';
+import { deliveryLines } from './delivery_lines.ts';
+import { demoEvent } from './demo_events.ts';
+import { Receiver } from './sample_receiver.ts';
+
+/** What a later start needs of an earlier one: its publisher owns the topics, its subscriber has batches waiting. */
+interface Kept {
+  publisher: Credentials;
+  subscriber: Credentials;
+  receiverPort: number;
+}
+
+const publishEveryMs = 350;
+/** A batch is open for 1.5 s. */
+const drainLimitMs = 3000;
+
+/** A sample publisher and a sample subscriber, which speak to the bus by its HTTP API alone. */
+export class Demo {
+  readonly #file: string;
+  readonly #print: (line: string) => void;
+  readonly #stopping = new AbortController();
+  #kept: Kept | undefined;
+  #receiver: Receiver | undefined;
+  #subscriber: BusClient | undefined;
+  #publishing: Promise<void> = Promise.resolve();
+
+  constructor(dataDir: string, print: (line: string) => void) {
+    this.#file = join(dataDir, 'demo.json');
+    this.#print = print;
+    if (existsSync(this.#file)) this.#kept = JSON.parse(readFileSync(this.#file, 'utf8'));
+  }
+
+  /** Starts the receiver: before the worker, and where it was last time, so that what waits is delivered at once. */
+  async receive(): Promise<void> {
+    const show = (delivery: Parameters<typeof deliveryLines>[0]) => {
+      for (const line of deliveryLines(delivery)) this.#print(line);
+    };
+    const port = this.#kept?.receiverPort ?? 0;
+    this.#receiver = await Receiver.start(port, show).catch(() => Receiver.start(0, show));
+  }
+
+  /** Creates the two clients unless those of last time still hold, subscribes one, and lets the other publish. */
+  async begin(busUrl: string, rootKey: string): Promise<void> {
+    if (!this.#receiver) throw new Error('receive() comes before begin()');
+    const root = new BusClient(busUrl, { token: rootKey, secret: 'x' });
+    const kept: Kept = {
+      publisher: await client(busUrl, root, 'demo_publisher', this.#kept?.publisher),
+      subscriber: await client(busUrl, root, 'demo_subscriber', this.#kept?.subscriber),
+      receiverPort: this.#receiver.port,
+    };
+    writeFileSync(this.#file, JSON.stringify(kept), { mode: 0o600 });
+    const publisher = new BusClient(busUrl, kept.publisher);
+    const first = demoEvent(0);
+    this.#subscriber = new BusClient(busUrl, kept.subscriber);
+    await this.#subscriber.call('POST', '/subscription', {
+      topics: ['demo_orders', 'demo_customers'],
+      callback: this.#receiver.callback,
+      uuid: 'demo',
+      timeout: 1_500,
+      max: 10,
+    });
+    await publish(publisher, first);
+    this.#print(`${kept.publisher.token} publishes to demo_orders and demo_customers, 3 events a second`);
+    this.#print(
+      `${kept.subscriber.token} receives them on ${this.#receiver.callback}, after 1.5 s or 10 events`,
+    );
+    this.#publishing = this.#publishOn(publisher);
+  }
+
+  /** Ends the publisher, and waits a little for what it published: the receiver goes on to take what the worker delivers. */
+  async stopPublishing(): Promise<void> {
+    this.#stopping.abort();
+    await this.#publishing;
+    const endAt = performance.now() + drainLimitMs;
+    while ((await this.#queued()) > 0 && performance.now() < endAt) await pause(50);
+  }
+
+  async stop(): Promise<void> {
+    await this.stopPublishing();
+    await this.#receiver?.stop();
+  }
+
+  /** How many events wait for the sample subscriber; 0 where the bus cannot say. */
+  async #queued(): Promise<number> {
+    if (!this.#subscriber) return 0;
+    try {
+      const [report] = (await this.#subscriber.call('GET', '/subscriptions')) as {
+        events: { queued: number };
+      }[];
+      return report?.events.queued ?? 0;
+    } catch {
+      return 0;
+    }
+  }
+
+  async #publishOn(publisher: BusClient): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let n = 1; !signal.aborted; n += 1) {
+      await pause(publishEveryMs, undefined, { signal }).catch(() => {});
+      if (signal.aborted) return;
+      // A publisher that is told 503 waits and tries again; the next event is soon enough for a demo.
+      await publish(publisher, demoEvent(n)).catch((error: Error) => this.#print(error.message));
+    }
+  }
+}
+
+async function publish(
+  publisher: BusClient,
+  { topic, ...event }: ReturnType<typeof demoEvent>,
+): Promise<void> {
+  await publisher.call('POST', `/topics/${topic}`, event);
+}
+
+async function client(
+  busUrl: string,
+  root: BusClient,
+  name: string,
+  kept?: Credentials,
+): Promise<Credentials> {
+  if (kept) {
+    try {
+      await new BusClient(busUrl, kept).call('GET', '/topics');
+      return kept;
+    } catch (error) {
+      if (!(error instanceof BusAnswerError && error.status === 401)) throw error; // 401: another Redis than last time
+    }
+  }
+  return (await root.call('POST', '/api_tokens', { name })) as Credentials;
+}

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { PrivateRedis } from '../private_redis.ts';
+import { RedisConnection, type RedisReply, RedisReplyError } from '../redis_call.ts';
+
+/** What CLIENT LIST shows of a launcher: its connection ends with it, however it ends, as no file does. */
+const launcherName = 'bin/start';
+
+/** The Redis of one data directory, which lives as long as the launcher. */
+export interface OwnRedis {
+  url: string;
+  /** Whether an earlier launcher that crashed left it running. */
+  adopted: boolean;
+  /** Settles when the Redis has gone, be it by `stop`. */
+  gone: Promise<void>;
+  /** Shuts it down with its AOF written out. */
+  stop(): Promise<void>;
+}
+
+export class AlreadyStartedError extends Error {}
+
+/**
+ * Starts a Redis with its files in `dir`, or takes over the one that a crashed launcher left there: two servers on
+ * the same AOF would ruin it. Throws AlreadyStartedError when a launcher that lives has it.
+ */
+export async function startOwnRedis(dir: string): Promise<OwnRedis> {
+  const urlFile = join(dir, 'redis.url');
+  const left = await findLeft(urlFile, dir);
+  if (left) {
+    await waitUntilLoaded(left.connection);
+    await left.connection.call('CLIENT', 'SETNAME', launcherName);
+    return {
+      url: left.url,
+      adopted: true,
+      gone: left.connection.closed,
+      stop: () => shutDown(left.connection),
+    };
+  }
+  const redis = await PrivateRedis.start({
+    dir,
+    // Needed only when `dir` is too long a path for a unix socket, and a port it must be.
+    password: randomBytes(24).toString('base64url'),
+    config: { appendonly: 'yes', appendfsync: 'everysec' },
+  });
+  writeFileSync(urlFile, redis.url, { mode: 0o600 });
+  const connection = await RedisConnection.open(redis.url);
+  await connection.call('CLIENT', 'SETNAME', launcherName);
+  const stop = async () => {
+    await redis.stop();
+    rmSync(urlFile, { force: true });
+  };
+  return { url: redis.url, adopted: false, gone: connection.closed, stop };
+}
+
+async function findLeft(
+  urlFile: string,
+  dir: string,
+): Promise<{ url: string; connection: RedisConnection } | undefined> {
+  let connection: RedisConnection | undefined;
+  let clients: RedisReply;
+  let url: string;
+  try {
+    url = readFileSync(urlFile, 'utf8');
+    connection = await RedisConnection.open(url);
+    const [, itsDir] = await connection.call('CONFIG', 'GET', 'dir');
+    if (itsDir !== realpathSync(dir)) throw new Error('a Redis of somebody else listens there now');
+    clients = await connection.call('CLIENT', 'LIST');
+  } catch {
+    connection?.close();
+    return undefined;
+  }
+  if (!String(clients).includes(` name=${launcherName} `)) return { url, connection };
+  connection.close();
+  throw new AlreadyStartedError(`bin/start already runs with the data in ${dir}: stop that one first`);
+}
+
+async function waitUntilLoaded(connection: RedisConnection): Promise<void> {
+  for (;;) {
+    try {
+      await connection.call('PING');
+      return;
+    } catch (error) {
+      if (!(error instanceof RedisReplyError && error.message.startsWith('LOADING'))) throw error;
+    }
+    await pause(20);
+  }
+}
+
+// By command and not by signal: the process id that Redis tells of may be another's where containers share a directory.
+async function shutDown(connection: RedisConnection): Promise<void> {
+  await connection.call('SHUTDOWN').catch(() => {}); // it answers by closing the connection
+  await connection.closed;
+}

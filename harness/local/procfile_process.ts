@@ -1,0 +1,57 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { keep } from '../keeper.ts';
+import type { ProcfileLine } from './procfile.ts';
+
+/**
+ * One line of the Procfile as a running process. It has a process group of its own: Ctrl-C in the terminal reaches the
+ * launcher alone, which stops each process once and in order.
+ */
+export class ProcfileProcess {
+  readonly name: string;
+  /** Settles, with how it ended, when the process has ended. */
+  readonly ended: Promise<string>;
+  readonly #child: ChildProcess;
+
+  constructor({ name, command }: ProcfileLine, env: NodeJS.ProcessEnv, print: (line: string) => void) {
+    this.name = name;
+    const child = spawn('sh', ['-c', `exec ${command}`], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
+    this.#child = child;
+    const release = child.pid ? keep(child.pid, 'TERM') : () => {};
+    const read = (stream: Readable) => createInterface({ input: stream }).on('line', print);
+    read(child.stdout);
+    read(child.stderr);
+    // 'close' comes after 'exit' and after the last line of output, but not while a grandchild holds the pipes.
+    this.ended = once(child, 'exit').then(
+      async ([code, signal]) => {
+        release();
+        await Promise.race([
+          once(child, 'close'),
+          new Promise((resolve) => setTimeout(resolve, 200).unref()),
+        ]);
+        return signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
+      },
+      (error) => `could not be started: ${error.message}`,
+    );
+  }
+
+  /** Asks it to stop: it finishes what is under way. */
+  stop(): void {
+    this.#child.kill('SIGTERM');
+  }
+
+  /** Ends it and all that it started, now. It is not an error if it has ended. */
+  kill(): void {
+    try {
+      if (this.#child.pid) process.kill(-this.#child.pid, 'SIGKILL');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
+}

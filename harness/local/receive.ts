@@ -1,0 +1,14 @@
+import { deliveryLines } from './delivery_lines.ts';
+import { Receiver } from './sample_receiver.ts';
+
+const port = Number(process.argv[2] ?? 9292);
+try {
+  const receiver = await Receiver.start(port, (delivery) => console.log(deliveryLines(delivery).join('\n')));
+  console.log(`waiting for batches on ${receiver.callback}   (Ctrl-C stops it)`);
+  const stop = () => receiver.stop();
+  process.once('SIGINT', stop).once('SIGTERM', stop);
+} catch (error) {
+  const { code, message } = error as NodeJS.ErrnoException;
+  console.error(`receive: ${code === 'EADDRINUSE' ? `port ${port} is taken: give another` : message}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import type { ErrorCode } from '../src/errors.ts';
+import { type Answer, type Api, problemIn } from './api.ts';
+import { snapshot } from './invariants.ts';
+
+export interface Refusal {
+  code: ErrorCode;
+  /** What it says. */
+  detail: RegExp;
+  index?: number;
+  field?: string;
+}
+
+/** Checks that a call is refused like this, that nothing was stored, and that the server works on. */
+export async function assertRefused(api: Api, call: () => Promise<Answer>, expected: Refusal): Promise<void> {
+  const { detail: says, ...members } = expected;
+  const before = await snapshot(api.store);
+  const answer = await call();
+  const { code, detail, index, field } = problemIn(answer);
+  assert.deepEqual({ code, index, field }, { index: undefined, field: undefined, ...members }, detail);
+  assert.match(detail, says);
+  assert.ok(answer.status >= 400 && answer.status < 500);
+  assert.deepEqual(await snapshot(api.store), before, 'nothing is stored');
+  await assertWorks(api);
+}
+
+/** Publishes an event as `pub`. */
+export async function assertWorks(api: Api): Promise<void> {
+  const body = '{"type":"noop","url":"https://app.example.com/1"}';
+  const { status, text } = await api.call('POST', '/topics/widgets', { as: 'pub', body });
+  assert.equal(status, 204, text);
+}

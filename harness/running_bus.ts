@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { after, afterEach, before } from 'node:test';
+import type { Store } from '../src/store/store.ts';
+import type { SubscriberReport } from '../src/subscribing/subscriber_report.ts';
+import { BusClient, type Credentials } from './bus_client.ts';
+import { BusProcess } from './bus_process.ts';
+import { root } from './command.ts';
+import { assertConsistent } from './invariants.ts';
+import { parseProcfile } from './local/procfile.ts';
+import { PrivateRedis } from './private_redis.ts';
+import { processesWith } from './processes.ts';
+import { Receiver } from './receiver.ts';
+import { openStore } from './store.ts';
+import { assertNothingToSweep } from './sweep.ts';
+import { until } from './until.ts';
+
+export const ROOT_KEY = 'root-key-of-the-tests';
+const LINES = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
+
+/** What the bus of a test runs with unless it says otherwise: quick to start, and quick to try again. */
+const ENV = {
+  PORT: '0',
+  ROUTEMASTER_ROOT_KEY: ROOT_KEY,
+  ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.1',
+  ROUTEMASTER_WORKER_THREADS: '1',
+  ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '0.1',
+  ROUTEMASTER_SWEEP_INTERVAL: '1',
+  MAX_BACKOFF_MS: '200',
+};
+
+export interface BusSettings {
+  env?: Record<string, string>;
+  /** Lines of redis.conf. */
+  redis?: Record<string, string>;
+  /** Fills Redis before any process starts. */
+  prepare?: (store: Store) => Promise<void>;
+}
+
+export interface Event {
+  type?: string;
+  url: string;
+  timestamp?: number;
+  data?: unknown;
+}
+
+/** A client as its service would use it. */
+export class Client extends BusClient {
+  readonly token: string;
+  readonly secret: string;
+
+  constructor(url: string, credentials: Credentials) {
+    super(url, credentials);
+    this.token = credentials.token;
+    this.secret = credentials.secret;
+  }
+
+  /** Publishes one event, or an array of them; with an idempotency key, it can be called again. */
+  async publish(topic: string, events: Event | Event[], key?: string): Promise<void> {
+    const typed = (event: Event) => ({ type: 'create', ...event });
+    const body = Array.isArray(events) ? events.map(typed) : typed(events);
+    await this.call(
+      'POST',
+      `/topics/${topic}`,
+      body,
+      key === undefined ? {} : { 'idempotency-key': `"${key}"` },
+    );
+  }
+
+  async report(): Promise<SubscriberReport> {
+    const [report] = (await this.call('GET', '/subscriptions')) as SubscriberReport[];
+    if (!report) throw new Error(`${this.token} is no subscriber`);
+    return report;
+  }
+}
+
+export interface SceneOptions {
+  timeout?: number;
+  max?: number;
+  tls?: { key: string; cert: string };
+}
+
+/** A publisher, a topic, and one subscriber of it with its receiver. */
+export interface Scene {
+  publisher: Client;
+  topic: string;
+  subscriber: Client;
+  receiver: Receiver;
+}
+
+/** What a test, or a scenario of the fault lab, is to the things that end with it. */
+export interface Owner {
+  after(end: () => unknown): void;
+}
+
+/** A private Redis and the Procfile's web and worker as real processes. */
+export class RunningBus {
+  readonly #settings: BusSettings;
+  readonly #mark = `ROUTEMASTER_TEST_BUS=${randomUUID()}`;
+  readonly #announced: RegExp[] = [];
+  #processes: BusProcess[] = [];
+  #redis: PrivateRedis | undefined;
+  #store: Store | undefined;
+  #url = '';
+  #scenes = 0;
+
+  /** For the tests of a file or suite: starts before them and stops after them; each must leave the bus sound. */
+  static forTests(settings: BusSettings = {}): RunningBus {
+    const bus = new RunningBus(settings);
+    before(async () => {
+      await bus.#open();
+      await Promise.all([bus.start('web'), bus.start('worker')]);
+    });
+    afterEach(() => bus.assertSound());
+    after(() => bus.close());
+    return bus;
+  }
+
+  /** Its Redis runs; no web and no worker does yet. */
+  static async open(settings: BusSettings = {}): Promise<RunningBus> {
+    const bus = new RunningBus(settings);
+    await bus.#open();
+    return bus;
+  }
+
+  private constructor(settings: BusSettings) {
+    this.#settings = settings;
+  }
+
+  get redis(): PrivateRedis {
+    if (!this.#redis) throw new Error('the tests have not begun');
+    return this.#redis;
+  }
+
+  get store(): Store {
+    if (!this.#store) throw new Error('the tests have not begun');
+    return this.#store;
+  }
+
+  /** Where web listens. */
+  get url(): string {
+    return this.#url;
+  }
+
+  get root(): Client {
+    return this.clientOf(ROOT_KEY, 'x');
+  }
+
+  /** The process that runs a line of the Procfile; the latest if there are several. */
+  process(name: 'web' | 'worker'): BusProcess {
+    const running = this.#processes.findLast((each) => each.name === name && each.runs);
+    if (!running) throw new Error(`no ${name} runs`);
+    return running;
+  }
+
+  /** Starts one more process of the Procfile, with settings of its own; answers when it works. */
+  async start(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<BusProcess> {
+    const line = LINES.find((each) => each.name === name);
+    if (!line) throw new Error(`the Procfile has no ${name}`);
+    const started = new BusProcess(line, this.#environment(env));
+    this.#processes.push(started);
+    if (name === 'worker') {
+      await started.logs('delivering');
+    } else {
+      const { port } = await started.logs('listening');
+      this.#url = `http://127.0.0.1:${port}`;
+      await until(() => this.root.call('GET', '/pulse').then(() => true), { what: 'web works' });
+    }
+    return started;
+  }
+
+  /** Errors that processes log are faults, but for those that match. */
+  announceError(pattern: RegExp): void {
+    this.#announced.push(pattern);
+  }
+
+  clientOf(token: string, secret: string): Client {
+    return new Client(this.#url, { token, secret });
+  }
+
+  async client(name: string): Promise<Client> {
+    const { token, secret } = (await this.root.call('POST', '/api_tokens', { name })) as Credentials;
+    return this.clientOf(token, secret);
+  }
+
+  async receiver(t: Owner, tls?: { key: string; cert: string }): Promise<Receiver> {
+    const receiver = await Receiver.start(tls);
+    t.after(() => receiver.stop());
+    return receiver;
+  }
+
+  /** A publisher and a subscriber on a topic that no other test uses. */
+  async scene(t: Owner, { timeout = 0, max = 1, tls }: SceneOptions = {}): Promise<Scene> {
+    const topic = `topic_${++this.#scenes}`;
+    const publisher = await this.client('publisher');
+    const subscriber = await this.client('subscriber');
+    const receiver = await this.receiver(t, tls);
+    const { callback } = receiver;
+    await subscriber.call('POST', '/subscription', { topics: [topic], callback, uuid: 'me', timeout, max });
+    return { publisher, topic, subscriber, receiver };
+  }
+
+  /** A counter of the whole bus, as `/metrics` shows it; 0 where there is none. */
+  async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
+    const response = await fetch(`${this.#url}/metrics`, {
+      headers: { authorization: `Basic ${btoa(`${ROOT_KEY}:x`)}` },
+    });
+    const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+    const lines = (await response.text()).split('\n');
+    const line = lines.find(
+      (each) => /^\w+/.exec(each)?.[0] === name && wanted.every((w) => each.includes(w)),
+    );
+    return Number(line?.split(' ').at(-1) ?? 0);
+  }
+
+  /**
+   * No process failed, logged an error or found anything to sweep, and what Redis holds fits together (in a moment, where
+   * things are under way).
+   */
+  async assertSound(): Promise<void> {
+    const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
+    assert.equal(faults.join('\n'), '');
+    const consistent = () => assertConsistent(this.store).then(() => true);
+    await until(consistent, { everyMs: 20, what: 'Redis is consistent' });
+    await assertNothingToSweep(this.store);
+  }
+
+  /** Stops all of it. Throws if a process failed, or left something behind. */
+  async close(): Promise<void> {
+    await Promise.all(this.#processes.filter(({ runs }) => runs).map((each) => each.stop()));
+    this.#store?.redis.disconnect();
+    await this.#redis?.stop();
+    const left = processesWith(this.#mark);
+    for (const { pid } of left) process.kill(pid, 'SIGKILL');
+    const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
+    assert.equal([...faults, ...left.map(({ command }) => `left behind: ${command}`)].join('\n'), '');
+  }
+
+  async #open(): Promise<void> {
+    this.#redis = await PrivateRedis.start({ config: this.#settings.redis ?? {} });
+    this.#store = await openStore(this.#redis.url);
+    await this.#settings.prepare?.(this.#store);
+  }
+
+  /** Nothing from the environment of who runs the tests gets through. */
+  #environment(env: Record<string, string>): NodeJS.ProcessEnv {
+    const [name = '', value] = this.#mark.split('=');
+    return {
+      PATH: [join(root, 'node_modules', '.bin'), process.env.PATH].join(delimiter),
+      HOME: process.env.HOME,
+      ...ENV,
+      ROUTEMASTER_REDIS_URL: this.redis.url,
+      ...this.#settings.env,
+      ...env,
+      [name]: value,
+    };
+  }
+}

@@ -1,0 +1,37 @@
+import type { TestContext } from 'node:test';
+import { Delivery } from '../src/delivering/delivery.ts';
+import type { ConnectionSettings } from '../src/delivering/delivery_connections.ts';
+import type { Outcome } from '../src/delivering/delivery_exchange.ts';
+import type { Subscriber } from '../src/delivering/subscriber.ts';
+import { Packed } from '../src/store/packed.ts';
+import { CallbackPolicy, type PolicyOptions } from '../src/subscribing/callback_policy.ts';
+import { RUBY_EVENT } from './ruby_redis.ts';
+
+export interface SenderOptions extends Partial<ConnectionSettings>, PolicyOptions {
+  allow?: string[];
+}
+
+/** Sends a batch to a callback, as a delivery thread does. */
+export function sender(t: TestContext, { allow = [], ...options }: SenderOptions = {}) {
+  const limits = { deliveryTimeoutMs: 60_000, connectTimeoutMs: 10_000, sslVerify: true };
+  const delivery = new Delivery({ ...limits, ...options }, new CallbackPolicy(allow, options));
+  t.after(() => delivery.close());
+  const batch = {
+    bid: 'b'.repeat(20),
+    token: 'me',
+    createdAtMs: 0,
+    attempts: 1,
+    count: 1,
+    events: [Packed.of(RUBY_EVENT)],
+  };
+  return (callback: string, more: Partial<Subscriber> = {}): Promise<Outcome> => {
+    const subscriber = { callback, uuid: 'me', subscribedAt: '0', healthPoints: 100, ...more };
+    return delivery.deliver(batch, subscriber, new AbortController().signal);
+  };
+}
+
+/** Why a delivery failed; throws if it was taken. */
+export function reasonOf(outcome: Outcome): string {
+  if (outcome.taken) throw new Error('it was taken');
+  return outcome.reason;
+}

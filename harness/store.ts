@@ -1,0 +1,44 @@
+import { once } from 'node:events';
+import { after, before } from 'node:test';
+import { createLog } from '../src/log.ts';
+import { connect } from '../src/store/connection.ts';
+import { Store } from '../src/store/store.ts';
+import { PrivateRedis } from './private_redis.ts';
+
+/** A Redis of the test file's own, emptied by `flush`; started before its tests and stopped after them. */
+export class TestStore {
+  #redis: PrivateRedis | undefined;
+  #store: Store | undefined;
+
+  constructor(config: Record<string, string> = {}) {
+    before(async () => {
+      this.#redis = await PrivateRedis.start({ config });
+      this.#store = await openStore(this.#redis.url);
+    });
+    after(async () => {
+      this.#store?.redis.disconnect();
+      await this.#redis?.stop();
+    });
+  }
+
+  get redis(): PrivateRedis {
+    if (!this.#redis) throw new Error('the tests have not begun');
+    return this.#redis;
+  }
+
+  get store(): Store {
+    if (!this.#store) throw new Error('the tests have not begun');
+    return this.#store;
+  }
+
+  async flush(): Promise<void> {
+    await this.store.redis.flushall();
+  }
+}
+
+/** A store that is ready. */
+export async function openStore(url: string): Promise<Store> {
+  const redis = connect(url, createLog('silent', {}));
+  if (redis.status !== 'ready') await once(redis, 'ready');
+  return new Store(redis);
+}

@@ -1,0 +1,67 @@
+import type { Grant } from '../src/delivering/grant.ts';
+import type { JobHandler } from '../src/delivering/job_handler.ts';
+import { Queue } from '../src/delivering/queue.ts';
+import { Workers } from '../src/delivering/workers.ts';
+import { connectListener } from '../src/store/connection.ts';
+import type { QueueName } from '../src/store/job.ts';
+import type { Store } from '../src/store/store.ts';
+import { Wakeups } from '../src/store/wakeups.ts';
+import { capturedLog } from './captured_log.ts';
+import { until } from './until.ts';
+
+interface WorkshopOptions {
+  queue?: QueueName;
+  count?: number;
+  /** Long by default, so that what happens within a test was announced and not found by looking. */
+  tickMs?: number;
+}
+
+/** Workers on a real Redis, with a handler of the test's; stopped by `close`. */
+export class Workshop {
+  readonly recorded = capturedLog();
+  readonly grants: Grant[] = [];
+  readonly removed: [token: string, events: number][] = [];
+  readonly buried: [token: string, reason: string, events: number][] = [];
+  readonly workers: Workers;
+  readonly #wakeups: Wakeups;
+
+  /** Starts, and waits until announcements are heard: from then on nothing is polled. */
+  static async open(
+    store: Store,
+    url: string,
+    handler: JobHandler,
+    options: WorkshopOptions = {},
+  ): Promise<Workshop> {
+    const shop = new Workshop(store, url, handler, options);
+    shop.workers.start();
+    await until(async () => Number((await store.redis.pubsub('NUMSUB', 'wake'))[1]) > 0);
+    return shop;
+  }
+
+  private constructor(store: Store, url: string, handler: JobHandler, options: WorkshopOptions) {
+    const { log } = this.recorded;
+    const { queue = 'main', count = 2, tickMs = 60_000 } = options;
+    this.#wakeups = new Wakeups(connectListener(url, log), store.keys);
+    const recording: JobHandler = (grant, signal) => {
+      this.grants.push(grant);
+      return handler(grant, signal);
+    };
+    const parts = {
+      queue: new Queue(store, queue, { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 }),
+      wakeups: this.#wakeups,
+      handler: recording,
+      figures: {
+        removed: (token: string, events: number) => void this.removed.push([token, events]),
+        buried: (token: string, reason: string, events: number) =>
+          void this.buried.push([token, reason, events]),
+      },
+      log,
+    };
+    this.workers = new Workers(parts, { count, tickMs });
+  }
+
+  async close(graceMs = 0): Promise<void> {
+    await this.workers.stop(graceMs);
+    this.#wakeups.close();
+  }
+}

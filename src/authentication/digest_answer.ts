@@ -1,0 +1,76 @@
+import { hash } from 'node:crypto';
+import { BusError } from '../errors.ts';
+import { readParameters } from './auth_params.ts';
+import { type DigestAlgorithm, HASHES } from './client.ts';
+
+/** What a client answers to a Digest challenge. */
+export interface DigestAnswer {
+  username: string;
+  realm: string;
+  nonce: string;
+  uri: string;
+  /** As sent, in upper case; MD5 if there was none (RFC 7616, section 3.4). */
+  algorithm: string;
+  nc: string;
+  cnonce: string;
+  /** In lower-case hex. */
+  response: string;
+}
+
+/** Reads a client's answer and checks its form. Throws bad_header that says which parameter is amiss. */
+export function readAnswer(text: string): DigestAnswer {
+  const parameters = readParameters(text);
+  const take = (name: string, form: RegExp, expected: string): string => {
+    const value = parameters.get(name);
+    if (value !== undefined && form.test(value)) return value;
+    throw new BusError('bad_header', `the Digest parameter ${name} must be ${expected}`);
+  };
+  if (parameters.get('userhash')?.toLowerCase() === 'true') {
+    throw new BusError('bad_header', 'hashed user names are not supported; send userhash=false');
+  }
+  take('qop', /^auth$/, 'auth');
+  return {
+    username: username(parameters),
+    realm: take('realm', /^/, 'there'),
+    nonce: take('nonce', /./, 'the nonce of the challenge'),
+    uri: take('uri', /./, "the request's target"),
+    algorithm: (parameters.get('algorithm') ?? 'MD5').toUpperCase(),
+    // RFC 7616 begins with 1; Ruby's net-http-digest_auth begins with 0.
+    nc: take('nc', /^[0-9a-f]{8}$/i, 'eight hexadecimal digits'),
+    cnonce: take('cnonce', /./, 'there'),
+    response: take('response', /^[0-9a-f]{32,64}$/i, 'a digest in hexadecimal digits').toLowerCase(),
+  };
+}
+
+/** `username`, or `username*` for what a quoted string cannot hold: UTF-8, percent-encoded (RFC 5987). */
+function username(parameters: Map<string, string>): string {
+  const plain = parameters.get('username');
+  const extended = parameters.get('username*');
+  if ((plain === undefined) === (extended === undefined)) {
+    throw new BusError('bad_header', 'Digest takes one of the parameters username and username*');
+  }
+  if (plain !== undefined) return plain;
+  try {
+    const encoded = /^UTF-8'[\w-]*'(.*)$/i.exec(extended ?? '')?.[1];
+    if (encoded !== undefined) return decodeURIComponent(encoded);
+  } catch {
+    // Not UTF-8, or a stray percent sign.
+  }
+  throw new BusError(
+    'bad_header',
+    "the Digest parameter username* must look like UTF-8''name, percent-encoded",
+  );
+}
+
+/** The response that proves knowledge of the secret for qop=auth (RFC 7616, section 3.4.1), in hex. */
+export function expectedResponse(
+  algorithm: DigestAlgorithm,
+  ha1: string,
+  method: string,
+  answer: Pick<DigestAnswer, 'nonce' | 'nc' | 'cnonce' | 'uri'>,
+): string {
+  // Node reads header bytes as Latin-1, so that is what gives back the bytes that the client hashed.
+  const digest = (text: string) => hash(HASHES[algorithm], Buffer.from(text, 'latin1'));
+  const ha2 = digest(`${method}:${answer.uri}`);
+  return digest(`${ha1}:${answer.nonce}:${answer.nc}:${answer.cnonce}:auth:${ha2}`);
+}

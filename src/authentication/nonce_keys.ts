@@ -1,0 +1,66 @@
+import { randomBytes } from 'node:crypto';
+import { clock } from '../clock.ts';
+import type { Store } from '../store/store.ts';
+
+const HOUR_MS = 3_600_000;
+const KEY_BYTES = 32;
+/** How often to ask for the keys. That of the next hour comes an hour early, so there is time for failures. */
+const FRESH_MS = 60_000;
+/** After a failure, how long to wait before Redis is asked again. */
+const PAUSE_MS = 1000;
+
+/** The keys that sign nonces: random, of one hour each, and shared by all processes through Redis. So is the clock. */
+export class NonceKeys {
+  readonly #store: Store;
+  readonly #monotonicMs: () => number;
+  #keys: ReadonlyMap<number, Buffer> = new Map();
+  /** Redis's clock less ours. */
+  #offsetMs = 0;
+  #askAgainAtMs = 0;
+  #loading: Promise<void> | undefined;
+
+  constructor(store: Store, monotonicMs: () => number = clock.monotonicMs) {
+    this.#store = store;
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** By Redis's clock; means nothing until there is a key. */
+  nowMs(): number {
+    return this.#monotonicMs() + this.#offsetMs;
+  }
+
+  /** The key for nonces that are issued now; undefined before the first `load`, or when none has worked for over an hour. */
+  current(): Buffer | undefined {
+    // Should it fail: what is known will do for an hour, and the next call after a second asks again.
+    if (this.#monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
+    return this.of(this.nowMs());
+  }
+
+  /** The key of nonces issued at that time; undefined where it is more than a day ago. */
+  of(issuedMs: number): Buffer | undefined {
+    return this.#keys.get(Math.floor(issuedMs / HOUR_MS));
+  }
+
+  /** Gets the keys from Redis, and makes them if need be. Throws as Store does; what was known stays known then. */
+  load(): Promise<void> {
+    this.#loading ??= this.#load().finally(() => {
+      this.#loading = undefined;
+    });
+    return this.#loading;
+  }
+
+  async #load(): Promise<void> {
+    this.#askAgainAtMs = this.#monotonicMs() + PAUSE_MS;
+    const [nowMs, ...pairs] = (await this.#store.run(
+      'nonce_keys',
+      randomBytes(KEY_BYTES),
+      randomBytes(KEY_BYTES),
+      ...[...this.#keys].flat(),
+    )) as [number, ...Buffer[]];
+    const keys = new Map<number, Buffer>();
+    for (let i = 0; i < pairs.length; i += 2) keys.set(Number(pairs[i]), pairs[i + 1] as Buffer);
+    this.#keys = keys;
+    this.#offsetMs = nowMs - this.#monotonicMs();
+    this.#askAgainAtMs = this.#monotonicMs() + FRESH_MS;
+  }
+}

@@ -1,0 +1,40 @@
+import { TOPIC_NAME } from '../topic_name.ts';
+
+/** What a client may do: the topics it may publish to, and subscribe to. Left out: any. Empty: none. */
+export interface Scopes {
+  publish?: readonly string[];
+  subscribe?: readonly string[];
+}
+
+export const MOST_PATTERNS = 100;
+export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
+
+/** A star stands at the end only: elsewhere, matching could take very long. */
+export function isTopicPattern(text: string): boolean {
+  return text === '*' || TOPIC_NAME.test(text.endsWith('*') ? text.slice(0, -1) : text);
+}
+
+export function allows(patterns: readonly string[] | undefined, topic: string): boolean {
+  if (!patterns) return true;
+  return patterns.some((each) => (each.endsWith('*') ? topic.startsWith(each.slice(0, -1)) : each === topic));
+}
+
+/** The fields of a client's hash that hold its scopes: patterns separated by spaces. */
+export function scopeFields({ publish, subscribe }: Scopes): Record<string, string> {
+  return {
+    ...(publish && { publish: publish.join(' ') }),
+    ...(subscribe && { subscribe: subscribe.join(' ') }),
+  };
+}
+
+/** The scopes in these fields; what is null is not limited. */
+export function readScopes(publish: string | null, subscribe: string | null): Scopes {
+  return {
+    ...(publish !== null && { publish: patternsIn(publish) }),
+    ...(subscribe !== null && { subscribe: patternsIn(subscribe) }),
+  };
+}
+
+function patternsIn(text: string): string[] {
+  return text.split(' ').filter((each) => each !== '');
+}

@@ -1,0 +1,59 @@
+import { BootError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { Store } from '../store/store.ts';
+
+/** The version of the data layout that this code writes. */
+const SCHEMA = 1;
+const OLDEST_REDIS = 7;
+const SLICE = 200;
+
+/**
+ * Makes sure that this Redis can be used, and brings its data up to our layout. Any number of processes may do so at once.
+ * Throws BootError where a person has to act, StorageUnavailable where waiting may help.
+ */
+export async function prepareStorage(store: Store, log: Log): Promise<void> {
+  await checkServer(store, log);
+  await store.prepare();
+  const found = await store.command((redis, keys) => redis.get(keys.schema()));
+  if (found !== null && Number(found) > SCHEMA) {
+    const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
+    throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
+  }
+  if (found !== null) return;
+  await takeOver(store, log);
+  await store.run('adopt', SCHEMA);
+}
+
+async function checkServer(store: Store, log: Log): Promise<void> {
+  const info = await store.command((redis) => redis.info());
+  const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim();
+  const version = field('redis_version') ?? 'unknown';
+  if (Number.parseInt(version, 10) < OLDEST_REDIS) {
+    throw new BootError(`Redis ${version} is too old: Redis ${OLDEST_REDIS} or later, or Valkey, is needed.`);
+  }
+  const policy = field('maxmemory_policy');
+  if (policy === undefined) log.warn('Redis does not say its maxmemory-policy; it must be noeviction');
+  else if (policy !== 'noeviction') {
+    const advice = 'Set maxmemory-policy to noeviction in its configuration.';
+    throw new BootError(
+      `Redis has maxmemory-policy ${policy}, so it would silently delete events. ${advice}`,
+    );
+  }
+}
+
+/** Takes over what the Ruby Routemaster left, if anything: its batches; its aux jobs are made anew by our tickers. */
+async function takeOver(store: Store, log: Log): Promise<void> {
+  const total = await store.command((redis, keys) => redis.zcard(keys.batches_index()));
+  if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');
+  let renamed = 0;
+  let cursor = '0';
+  do {
+    const [next, members] = await store.command((redis, keys) =>
+      redis.zscan(keys.batches_index(), cursor, 'COUNT', SLICE),
+    );
+    cursor = next;
+    const bids = members.filter((_, index) => index % 2 === 0);
+    if (bids.length > 0) renamed += Number(await store.run('takeover', ...bids));
+  } while (cursor !== '0');
+  if (total > 0) log.info({ renamed }, 'took over from the Ruby Routemaster');
+}

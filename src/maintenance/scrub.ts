@@ -1,0 +1,16 @@
+import { DONE, type JobHandler } from '../delivering/job_handler.ts';
+import { scrub } from '../delivering/queue.ts';
+import type { Log } from '../log.ts';
+import type { Recorder } from '../metrics/recorder.ts';
+import type { Store } from '../store/store.ts';
+
+/** The `scrub` job: gives back the jobs of workers that died, and forgets the workers. */
+export function scrubJob(store: Store, leaseMs: number, recorder: Recorder, log: Log): JobHandler {
+  return async () => {
+    const { workers, jobs } = await scrub(store, leaseMs);
+    if (workers > 0 || jobs.main > 0 || jobs.aux > 0)
+      log.warn({ workers, jobs }, 'scrubbed workers that died');
+    recorder.scrubbed({ ...jobs, workers });
+    return DONE;
+  };
+}

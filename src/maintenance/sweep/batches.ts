@@ -1,0 +1,95 @@
+import { packJob, QUEUES } from '../../store/job.ts';
+import type { Keyspace } from '../../store/keys.ts';
+import type { ScriptName } from '../../store/store.ts';
+import { slices, type Walk } from './walk.ts';
+
+/** What the way through all keys came by, for the steps after it. */
+export interface Seen {
+  /** Subscribers with batches queued, with dead letters, and with jobs that wait aside. */
+  queued: Set<string>;
+  buried: Set<string>;
+  waiting: Set<string>;
+  /** Workers that hold jobs. */
+  workers: Set<string>;
+  /** The deliveries of batches that seemed to have no job; at most as many as one sweep looks at. */
+  jobless: Set<string>;
+}
+
+/** Keys of which each names one batch, and those of which each has members that do. */
+const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch'] as const;
+const INDEXES = {
+  batches_queued: 'zset',
+  batches_current: 'set',
+  dead_letters_of: 'zset',
+} as const;
+
+const CHECK: ScriptName = 'sweep_batches';
+
+/** Mends batches, dead letters and what names them. */
+export async function sweepBatches(walk: Walk, most: number): Promise<Seen> {
+  const { keys } = walk.store;
+  const seen: Seen = {
+    queued: new Set(),
+    buried: new Set(),
+    waiting: new Set(),
+    workers: new Set(),
+    jobless: new Set(),
+  };
+  for await (const slice of walk.keys()) {
+    for (const name of SINGLE) {
+      const bids = slice.flatMap((key) => bidIn(key, name, keys) ?? []);
+      if (bids.length > 0) await walk.mend(CHECK, name, '', ...bids);
+      if (name === 'batch') await noteJobless(walk, bids, seen.jobless, most);
+    }
+    for (const key of slice) {
+      note(seen, key, keys);
+      await sweepIndex(walk, key);
+    }
+  }
+  for await (const tokens of walk.members('hash', keys.batches_open()))
+    await walk.mend(CHECK, 'batches_open', '', ...tokens);
+  for (const name of ['batches_index', 'dead_letters_index'] as const) {
+    for await (const bids of walk.members('zset', keys[name]())) await walk.mend(CHECK, name, '', ...bids);
+  }
+  return seen;
+}
+
+function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
+  // A dead letter's `about` begins as the letter itself does; no UID has a colon.
+  const bid = after(key, keys[name](''));
+  return bid?.includes(':') ? undefined : bid;
+}
+
+async function sweepIndex(walk: Walk, key: string): Promise<void> {
+  for (const [name, type] of Object.entries(INDEXES) as [keyof typeof INDEXES, 'set' | 'zset'][]) {
+    const token = after(key, walk.store.keys[name](''));
+    if (token === undefined) continue;
+    for await (const bids of walk.members(type, key)) await walk.mend(CHECK, name, token, ...bids);
+  }
+}
+
+function note(seen: Seen, key: string, keys: Keyspace): void {
+  const add = (set: Set<string>, prefix: string) => {
+    const name = after(key, prefix);
+    if (name !== undefined) set.add(name);
+  };
+  add(seen.queued, keys.batches_queued(''));
+  add(seen.buried, keys.dead_letters_of(''));
+  add(seen.waiting, keys.jobs_waiting(''));
+  for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
+}
+
+/** Not one step: those that are found so are only suspected. */
+async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, most: number): Promise<void> {
+  for (const slice of slices(bids)) {
+    const jobs = slice.map((bid) => packJob('batch', [bid]));
+    const indexed = await walk.ask((redis, keys) => redis.smismember(keys.jobs_index('main'), ...jobs));
+    for (const [index, bid] of slice.entries()) {
+      if (indexed[index] === 0 && jobless.size < most) jobless.add(bid);
+    }
+  }
+}
+
+function after(key: string, prefix: string): string | undefined {
+  return key.startsWith(prefix) ? key.slice(prefix.length) : undefined;
+}

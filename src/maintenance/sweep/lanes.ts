@@ -1,0 +1,33 @@
+import { deliveredBy, SHARES } from '../../store/job.ts';
+import { slices, type Walk } from './walk.ts';
+
+/** Mends what workers hold; `holding`: those that were seen to hold jobs. */
+export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
+  const { keys } = walk.store;
+  const workers = new Set(holding);
+  const add = async (type: 'set' | 'hash', key: string) => {
+    for await (const slice of walk.members(type, key)) for (const each of slice) workers.add(String(each));
+  };
+  await add('hash', keys.lanes_held());
+  for (const share of SHARES) await add('set', keys.share_workers(share));
+  await add('hash', keys.leases());
+  for (const slice of slices(workers)) {
+    const jobs = await walk.ask((redis) =>
+      Promise.all(slice.map((worker) => redis.lindexBuffer(keys.jobs_pending('main', worker), 0))),
+    );
+    await walk.mend(
+      'sweep_workers',
+      ...slice.flatMap((worker, index) => [worker, jobs[index] ? deliveredBy(jobs[index]) : '']),
+    );
+  }
+  // Lanes are counted though nobody holds anything.
+  if (workers.size === 0) await walk.mend('sweep_workers');
+}
+
+/** Sets lanes going again. */
+export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
+  for (const slice of slices(waiting)) await walk.mend('sweep_lanes', ...slice);
+  const { keys } = walk.store;
+  for await (const tokens of walk.members('set', keys.subscribers()))
+    await walk.mend('sweep_lanes', ...tokens);
+}

@@ -1,0 +1,122 @@
+import { clock, pause } from '../../clock.ts';
+import { unpackJob } from '../../store/job.ts';
+import { type Keyspace, LAYOUT } from '../../store/keys.ts';
+import { Packed } from '../../store/packed.ts';
+import type { ScriptArgument, ScriptReply } from '../../store/script_values.ts';
+import type { Commands, ScriptName, Store } from '../../store/store.ts';
+import type { Finding, FindingKind } from './finding.ts';
+
+/** How many things one call reads or has verified: about a millisecond of Redis. */
+const SLICE = 300;
+/** Rests are taken when at least so many ms of them are due: timers are no finer. */
+const SHORTEST_REST_MS = 5;
+
+/** Hands out slices; the cursor that asks for the next comes with each. */
+type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
+
+/**
+ * A way through what one partition holds, a slice at a time. Whatever time it takes from the others it rests as long, so that
+ * a big bus that is busy hardly notices; an aborted `signal` ends it before the next slice.
+ */
+export class Walk {
+  readonly store: Store;
+  readonly #signal: AbortSignal;
+  readonly #found: (finding: Finding) => void;
+  #restDueMs = 0;
+
+  constructor(store: Store, signal: AbortSignal, found: (finding: Finding) => void) {
+    this.store = store;
+    this.#signal = signal;
+    this.#found = found;
+  }
+
+  get aborted(): boolean {
+    return this.#signal.aborted;
+  }
+
+  /** All keys of the partition. What is scanned is in no order, and may come twice. */
+  async *keys(): AsyncGenerator<string[]> {
+    const prefix = this.store.keys.schema().slice(0, -LAYOUT.schema.pattern.length);
+    const match = `${prefix}*`;
+    const scan: Scan = (redis, cursor) => redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', SLICE);
+    for await (const slice of this.#scan(scan)) yield slice.map(String);
+  }
+
+  /** The members of a set, a sorted set, or the fields of a hash. */
+  async *members(type: 'set' | 'zset' | 'hash', key: string): AsyncGenerator<Buffer[]> {
+    const scans: Record<typeof type, Scan> = {
+      set: (redis, cursor) => redis.sscanBuffer(key, cursor, 'COUNT', SLICE),
+      zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', SLICE),
+      hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', SLICE),
+    };
+    // Beside each member comes its score or value.
+    const step = type === 'set' ? 1 : 2;
+    for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
+  }
+
+  /** The elements of a list, from the left. */
+  async *elements(key: string): AsyncGenerator<Buffer[]> {
+    for (let at = 0; !this.aborted; at += SLICE) {
+      const slice = await this.ask((redis) => redis.lrangeBuffer(key, at, at + SLICE - 1));
+      if (slice.length > 0) yield slice;
+      if (slice.length < SLICE) return;
+    }
+  }
+
+  /** Runs plain commands. */
+  async ask<T>(command: (redis: Commands, keys: Keyspace) => Promise<T>): Promise<T> {
+    return this.#timed(() => this.store.command(command));
+  }
+
+  /** Runs a script. */
+  async run(script: ScriptName, ...args: ScriptArgument[]): Promise<ScriptReply> {
+    return this.#timed(() => this.store.run(script, ...args));
+  }
+
+  /** Runs a script that answers what it mended: kind, name; again and again. */
+  async mend(script: ScriptName, ...args: ScriptArgument[]): Promise<void> {
+    this.report((await this.run(script, ...args)) as Buffer[]);
+  }
+
+  report(mended: readonly Buffer[]): void {
+    for (let i = 0; i + 1 < mended.length; i += 2) {
+      const [kind, name] = mended.slice(i, i + 2) as [Buffer, Buffer];
+      this.#found({
+        kind: String(kind) as FindingKind,
+        name: unpackJob(Packed.of(name))?.name ?? String(name),
+      });
+    }
+  }
+
+  async *#scan(scan: Scan): AsyncGenerator<Buffer[]> {
+    let cursor = '0';
+    do {
+      const [next, elements] = await this.ask((redis) => scan(redis, cursor));
+      cursor = String(next);
+      if (elements.length > 0) yield elements;
+    } while (cursor !== '0' && !this.aborted);
+  }
+
+  async #timed<T>(call: () => Promise<T>): Promise<T> {
+    const beganMs = clock.monotonicMs();
+    const reply = await call();
+    this.#restDueMs += clock.monotonicMs() - beganMs;
+    if (this.#restDueMs >= SHORTEST_REST_MS) {
+      await pause(this.#restDueMs, this.#signal);
+      this.#restDueMs = 0;
+    }
+    return reply;
+  }
+}
+
+/** Slices of what is held here. */
+export function* slices<T>(all: Iterable<T>, size = SLICE): Generator<T[]> {
+  let slice: T[] = [];
+  for (const each of all) {
+    slice.push(each);
+    if (slice.length < size) continue;
+    yield slice;
+    slice = [];
+  }
+  if (slice.length > 0) yield slice;
+}

@@ -1,0 +1,102 @@
+import { QUEUES, type QueueName } from '../store/job.ts';
+import { infoNumber, type Memory, type MemoryLimits, memoryIn } from '../store/memory.ts';
+import type { Store } from '../store/store.ts';
+
+const PERFECT_HEALTH = 100;
+
+export interface SubscriberGauges {
+  token: string;
+  /** What is queued, batches under way included. */
+  events: number;
+  batches: number;
+  /** The age of the oldest queued batch, by Redis's clock; 0 if none is queued. */
+  oldestMs: number;
+  deadLetters: { batches: number; events: number };
+  /** Undefined if it has unsubscribed, and only its batches are left. */
+  healthPoints: number | undefined;
+}
+
+export interface QueueGauges {
+  queue: QueueName;
+  instant: number;
+  scheduled: number;
+  /** How many of the scheduled jobs are due. */
+  due: number;
+  pending: number;
+  /** How many wait aside, as the lane of their subscriber has no room. */
+  waiting: number;
+}
+
+/** What the whole bus holds at a moment. */
+export interface GaugeReading {
+  subscribers: SubscriberGauges[];
+  queues: QueueGauges[];
+  workers: number;
+  memory: Memory;
+  /** CPU time of the Redis server since it started. */
+  cpuSeconds: { system: number; user: number };
+}
+
+/** Few round trips, but not one step: a job that moves meanwhile may be seen twice, or not at all. Throws as Store does. */
+export async function readGauges(store: Store, limits: MemoryLimits): Promise<GaugeReading> {
+  const [time, workers, memory, cpu] = await store.command((redis, keys) =>
+    Promise.all([redis.time(), redis.hlen(keys.workers()), redis.info('memory'), redis.info('cpu')]),
+  );
+  const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
+  const [subscribers, ...queues] = await Promise.all([
+    readSubscribers(store, nowMs),
+    ...QUEUES.map((queue) => readQueue(store, queue, nowMs)),
+  ]);
+  const cpuSeconds = { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') };
+  return { subscribers, queues, workers, memory: memoryIn(memory, limits), cpuSeconds };
+}
+
+/** All subscribers, and those that have unsubscribed while batches of theirs are left, dead ones too. */
+async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberGauges[]> {
+  const [members, events, batches, deadEvents] = await store.command((redis, keys) =>
+    Promise.all([
+      redis.smembers(keys.subscribers()),
+      redis.hgetall(keys.gauge_events()),
+      redis.hgetall(keys.gauge_batches()),
+      redis.hgetall(keys.dead_letters_events()),
+    ]),
+  );
+  const subscribed = new Set(members);
+  const known = [events, batches, deadEvents].flatMap((hash) => Object.keys(hash));
+  const tokens = [...new Set([...members, ...known])].sort();
+  const read = async (token: string): Promise<SubscriberGauges> => {
+    const [health, oldest, deadBatches] = await store.command((redis, keys) =>
+      Promise.all([
+        redis.hget(keys.subscriber(token), 'health_points'),
+        redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
+        redis.zcard(keys.dead_letters_of(token)),
+      ]),
+    );
+    return {
+      token,
+      events: Number(events[token] ?? 0),
+      batches: Number(batches[token] ?? 0),
+      oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
+      deadLetters: { batches: deadBatches, events: Number(deadEvents[token] ?? 0) },
+      healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
+    };
+  };
+  return Promise.all(tokens.map(read));
+}
+
+async function readQueue(store: Store, queue: QueueName, nowMs: number): Promise<QueueGauges> {
+  return store.command(async (redis, keys) => {
+    const [all, instant, scheduled, due, workers] = await Promise.all([
+      redis.scard(keys.jobs_index(queue)),
+      redis.llen(keys.jobs_instant(queue)),
+      redis.zcard(keys.jobs_scheduled(queue)),
+      redis.zcount(keys.jobs_scheduled(queue), '-inf', nowMs),
+      redis.smembers(keys.jobs_pending_index(queue)),
+    ]);
+    // An empty list does not exist.
+    const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
+    const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
+    const waiting = Math.max(0, all - instant - scheduled - pending);
+    return { queue, instant, scheduled, due, pending, waiting };
+  });
+}

@@ -1,0 +1,70 @@
+import { Patience } from './backoff.ts';
+import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
+import { type Log, logged } from './log.ts';
+import { prepareStorage } from './maintenance/schema.ts';
+import type { Store } from './store/store.ts';
+
+/** A process that is told to stop is gone within this time, and a second for its log, whatever happens. */
+const STOP_LIMIT_MS = 24_000;
+
+/** Runs an entry. A BootError ends the process with its message and EXIT_CODE: it says what to change. */
+export async function start(entry: () => Promise<void>): Promise<void> {
+  try {
+    await entry();
+  } catch (error) {
+    if (!(error instanceof BootError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    await logged();
+    process.exit(BootError.EXIT_CODE);
+  }
+}
+
+/** Prepares Redis; while it cannot be reached, or is full, tries again with growing pauses. */
+export async function boot(store: Store, log: Log): Promise<void> {
+  const patience = new Patience();
+  const never = new AbortController().signal;
+  for (;;) {
+    try {
+      return await prepareStorage(store, log);
+    } catch (error) {
+      const { message } = error as Error;
+      if (/^NOPERM/.test(message))
+        throw new BootError(`Redis says: ${message}. README has the ACL that the bus needs.`, {
+          cause: error,
+        });
+      if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
+      await patience.wait(never);
+    }
+  }
+}
+
+/**
+ * At SIGTERM or SIGINT runs `stop` once and exits with 0; with 1 if it fails or takes too long.
+ * The signal that it returns is aborted when that begins.
+ */
+export function onStop(log: Log, stop: () => Promise<void>): AbortSignal {
+  const stopping = new AbortController();
+  const begin = (signal: NodeJS.Signals) => {
+    if (stopping.signal.aborted) return;
+    stopping.abort();
+    log.info({ signal }, 'stopping');
+    const end = (code: number) => void logged().then(() => process.exit(code));
+    setTimeout(() => {
+      log.error('could not stop in time');
+      end(1);
+    }, STOP_LIMIT_MS);
+    stop().then(
+      () => {
+        log.info('stopped');
+        end(0);
+      },
+      (error: unknown) => {
+        log.fatal({ err: error }, 'could not stop cleanly');
+        end(1);
+      },
+    );
+  };
+  process.on('SIGTERM', begin);
+  process.on('SIGINT', begin);
+  return stopping.signal;
+}

@@ -1,0 +1,36 @@
+import type { Store } from '../store/store.ts';
+
+/** What each client may publish, over all web processes. */
+export interface PublishRates {
+  /** Events a second; 0: no limit. */
+  publishRate: number;
+  /** Bytes of bodies a second; 0: no limit. */
+  publishBytes: number;
+  /** What was not used within this time is not saved up any longer. */
+  publishBurstMs: number;
+}
+
+/** What a publication of a client needs. */
+export interface Demand {
+  client: string;
+  events: number;
+  bytes: number;
+}
+
+export interface Spent {
+  letIn: boolean;
+  /** When each of its client's buckets is full again, in ms from now. */
+  eventsFullInMs: number;
+  bytesFullInMs: number;
+}
+
+/** Takes what publications need from the buckets of their clients, in their order. One answer each. */
+export async function spend(store: Store, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
+  const needs = demands.flatMap(({ client, events, bytes }) => [client, events, bytes]);
+  const { publishBurstMs, publishRate, publishBytes } = rates;
+  const reply = (await store.run('spend', publishBurstMs, publishRate, publishBytes, ...needs)) as number[];
+  return demands.map((_, index) => {
+    const [letIn, eventsFullInMs = 0, bytesFullInMs = 0] = reply.slice(3 * index);
+    return { letIn: letIn === 1, eventsFullInMs, bytesFullInMs };
+  });
+}

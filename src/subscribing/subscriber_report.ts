@@ -1,0 +1,115 @@
+import type { Keyspace } from '../store/keys.ts';
+import type { Commands } from '../store/store.ts';
+import { readGap } from './gap.ts';
+
+/** What holds for a subscriber that asks for nothing else. */
+export interface SubscriptionDefaults {
+  laneLimit: number;
+  /** The most deliveries in flight that a subscriber may have, whatever it asks for. */
+  laneLimitMax: number;
+  maxAttempts: number;
+  maxAgeMs: number;
+}
+
+/** A subscriber as the API shows it. Times in ms since the Unix epoch, by Redis's clock. */
+export interface SubscriberReport {
+  subscriber: string;
+  callback: string;
+  max_events: number;
+  timeout: number;
+  ordered: boolean;
+  max_in_flight: number;
+  max_attempts: number;
+  max_age: number;
+  /** By which scheme of Standard Webhooks its deliveries are signed from now on. */
+  signing: 'v1' | 'v1a' | null;
+  topics: string[];
+  health_points: number;
+  last_attempted_at: number | null;
+  /** Since when its callback is gone. */
+  paused_at: number | null;
+  /** Delivered ever; queued now; creation of the oldest queued batch. */
+  events: { sent: number; queued: number; oldest: number | null };
+  dead_letters: { batches: number; events: number };
+  /** What was dropped for memory since it subscribed. */
+  dropped: DropsReport | null;
+}
+
+export interface DropsReport {
+  batches: number;
+  events: number;
+  /** When the oldest and the newest of these batches were opened. */
+  from: number;
+  to: number;
+  /** Events by topic. */
+  topics: Record<string, number>;
+  /** Events of which no delivery that was taken has told yet. */
+  untold: number;
+}
+
+/** Undefined if there is no such subscriber. */
+export async function readReport(
+  redis: Commands,
+  keys: Keyspace,
+  token: string,
+  defaults: SubscriptionDefaults,
+): Promise<SubscriberReport | undefined> {
+  const [hash, topics, queued, oldest, deadBatches, deadEvents, dropped, untold, telling] = await Promise.all(
+    [
+      redis.hgetall(keys.subscriber(token)),
+      redis.smembers(keys.subscriber_topics(token)),
+      redis.hget(keys.gauge_events(), token),
+      redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
+      redis.zcard(keys.dead_letters_of(token)),
+      redis.hget(keys.dead_letters_events(), token),
+      redis.hgetall(keys.dropped(token)),
+      redis.hget(keys.gap(token), 'events'),
+      redis.hget(keys.gap_telling(token), 'events'),
+    ],
+  );
+  if (hash.callback === undefined) return undefined;
+  return {
+    subscriber: token,
+    callback: withoutCredentials(hash.callback),
+    max_events: Number(hash.max_events ?? 100),
+    timeout: Number(hash.timeout ?? 500),
+    ordered: hash.ordered === '1',
+    max_in_flight: Math.min(Number(hash.max_in_flight ?? defaults.laneLimit), defaults.laneLimitMax),
+    max_attempts: Number(hash.max_attempts ?? defaults.maxAttempts),
+    max_age: Number(hash.max_age ?? defaults.maxAgeMs),
+    signing: scheme(hash.signing),
+    topics: topics.sort(),
+    health_points: Number(hash.health_points ?? 100),
+    last_attempted_at: time(hash.last_attempted_at),
+    paused_at: time(hash.paused_at),
+    events: {
+      sent: Number(hash.sent ?? 0),
+      queued: Number(queued ?? 0),
+      oldest: oldest[1] === undefined ? null : Math.floor(Number(oldest[1]) / 1000),
+    },
+    dead_letters: { batches: deadBatches, events: Number(deadEvents ?? 0) },
+    dropped: dropsReport(dropped, Number(untold ?? 0) + Number(telling ?? 0)),
+  };
+}
+
+/** That of its newest key, which stands first; never the key itself. */
+function scheme(signing: string | undefined): SubscriberReport['signing'] {
+  if (signing === undefined) return null;
+  return signing.startsWith('whsk_') ? 'v1a' : 'v1';
+}
+
+/** We take none with credentials; the Ruby Routemaster did. */
+function withoutCredentials(callback: string): string {
+  return callback.replace(/^([^:]*:[/\\]*)[^/\\?#]*@/, '$1');
+}
+
+function time(ms: string | undefined): number | null {
+  return ms === undefined ? null : Number(ms);
+}
+
+function dropsReport(hash: Record<string, string>, untold: number): DropsReport | null {
+  const all = readGap(hash);
+  if (!all) return null;
+  const { batches, events, fromMs: from, toMs: to, topics } = all;
+  return { batches, events, from, to, topics, untold };
+}

@@ -1,0 +1,111 @@
+import type { DeadLetters } from '../delivering/dead_letters.ts';
+import type { Store } from '../store/store.ts';
+import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
+
+/** How many batches one script call drops: a few milliseconds of Redis. */
+const DROP_SLICE = 500;
+
+/** How long a signing key goes on signing beside the one that replaced it. */
+const SIGNING_OVERLAP_MS = 86_400_000;
+
+/** What a client asks for. What is left out keeps its old value; for a new subscriber 500 ms, 100 events and the defaults. */
+export interface Subscription {
+  topics: string[];
+  callback: string;
+  uuid: string;
+  timeoutMs?: number | undefined;
+  maxEvents?: number | undefined;
+  ordered?: boolean | undefined;
+  maxInFlight?: number | undefined;
+  maxAttempts?: number | undefined;
+  maxAgeMs?: number | undefined;
+  /** The key that signs deliveries from now on; those before it go on for a day. Null: none signs. */
+  signingKey?: string | null | undefined;
+}
+
+/** How many there may be, of all clients together. */
+export interface Room {
+  maxTopics: number;
+  maxSubscribers: number;
+}
+
+export type SubscribeOutcome = 'ok' | 'too_many_topics' | 'too_many_subscribers';
+export type UnsubscribeOutcome = 'ok' | 'subscriber_not_found' | 'topic_not_found' | 'not_subscribed';
+
+/** Subscribers and the topics that they are subscribed to. */
+export class Subscriptions {
+  readonly #store: Store;
+  readonly #defaults: SubscriptionDefaults & Room;
+  readonly #deadLetters: DeadLetters;
+
+  constructor(store: Store, defaults: SubscriptionDefaults & Room, deadLetters: DeadLetters) {
+    this.#store = store;
+    this.#defaults = defaults;
+    this.#deadLetters = deadLetters;
+  }
+
+  /**
+   * Makes or changes the subscriber, subscribed to exactly these topics. Counts for the next event accepted. Changes nothing where
+   * there is no room for a subscriber or topic more.
+   */
+  async subscribe(token: string, wanted: Subscription): Promise<SubscribeOutcome> {
+    const { callback, uuid, ordered, topics } = wanted;
+    const { timeoutMs, maxEvents, maxInFlight, maxAttempts, maxAgeMs } = wanted;
+    const settings = [
+      timeoutMs ?? '',
+      maxEvents ?? '',
+      ordered === undefined ? '' : Number(ordered),
+      maxInFlight ?? '',
+      maxAttempts ?? '',
+      maxAgeMs ?? '',
+    ];
+    const signing = [wanted.signingKey === null ? 'none' : (wanted.signingKey ?? ''), SIGNING_OVERLAP_MS];
+    const { laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
+    const names = new Set(topics);
+    const outcome = await this.#store.run(
+      'subscribe',
+      token,
+      callback,
+      uuid,
+      ...settings,
+      laneLimitMax,
+      ...signing,
+      maxTopics,
+      maxSubscribers,
+      ...names,
+    );
+    return String(outcome) as SubscribeOutcome;
+  }
+
+  /** Ends one subscription; what is queued is still delivered. */
+  async unsubscribe(token: string, topic: string): Promise<UnsubscribeOutcome> {
+    return String(await this.#store.run('unsubscribe', token, topic)) as UnsubscribeOutcome;
+  }
+
+  /**
+   * Forgets the subscriber, drops its queue and purges its dead letters. Answers how many events the queue held; undefined
+   * if there was no such subscriber. A batch that is being delivered at that moment still arrives.
+   */
+  async remove(token: string): Promise<number | undefined> {
+    const [found, untilMs] = (await this.#store.run('remove_subscriber', token)) as [number, number];
+    // Also where it had left: a removal that was cut off in between is completed by the next.
+    await this.#deadLetters.purgeAll(token, untilMs);
+    if (found !== 1) return undefined;
+    let dropped = 0;
+    for (;;) {
+      const reply = await this.#store.run('drop_queue', token, DROP_SLICE, untilMs);
+      const [batches, events] = reply as [number, number];
+      dropped += events;
+      if (batches < DROP_SLICE) return dropped;
+    }
+  }
+
+  /** Reports one subscriber, or all, by token. */
+  async list(token?: string): Promise<SubscriberReport[]> {
+    return this.#store.command(async (redis, keys) => {
+      const tokens = token === undefined ? (await redis.smembers(keys.subscribers())).sort() : [token];
+      const reports = await Promise.all(tokens.map((each) => readReport(redis, keys, each, this.#defaults)));
+      return reports.filter((each) => each !== undefined);
+    });
+  }
+}

@@ -1,0 +1,63 @@
+import cluster, { type Worker } from 'node:cluster';
+import { once } from 'node:events';
+import { Patience } from './backoff.ts';
+import { clock } from './clock.ts';
+import { BootError } from './errors.ts';
+import { type Log, logged } from './log.ts';
+
+/** A process that ran for so long did not die of its start. */
+const STEADY_MS = 10_000;
+
+/** Runs the web processes of `WEB_CONCURRENCY` on one port; one that dies is replaced after a growing pause. */
+export class WebProcesses {
+  readonly #count: number;
+  readonly #log: Log;
+  readonly #patience = new Patience();
+  readonly #stopping = new AbortController();
+
+  constructor(count: number, log: Log) {
+    this.#count = count;
+    this.#log = log;
+  }
+
+  start(): void {
+    // The system deals out connections. When the primary does, those dealt to a process that was just killed hang.
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
+    for (let i = 0; i < this.#count; i++) this.#fork();
+    this.#log.info({ processes: this.#count }, 'web processes started');
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+    await Promise.all(
+      workers.map((worker) => {
+        const gone = worker.isDead() ? undefined : once(worker, 'exit');
+        worker.process.kill('SIGTERM');
+        return gone;
+      }),
+    );
+  }
+
+  #fork(): void {
+    const worker = cluster.fork();
+    const startedMs = clock.monotonicMs();
+    worker.once('exit', (code, signal) => {
+      if (clock.monotonicMs() - startedMs > STEADY_MS) this.#patience.reset();
+      void this.#exited(worker, code, signal);
+    });
+  }
+
+  async #exited(worker: Worker, code: number, signal: string): Promise<void> {
+    if (this.#stopping.signal.aborted) return;
+    this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
+    // It has said why, perhaps after it listened, as it does that before it looks at Redis: the next one would fail alike.
+    if (code === BootError.EXIT_CODE) {
+      await this.stop();
+      await logged();
+      process.exit(BootError.EXIT_CODE);
+    }
+    await this.#patience.wait(this.#stopping.signal);
+    if (!this.#stopping.signal.aborted) this.#fork();
+  }
+}

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import express from 'express';
+import { buildAuthentication } from '../../harness/authentication.ts';
+import { TestStore } from '../../harness/store.ts';
+import { apiTokens } from '../../src/authentication/api_tokens.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { answerProblems, notFound } from '../../src/http/problems.ts';
+import { createLog } from '../../src/log.ts';
+import { basic } from './guarded_server.ts';
+
+const ROOT_KEY = 'root_key_0123';
+
+describe('/api_tokens', () => {
+  const redis = new TestStore();
+  let server: Server;
+  let removedSubscribers: string[];
+
+  before(async () => {
+    const log = createLog('silent', {});
+    const clients = new Clients(redis.store, ['fixed', 'Fixed Too']);
+    const directory = new ClientDirectory(clients);
+    const authentication = buildAuthentication({
+      ...{ rootKey: ROOT_KEY, clients: directory, log, store: redis.store },
+    });
+    const removeSubscriber = async (token: string) => removedSubscribers.push(token);
+    const app = express().use(apiTokens({ authentication, clients, removeSubscriber }), notFound);
+    server = createServer(app.use(answerProblems(log)));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+  });
+  after(() => server.close());
+  beforeEach(async () => {
+    await redis.flush();
+    removedSubscribers = [];
+  });
+
+  async function call(method: string, path: string, body?: string, authorization = basic(ROOT_KEY, '')) {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`;
+    const response = await fetch(url, {
+      method,
+      headers: { authorization },
+      ...(body !== undefined && { body }),
+    });
+    const text = await response.text();
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: text === '' ? undefined : JSON.parse(text),
+    };
+  }
+  const post = (body: unknown) => call('POST', '/api_tokens', JSON.stringify(body));
+
+  test('GET answers 204 while there is no client', async () => {
+    const { status, body } = await call('GET', '/api_tokens');
+    assert.deepEqual([status, body], [204, undefined]);
+  });
+
+  test('POST of a name makes a client, and shows its secret this once', async () => {
+    const made = await post({ name: 'billing' });
+    assert.equal(made.status, 201);
+    assert.deepEqual(Object.keys(made.body), ['token', 'name', 'secret']);
+    assert.equal(made.body.name, 'billing');
+    assert.equal(made.headers.get('cache-control'), 'no-store');
+    const { body } = await call('GET', '/api_tokens');
+    assert.deepEqual(body, [{ token: made.body.token, name: 'billing' }]);
+  });
+
+  test('what POST answers authenticates at once', async () => {
+    const { token, secret } = (await post({ name: 'billing' })).body;
+    assert.equal((await call('GET', '/api_tokens', undefined, basic(token, secret))).status, 403);
+    assert.equal((await call('GET', '/api_tokens', undefined, basic(token, 'x'))).status, 401);
+  });
+
+  test('POST of a name and a token makes a token-only client; again, it renames it', async () => {
+    const made = await post({ name: 'other', token: 'other--0001' });
+    assert.deepEqual([made.status, made.body], [201, { token: 'other--0001', name: 'other' }]);
+    const renamed = await post({ name: 'other_two', token: 'other--0001' });
+    assert.deepEqual([renamed.status, renamed.body], [201, { token: 'other--0001', name: 'other_two' }]);
+    const { status, body } = await call('GET', '/api_tokens');
+    assert.deepEqual([status, body], [200, [{ token: 'other--0001', name: 'other_two' }]]);
+  });
+
+  test("a token in Routemaster's form, and one of 64 characters, is taken", async () => {
+    for (const token of [`sub--${'0123456789abcdef'.repeat(2)}`, 'a'.repeat(64), '-', '_']) {
+      assert.equal((await post({ name: 'n'.repeat(64), token })).status, 201);
+    }
+  });
+
+  describe('POST refuses, saying what to change, and stores nothing:', () => {
+    const bad: [body: unknown, field: string | undefined, detail: RegExp][] = [
+      [{ name: 'Pub' }, 'name', /a-z, 0-9, _/],
+      [{ name: '' }, 'name', /1 to 64/],
+      [{ name: 'a--b' }, 'name', /a-z, 0-9, _/],
+      [{ name: 'pub\n' }, 'name', /a-z, 0-9, _/],
+      [{ name: 3 }, 'name', /must be a string/],
+      [{ name: null }, 'name', /must be a string/],
+      [{}, 'name', /must be a string/],
+      [{ name: 'a'.repeat(65) }, 'name', /1 to 64/],
+      [{ name: 'a'.repeat(43) }, 'name', /at most 42 characters/],
+      [{ name: 'pub', token: 'A b' }, 'token', /a-z, 0-9, _, -/],
+      [{ name: 'pub', token: '' }, 'token', /1 to 64/],
+      [{ name: 'pub', token: 'a'.repeat(65) }, 'token', /1 to 64/],
+      [{ name: 'pub', token: 7 }, 'token', /must be a string/],
+      [{ name: 'pub', token: null }, 'token', /must be a string/],
+      [{ name: 'pub', token: 'root' }, 'token', /reserved for root/],
+      [{ name: 'pub', token: ROOT_KEY }, 'token', /reserved for root/],
+      [{ name: 'extra', zzz: 1 }, 'zzz', /not a field/],
+      [[], undefined, /send an object/],
+      [null, undefined, /send an object/],
+      ['abc', undefined, /send an object/],
+    ];
+    for (const [body, field, detail] of bad) {
+      test(JSON.stringify(body), async () => {
+        const answer = await post(body);
+        assert.equal(answer.status, 400);
+        assert.equal(answer.headers.get('content-type'), 'application/problem+json');
+        assert.deepEqual([answer.body.code, answer.body.field], ['bad_client', field]);
+        assert.match(answer.body.detail, detail);
+        assert.deepEqual(await redis.store.redis.keys('*'), []);
+      });
+    }
+
+    test('what is no JSON', async () => {
+      for (const body of ['{"name":', '']) {
+        const answer = await call('POST', '/api_tokens', body);
+        assert.deepEqual([answer.status, answer.body.code], [400, 'bad_body']);
+      }
+    });
+  });
+
+  test('a name of 42 characters leaves room for the rest of the token', async () => {
+    const { status, body } = await post({ name: 'a'.repeat(42) });
+    assert.equal(status, 201);
+    assert.equal(body.token.length, 64);
+  });
+
+  test('DELETE removes a client and its subscriber', async () => {
+    const { token } = (await post({ name: 'billing' })).body;
+    assert.equal((await call('DELETE', `/api_tokens/${token}`)).status, 204);
+    assert.deepEqual(removedSubscribers, [token]);
+    assert.equal((await call('GET', '/api_tokens')).status, 204);
+    assert.deepEqual(await redis.store.redis.keys('*'), []);
+  });
+
+  test('DELETE of no client is no error, and removes a subscriber that was left', async () => {
+    assert.equal((await call('DELETE', '/api_tokens/does-not-exist')).status, 204);
+    assert.deepEqual(removedSubscribers, ['does-not-exist']);
+  });
+
+  test('DELETE refuses what can be no token, and what ROUTEMASTER_CLIENTS sets', async () => {
+    const refused: [path: string, detail: RegExp][] = [
+      ['BAD%20TOKEN', /no client has this token/],
+      ['a'.repeat(65), /no client has this token/],
+      ['fixed', /ROUTEMASTER_CLIENTS/],
+      ['Fixed%20Too', /ROUTEMASTER_CLIENTS/],
+    ];
+    for (const [path, detail] of refused) {
+      const { status, body } = await call('DELETE', `/api_tokens/${path}`);
+      assert.deepEqual([status, body.code], [400, 'bad_client']);
+      assert.match(body.detail, detail);
+    }
+    assert.deepEqual(removedSubscribers, []);
+  });
+
+  test('is for root alone', async () => {
+    const { token, secret } = (await post({ name: 'billing' })).body;
+    const calls = [
+      ['GET', '/api_tokens'],
+      ['POST', '/api_tokens', '{"name":"x"}'],
+      ['DELETE', '/api_tokens/x'],
+    ] as const;
+    for (const [method, path, body] of calls) {
+      assert.equal((await call(method, path, body, '')).status, 401);
+      assert.equal((await call(method, path, body, basic('nobody', ''))).status, 401);
+      const { status, body: problem } = await call(method, path, body, basic(token, secret));
+      assert.deepEqual([status, problem.code], [403, 'forbidden']);
+    }
+    assert.deepEqual(removedSubscribers, []);
+  });
+
+  test('takes no other method, and no other spelling', async () => {
+    const put = await call('PUT', '/api_tokens');
+    assert.deepEqual([put.status, put.headers.get('allow')], [405, 'GET, POST']);
+    const get = await call('GET', '/api_tokens/x');
+    assert.deepEqual([get.status, get.headers.get('allow')], [405, 'DELETE']);
+    assert.equal((await call('GET', '/api_tokens/')).status, 404);
+    assert.equal((await call('GET', '/API_tokens')).status, 404);
+  });
+});

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { beforeEach, describe, test } from 'node:test';
+import { openStore, TestStore } from '../../harness/store.ts';
+import { Clients, ha1 } from '../../src/authentication/client.ts';
+import { StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import type { Store } from '../../src/store/store.ts';
+
+const redis = new TestStore();
+const ruby = 'legacy--0123456789abcdef0123456789abcdef';
+
+const clients = (fixed: string[] = []) => new Clients(redis.store, fixed);
+const stored = (key: string) => redis.store.redis.hgetall(key);
+
+beforeEach(() => redis.flush());
+
+test('an HA1 is the digest of user, realm and secret', () => {
+  const text = 'billing--1:Routemaster:s3cret';
+  assert.equal(ha1('SHA-256', 'billing--1', 's3cret'), createHash('sha256').update(text).digest('hex'));
+  assert.equal(ha1('MD5', 'billing--1', 's3cret'), createHash('md5').update(text).digest('hex'));
+});
+
+describe('a client that the bus makes', () => {
+  test('has a token that begins with its name, and a secret', async () => {
+    const made = await clients().create('billing');
+    assert.match(made.token, /^billing--[a-z0-9]{20}$/);
+    assert.match(made.secret, /^[\w-]{32}$/);
+    const again = await clients().create('billing');
+    assert.notEqual(again.token, made.token);
+    assert.notEqual(again.secret, made.secret);
+  });
+
+  test('is stored with digests of its secret, and no more of it', async () => {
+    const { token, secret } = await clients().create('billing');
+    assert.deepEqual(await stored('api_tokens:by_token'), { [token]: 'billing' });
+    const { created_at, ...digests } = await stored(`api_token:${token}`);
+    assert.deepEqual(digests, {
+      ha1_sha256: ha1('SHA-256', token, secret),
+      ha1_md5: ha1('MD5', token, secret),
+    });
+    assert.ok(Math.abs(Number(created_at) - Date.now()) < 60_000);
+    assert.deepEqual((await redis.store.redis.keys('*')).sort(), [
+      `api_token:${token}`,
+      'api_tokens:by_token',
+    ]);
+  });
+
+  test('is found with its digests', async () => {
+    const { token, secret } = await clients().create('billing');
+    const digests = { sha256: ha1('SHA-256', token, secret), md5: ha1('MD5', token, secret) };
+    assert.deepEqual(await clients().find(token), { token, name: 'billing', ha1: digests });
+  });
+});
+
+describe('a client with a token of its own choosing', () => {
+  test('is token-only', async () => {
+    assert.deepEqual(await clients().register('other', 'other--1'), { token: 'other--1', name: 'other' });
+    assert.deepEqual(await clients().find('other--1'), { token: 'other--1', name: 'other', ha1: null });
+  });
+
+  test('takes over the name, and ends the secret, of the client that had the token', async () => {
+    const { token } = await clients().create('billing');
+    const { created_at } = await stored(`api_token:${token}`);
+    await clients().register('other', token);
+    assert.deepEqual(await clients().list(), [{ token, name: 'other' }]);
+    assert.deepEqual(await clients().find(token), { token, name: 'other', ha1: null });
+    assert.deepEqual(await stored(`api_token:${token}`), { created_at });
+  });
+});
+
+test('a client that the Ruby Routemaster stored is token-only', async () => {
+  await redis.store.redis.hset('api_tokens:by_token', ruby, 'legacy');
+  assert.deepEqual(await clients().find(ruby), { token: ruby, name: 'legacy', ha1: null });
+});
+
+test('half a record is no token-only client', async () => {
+  await redis.store.redis.hset('api_tokens:by_token', 'half', 'half');
+  await redis.store.redis.hset('api_token:half', 'ha1_md5', 'ab');
+  assert.deepEqual((await clients().find('half'))?.ha1, { sha256: '', md5: 'ab' });
+});
+
+test('clients are listed by name, then by token', async () => {
+  assert.deepEqual(await clients().list(), []);
+  for (const [name, token] of [
+    ['b', '1'],
+    ['a', '3'],
+    ['a', '2'],
+    ['a_', '0'],
+  ] as const) {
+    await clients().register(name, token);
+  }
+  assert.deepEqual(await clients().list(), [
+    { token: '2', name: 'a' },
+    { token: '3', name: 'a' },
+    { token: '0', name: 'a_' },
+    { token: '1', name: 'b' },
+  ]);
+});
+
+test('a removed client leaves nothing behind; removing it again is no error', async () => {
+  const { token } = await clients().create('billing');
+  assert.equal(await clients().remove(token), true);
+  assert.equal(await clients().remove(token), false);
+  assert.equal(await clients().find(token), undefined);
+  assert.deepEqual(await redis.store.redis.keys('*'), []);
+});
+
+test('a client that is removed while it is looked up never looks like one without a secret', async () => {
+  const { token } = await clients().create('billing');
+  const { redis: connection, keys } = redis.store;
+  /** A pipeline that Redis takes up one command at a time, with the removal after the first. */
+  class Torn {
+    readonly #commands: (() => Promise<unknown>)[] = [];
+    hget = (key: string, field: string) => this.#add(() => connection.hget(key, field));
+    hmget = (key: string, ...fields: string[]) => this.#add(() => connection.hmget(key, ...fields));
+
+    #add(command: () => Promise<unknown>): this {
+      this.#commands.push(command);
+      return this;
+    }
+
+    async exec(): Promise<[null, unknown][]> {
+      const replies: [null, unknown][] = [];
+      for (const command of this.#commands) {
+        replies.push([null, await command()]);
+        await clients().remove(token);
+      }
+      return replies;
+    }
+  }
+  const torn = {
+    command: (read: (...parts: unknown[]) => unknown) => read({ pipeline: () => new Torn() }, keys),
+  };
+  assert.equal(await new Clients(torn as unknown as Store, []).find(token), undefined);
+});
+
+describe('clients of ROUTEMASTER_CLIENTS', () => {
+  test('are found without Redis, token-only, by the name in their token', async () => {
+    const redisOfNobody = await openStore(redis.redis.url);
+    redisOfNobody.redis.disconnect();
+    const fixed = new Clients(redisOfNobody, ['demo', 'Some Thing', ruby]);
+    assert.deepEqual(await fixed.find(ruby), { token: ruby, name: 'legacy', ha1: null });
+    assert.deepEqual(await fixed.find('demo'), { token: 'demo', name: 'unnamed', ha1: null });
+    assert.deepEqual(await fixed.find('Some Thing'), { token: 'Some Thing', name: 'unnamed', ha1: null });
+    assert.equal(fixed.isFixed('demo'), true);
+    assert.equal(fixed.isFixed('other'), false);
+    await assert.rejects(fixed.find('other'), StorageUnavailable);
+  });
+
+  test('are not listed', async () => {
+    assert.deepEqual(await clients(['demo']).list(), []);
+  });
+});
+
+test('when Redis is full, making a client says so and stores nothing; finding and removing one work', async () => {
+  const { token } = await clients().create('billing');
+  await redis.store.redis.config('SET', 'maxmemory', '1');
+  try {
+    await assert.rejects(clients().create('billing'), StorageFull);
+    await assert.rejects(clients().register('billing', 'mine'), StorageFull);
+    assert.equal((await clients().find(token))?.token, token);
+    assert.equal(await clients().remove(token), true);
+  } finally {
+    await redis.store.redis.config('SET', 'maxmemory', '0');
+  }
+  assert.deepEqual(await redis.store.redis.keys('*'), []);
+});

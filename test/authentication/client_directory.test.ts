@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Client } from '../../src/authentication/client.ts';
+import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+
+const billing: Client = { token: 'billing', name: 'billing', ha1: null };
+
+/** A directory over clients that answer when told to, with a clock that stands still. */
+class Rig {
+  nowMs = 0;
+  readonly asked: { token: string; answer: (client?: Client) => void; fail: (error: Error) => void }[] = [];
+  readonly directory = new ClientDirectory({ find: (token) => this.#find(token) }, () => this.nowMs);
+
+  #find(token: string): Promise<Client | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<Client | undefined>();
+    this.asked.push({ token, answer: resolve, fail: reject });
+    return promise;
+  }
+}
+
+test('the directory asks once for all who look up the same client at a time, and for a second after', async () => {
+  const rig = new Rig();
+  const found = [rig.directory.find('billing'), rig.directory.find('billing')];
+  assert.equal(rig.directory.known('billing'), undefined);
+  rig.asked[0]?.answer(billing);
+  assert.deepEqual(await Promise.all(found), [billing, billing]);
+  rig.nowMs = 999;
+  assert.equal(await rig.directory.find('billing'), billing);
+  assert.equal(rig.directory.known('billing'), billing);
+  assert.equal(rig.asked.length, 1);
+});
+
+test('the directory counts the second from the question, and asks again after it', async () => {
+  const rig = new Rig();
+  const found = rig.directory.find('billing');
+  rig.nowMs = 600;
+  rig.asked[0]?.answer(billing);
+  await found;
+  rig.nowMs = 1000;
+  assert.equal(rig.directory.known('billing'), undefined);
+  const again = rig.directory.find('billing');
+  rig.asked[1]?.answer(undefined);
+  assert.equal(await again, undefined);
+});
+
+test('the directory does not join a lookup of more than a second ago, whose answer may be older than a removal', async () => {
+  const rig = new Rig();
+  const slow = rig.directory.find('billing');
+  rig.nowMs = 1000;
+  const quick = rig.directory.find('billing');
+  rig.asked[1]?.answer(undefined);
+  assert.equal(await quick, undefined);
+  rig.asked[0]?.answer(billing);
+  assert.equal(await slow, billing);
+  assert.equal(rig.directory.known('billing'), undefined);
+});
+
+test('the directory remembers neither unknown tokens nor failures', async () => {
+  const rig = new Rig();
+  const unknown = rig.directory.find('nobody');
+  rig.asked[0]?.answer(undefined);
+  assert.equal(await unknown, undefined);
+  const failed = rig.directory.find('nobody');
+  rig.asked[1]?.fail(new Error('away'));
+  await assert.rejects(failed, /away/);
+  void rig.directory.find('nobody');
+  assert.equal(rig.asked.length, 3);
+});
+
+test('the directory remembers 10,000 clients, the latest', async () => {
+  const directory = new ClientDirectory({ find: async (token) => ({ ...billing, token }) }, () => 0);
+  for (let index = 0; index <= 10_000; index += 1) await directory.find(`billing--${index}`);
+  assert.equal(directory.known('billing--0'), undefined);
+  assert.equal(directory.known('billing--1')?.token, 'billing--1');
+  assert.equal(directory.known('billing--10000')?.token, 'billing--10000');
+});

@@ -1,0 +1,102 @@
+import { once } from 'node:events';
+import { createServer, request, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before } from 'node:test';
+import express, { type RequestHandler } from 'express';
+import { pino } from 'pino';
+import { type AuthenticationParts, buildAuthentication } from '../../harness/authentication.ts';
+import { TestStore } from '../../harness/store.ts';
+import { callerOf } from '../../src/authentication/caller.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { wellFormed } from '../../src/http/gate.ts';
+import { answerProblems } from '../../src/http/problems.ts';
+
+export const ROOT_KEY = 'the-root-key-of-this-test';
+/** A token of ROUTEMASTER_CLIENTS. */
+export const FIXED_TOKEN = 'fixed--0123456789abcdef';
+
+export interface Answer {
+  status: number;
+  challenges: string[];
+  retryAfter: string | undefined;
+  body: { [member: string]: unknown };
+}
+
+/** A real server whose `/client`, `/root` and `/either` want these callers, and answer who called. */
+export class GuardedServer {
+  readonly redis: TestStore;
+  /** The lines of the log. */
+  readonly log: Record<string, unknown>[] = [];
+  #server: Server | undefined;
+  readonly #options: Partial<AuthenticationParts>;
+
+  /** Two servers on one Redis are two web processes. */
+  constructor(options: Partial<AuthenticationParts> = {}, redis = new TestStore()) {
+    this.#options = options;
+    this.redis = redis;
+    before(async () => {
+      this.#server = createServer(this.#app()).listen(0, '127.0.0.1');
+      await once(this.#server, 'listening');
+    });
+    after(() => this.#server?.close());
+  }
+
+  get clients(): Clients {
+    return new Clients(this.redis.store, [FIXED_TOKEN]);
+  }
+
+  get port(): number {
+    const address = this.#server?.address() as AddressInfo | undefined;
+    if (!address) throw new Error('the tests have not begun');
+    return address.port;
+  }
+
+  /** The request, as it is: a target in any form, and headers as often as they are given. */
+  async get(target: string, ...authorization: string[]): Promise<Answer> {
+    return this.call(
+      target,
+      authorization.map((value) => ['Authorization', value]),
+    );
+  }
+
+  /** The same with any headers. */
+  async call(target: string, more: [name: string, value: string][]): Promise<Answer> {
+    const headers = ['Host', `127.0.0.1:${this.port}`, ...more.flat()];
+    const call = request({ host: '127.0.0.1', port: this.port, path: target, headers, agent: false }).end();
+    const [answer] = await once(call, 'response');
+    let text = '';
+    for await (const chunk of answer) text += chunk;
+    const challenges = answer.headersDistinct['www-authenticate'] ?? [];
+    const retryAfter = answer.headers['retry-after'];
+    return { status: answer.statusCode, challenges, retryAfter, body: JSON.parse(text) };
+  }
+
+  #app(): express.Express {
+    const log = pino(
+      { base: null, timestamp: false },
+      { write: (line) => void this.log.push(JSON.parse(line)) },
+    );
+    const clients = new ClientDirectory({ find: (token) => this.clients.find(token) });
+    // Hooks before tests run at once: the store comes later than this server.
+    const store: AuthenticationParts['store'] = {
+      run: (...call) => this.redis.store.run(...call),
+      command: (command) => this.redis.store.command(command),
+    };
+    const authentication = buildAuthentication({
+      ...{ rootKey: ROOT_KEY, clients, log, store },
+      ...this.#options,
+    });
+    const answer: RequestHandler = (req, res) => void res.json(callerOf(req));
+    const app = express().use(wellFormed);
+    app.all('/client{/*rest}', authentication.require('client'), answer);
+    app.all('/root', authentication.require('root'), answer);
+    app.all('/either', authentication.require('client', 'root'), answer);
+    app.all('/open', answer);
+    return app.use(answerProblems(log));
+  }
+}
+
+export function basic(user: string, password: string): string {
+  return `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
+}

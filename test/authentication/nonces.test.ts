@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { Nonces } from '../../src/authentication/nonces.ts';
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+let nowMs: number;
+const hourKeys = (letter: string) => ({
+  nowMs: () => nowMs,
+  of: (issuedMs: number) => Buffer.from(`${letter}${Math.floor(issuedMs / hourMs)}`),
+  current: () => Buffer.from(`${letter}${Math.floor(nowMs / hourMs)}`),
+  load: async () => {},
+});
+const counts = { take: () => assert.fail('no count was used') };
+const nonces = new Nonces(hourKeys('k'), counts);
+
+beforeEach(() => {
+  nowMs = Date.UTC(2026, 0, 1);
+});
+
+test('a nonce is fresh for five minutes, and old after', () => {
+  const nonce = nonces.issue();
+  assert.equal(nonces.check(nonce), 'fresh');
+  nowMs += 5 * minuteMs - 1;
+  assert.equal(nonces.check(nonce), 'fresh');
+  nowMs += 1;
+  assert.equal(nonces.check(nonce), 'old');
+});
+
+test('one of another hour is checked with the key of that hour', () => {
+  const [nonce, other] = [nonces.issue(), nonces.issue()];
+  nowMs += hourMs;
+  assert.equal(nonces.check(nonce), 'old');
+  const forgetful = new Nonces({ ...hourKeys('k'), of: () => undefined }, counts);
+  assert.equal(forgetful.check(other), 'unknown');
+});
+
+test('one that is a little ahead of our idea of the time is fresh; a far one is not', () => {
+  const nonce = nonces.issue();
+  nowMs -= minuteMs - 1;
+  assert.equal(nonces.check(nonce), 'fresh');
+  nowMs -= minuteMs;
+  assert.equal(nonces.check(nonce), 'old');
+});
+
+test('no two are the same, even in one millisecond, nor what their counts are kept under', () => {
+  const taken = new Set<string>();
+  const issuing = new Nonces(hourKeys('k'), { take: ({ nonce }) => void taken.add(nonce) });
+  const issued = Array.from({ length: 100 }, () => issuing.issue());
+  for (const nonce of issued) issuing.use(Nonces.count(nonce, '1'), () => {});
+  assert.equal(new Set(issued).size, 100);
+  assert.equal(taken.size, 100);
+});
+
+test('processes with the same keys know the nonces of each other; others do not', () => {
+  assert.equal(new Nonces(hourKeys('k'), counts).check(nonces.issue()), 'fresh');
+  assert.equal(new Nonces(hourKeys('x'), counts).check(nonces.issue()), 'unknown');
+});
+
+test('a nonce that was changed anywhere is unknown', () => {
+  const nonce = nonces.issue();
+  for (let index = 0; index < nonce.length; index += 1) {
+    const changed = nonce.slice(0, index) + (nonce[index] === 'A' ? 'B' : 'A') + nonce.slice(index + 1);
+    assert.equal(nonces.check(changed), 'unknown');
+  }
+});
+
+test('what never was a nonce is unknown', () => {
+  for (const text of [
+    '',
+    'A',
+    'A'.repeat(40),
+    '\u00e9'.repeat(40),
+    `${nonces.issue()}A`,
+    `${nonces.issue().slice(0, -1)}=`,
+  ]) {
+    assert.equal(nonces.check(text), 'unknown');
+  }
+});

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Patience } from '../src/backoff.ts';
+
+/** The pauses that a patience makes, with the timers mocked: `tick` says how long each took. */
+async function pauses(t: import('node:test').TestContext, count: number): Promise<number[]> {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const patience = new Patience();
+  const signal = new AbortController().signal;
+  const found: number[] = [];
+  for (let i = 0; i < count; i++) {
+    let over = false;
+    const wait = patience.wait(signal).then(() => {
+      over = true;
+    });
+    let ms = 0;
+    while (!over) {
+      ms++;
+      t.mock.timers.tick(1);
+      await Promise.resolve().then(() => {});
+      await Promise.resolve();
+    }
+    await wait;
+    found.push(ms);
+  }
+  return found;
+}
+
+test('pauses grow from 50 ms to 2 s, each with up to half of it off', async (t) => {
+  const found = await pauses(t, 10);
+  const full = [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000, 2000];
+  for (const [i, ms] of found.entries()) {
+    const most = full[i] ?? 0;
+    assert.ok(ms >= most / 2 && ms <= most + 2, `pause ${i}: ${ms} of ${most} ms`);
+  }
+});
+
+test('after a success they are short again, and it says whether there was a failure', async () => {
+  const patience = new Patience();
+  const over = AbortSignal.abort();
+  assert.equal(patience.reset(), false);
+  for (let i = 0; i < 20; i++) await patience.wait(over);
+  assert.equal(patience.reset(), true);
+  assert.equal(patience.reset(), false);
+  const startMs = performance.now();
+  await patience.wait(new AbortController().signal);
+  assert.ok(performance.now() - startMs < 2500);
+});
+
+test('a pause ends when the process stops', async () => {
+  const patience = new Patience();
+  const stop = new AbortController();
+  for (let i = 0; i < 20; i++) await patience.wait(AbortSignal.abort());
+  const wait = patience.wait(stop.signal);
+  stop.abort();
+  await wait;
+  assert.ok(!process.getActiveResourcesInfo().includes('Timeout'));
+});

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { TestStore } from '../../harness/store.ts';
+import { Assignment, type AssignmentParts } from '../../src/delivering/assignment.ts';
+import { DONE, type JobHandler } from '../../src/delivering/job_handler.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import type { Finished } from '../../src/delivering/settlement.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 };
+const LOST = /the lease ran out before the job was done/;
+
+/** Something happens before or after an ack reaches Redis. */
+class EventfulQueue extends Queue {
+  before = () => {};
+  after = () => {};
+
+  override async ack(finished: Finished) {
+    this.before();
+    const reply = await super.ack(finished);
+    this.after();
+    return reply;
+  }
+}
+
+/** The batch `a1` of two events in a worker's hands. */
+async function assign(handler: JobHandler = async () => DONE, together?: AssignmentParts['acknowledge']) {
+  await bus.subscribe('alice', { max: 2 });
+  await bus.publish('a', 'widgets', ['e1', 'e2']);
+  const queue = new EventfulQueue(redis.store, 'main', SETTINGS);
+  const [grant = assert.fail()] = (await queue.acquire(['w1'])).grants;
+  const acknowledge = together ?? ((finished: Finished) => queue.ack(finished));
+  const removed: number[] = [];
+  const figures = { removed: (_: string, events: number) => void removed.push(events), buried: () => {} };
+  const { log, says } = capturedLog();
+  return {
+    assignment: new Assignment(grant, { queue, acknowledge, handler, figures, log }),
+    queue,
+    removed,
+    says,
+  };
+}
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+test('a heartbeat that overtakes an ack finds no lease; that is no loss', async () => {
+  const { assignment, queue, removed, says } = await assign();
+  queue.before = () => assignment.lose();
+  await assignment.run();
+  assert.deepEqual([removed, says(LOST)], [[2], false]);
+  assert.deepEqual((await bus.state()).main.index, []);
+});
+
+test('an ack of which the reply was lost is repeated, and counted once; nothing else has happened', async () => {
+  const { assignment, queue, removed, says } = await assign();
+  const lose = () => {
+    queue.after = () => {};
+    throw new StorageUnavailable(new Error('cut'));
+  };
+  queue.after = lose;
+  await assignment.run();
+  assert.deepEqual([removed, says(LOST)], [[2], false]);
+});
+
+test('an ack that failed together with others is repeated alone', async () => {
+  const fail = () => Promise.reject(new Error('WRONGTYPE of another'));
+  const { assignment, queue, removed } = await assign(undefined, fail);
+  let alone = 0;
+  queue.before = () => void alone++;
+  await assignment.run();
+  assert.deepEqual([alone, removed], [1, [2]]);
+  assert.deepEqual((await bus.state()).main.index, []);
+});
+
+test('a job whose lease is lost while it throws leaves no dead letter', async () => {
+  const { assignment, removed } = await assign(async () => {
+    assignment.lose();
+    throw new Error('aborted');
+  });
+  await assignment.run();
+  assert.deepEqual((await bus.state()).main.pending, { w1: ['a1'] });
+  assert.deepEqual(removed, []);
+});
+
+test('a job that is given up before it began is given back untried', async () => {
+  let runs = 0;
+  const { assignment } = await assign(async () => {
+    runs++;
+    return DONE;
+  });
+  assignment.giveUp();
+  await assignment.run();
+  assert.deepEqual([runs, (await bus.state()).main.instant], [0, ['a1']]);
+});

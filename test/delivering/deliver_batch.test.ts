@@ -1,0 +1,286 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { batchHandler, type HandlerSettings } from '../../harness/batch_handler.ts';
+import { Bus } from '../../harness/bus.ts';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { readDeadLetters } from '../../harness/dead_letters.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { longName } from '../../harness/names.ts';
+import { answer, Receiver } from '../../harness/receiver.ts';
+import { TestStore } from '../../harness/store.ts';
+import { subscriptionsOf } from '../../harness/subscriptions.ts';
+import { until } from '../../harness/until.ts';
+import { Workshop } from '../../harness/workshop.ts';
+import type { AttemptReport } from '../../src/delivering/attempt.ts';
+import { promoteDue } from '../../src/delivering/queue.ts';
+import { packData, packEvent } from '../../src/publishing/event.ts';
+import type { Subscription } from '../../src/subscribing/subscription.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const { log } = capturedLog();
+const HOUR_MS = 3_600_000;
+const url = (n: number) => `https://shop.example.com/${n}`;
+const event = (n: number) =>
+  packEvent({ topic: 'widgets', type: 'create', url: url(n), timestamp: 1 }, packData(null)).toBuffer();
+
+let receiver: Receiver;
+let closing: (() => Promise<void>)[] = [];
+
+/** One worker, or more, that delivers; failures are tried again at once. */
+async function deliver(settings: HandlerSettings = {}, count = 1): Promise<Workshop> {
+  const { handler, close } = batchHandler(redis.store, log, { maxBackoffMs: 1, ...settings });
+  const shop = await Workshop.open(redis.store, redis.redis.url, handler, { count });
+  const promoting = setInterval(() => void promoteDue(redis.store), 2);
+  closing.push(async () => {
+    await shop.close();
+    clearInterval(promoting);
+    await close();
+  });
+  return shop;
+}
+
+async function subscribe(wanted: Partial<Subscription> = {}, token = 'alice'): Promise<void> {
+  const { callback } = receiver;
+  const all = { topics: ['widgets'], callback, uuid: '', timeoutMs: 0, maxEvents: 1, ...wanted };
+  await subscriptionsOf(redis.store).subscribe(token, all);
+  // On trial its batches would not come in their order.
+  await redis.store.redis.hsetnx(redis.store.keys.subscriber(token), 'sent', 1);
+}
+
+const letters = () => readDeadLetters(redis.store);
+const isOver = () => until(async () => (await bus.state()).main.index.length === 0);
+async function history(name: string): Promise<AttemptReport[]> {
+  const { redis: commands, keys } = redis.store;
+  const list = await commands.lrange(keys.attempts(longName(name)), 0, -1);
+  return list.map((each) => JSON.parse(each));
+}
+
+beforeEach(async () => {
+  await redis.flush();
+  receiver = await Receiver.start();
+  closing = [() => receiver.stop()];
+});
+afterEach(async () => {
+  for (const close of closing.reverse()) await close();
+  await assertConsistent(redis.store);
+});
+
+describe('a batch that is not taken becomes a dead letter', () => {
+  test('after as many attempts as the bus makes, and the next goes on', async () => {
+    const { buried } = await deliver({ maxAttempts: 3 });
+    await subscribe();
+    receiver.answers(answer.status(500), answer.status(503), answer.status(400));
+    await bus.publish('a', 'widgets', [event(1)]);
+    await until(async () => 'a1' in (await letters()));
+    await bus.publish('b', 'widgets', [event(2)]);
+    await isOver();
+    const { a1, ...others } = await letters();
+    assert.deepEqual([a1?.reason, a1?.attempts, a1?.history, others], ['max_attempts', 3, 3, {}]);
+    assert.deepEqual(
+      receiver.deliveries.map(({ attempt }) => attempt),
+      [1, 2, 3, 1],
+    );
+    assert.deepEqual(receiver.urls, [url(2)]);
+    assert.deepEqual(buried, [['alice', 'max_attempts', 1]]);
+  });
+
+  test('after as many as its subscriber asked for, fewer or more', async () => {
+    await deliver({ maxAttempts: 3 });
+    receiver.usual = answer.status(500);
+    await subscribe({ maxAttempts: 1 });
+    await subscribe({ maxAttempts: 5, topics: ['gadgets'] }, 'bob');
+    await bus.publish('a', 'widgets', [event(1)]);
+    await bus.publish('b', 'gadgets', [event(2)]);
+    await isOver();
+    const { a1, b1 } = await letters();
+    assert.deepEqual([a1?.attempts, b1?.attempts], [1, 5]);
+  });
+
+  test('when it is as old as its subscriber, or else the bus, allows', async () => {
+    await deliver({ maxAgeMs: 1, maxAttempts: 4 });
+    receiver.usual = answer.status(500);
+    await subscribe({ maxAgeMs: HOUR_MS });
+    await subscribe({ topics: ['gadgets'] }, 'bob');
+    await subscribe({ topics: ['gizmos'], maxAgeMs: 1 }, 'carol');
+    for (const [seed, topic] of [
+      ['a', 'widgets'],
+      ['b', 'gadgets'],
+      ['c', 'gizmos'],
+    ] as const)
+      await bus.publish(seed, topic, [event(1)]);
+    await isOver();
+    const { a1, b1, c1 } = await letters();
+    assert.deepEqual([a1?.reason, b1?.reason, c1?.reason], ['max_attempts', 'max_age', 'max_age']);
+    assert.deepEqual([b1?.attempts, c1?.attempts], [1, 1]);
+  });
+
+  test('untried, when more attempts began than it may have: its workers may have died of it', async () => {
+    await subscribe({ maxAttempts: 2 });
+    await bus.publish('a', 'widgets', [event(1)]);
+    for (const worker of ['w1', 'w2']) {
+      await bus.acquire([worker]);
+      await bus.scrub(-1);
+    }
+    const { buried } = await deliver();
+    await isOver();
+    assert.deepEqual([receiver.deliveries, buried], [[], [['alice', 'max_attempts', 1]]]);
+    assert.match((await history('a1')).at(-1)?.reason ?? '', /^no attempt is left/);
+  });
+
+  test('never for its age alone: an old batch is tried, and may be taken', async () => {
+    await subscribe({ maxAgeMs: 1 });
+    await bus.publish('a', 'widgets', [event(1)]);
+    const now = await bus.nowMs();
+    await until(async () => (await bus.nowMs()) > now + 5);
+    await deliver();
+    await isOver();
+    assert.deepEqual([await letters(), receiver.urls], [{}, [url(1)]]);
+  });
+});
+
+describe('410 Gone', () => {
+  test('pauses the subscriber: nothing more is tried until it subscribes again', async () => {
+    const { buried } = await deliver({ maxAttempts: 1 });
+    await subscribe();
+    receiver.answers(answer.text(410, 'moved out'));
+    await bus.publish('a', 'widgets', [event(1)]);
+    await until(async () => (await bus.subscriber('alice')).paused_at);
+    await bus.publish('b', 'widgets', [event(2)]);
+    await until(async () => (await bus.state()).lanes.waiting.alice?.length === 2);
+    assert.equal(receiver.deliveries.length, 1);
+    const [attempt] = await history('a1');
+    assert.deepEqual([attempt?.status, attempt?.reason, attempt?.answer], [410, 'HTTP 410', 'moved out']);
+
+    await subscribe();
+    await isOver();
+    assert.deepEqual(receiver.urls, [url(1), url(2)]);
+    assert.deepEqual([await letters(), buried], [{}, []], 'gone is no reason to give batches up');
+  });
+});
+
+test('410 Gone pauses nobody who subscribed again, with the same callback, while it was on its way', async () => {
+  await deliver();
+  await subscribe();
+  receiver.answers((response) => void subscribe().then(() => response.writeHead(410).end()));
+  await bus.publish('a', 'widgets', [event(1)]);
+  await isOver();
+  assert.deepEqual([receiver.deliveries.length, receiver.urls], [2, [url(1)]]);
+});
+
+describe('the history of a batch tells of each attempt', () => {
+  test('when it began, how long it took, the status, and how the answer began: 256 bytes', async () => {
+    await deliver({ maxAttempts: 2 });
+    await subscribe();
+    const long = 'no '.repeat(1000);
+    receiver.answers(answer.text(500, long), answer.status(503));
+    const before = await bus.nowMs();
+    await bus.publish('a', 'widgets', [event(1)]);
+    await isOver();
+    const after = await bus.nowMs();
+    const [first, second] = await history('a1');
+    assert.deepEqual([first?.status, first?.reason, first?.answer], [500, 'HTTP 500', long.slice(0, 256)]);
+    assert.deepEqual([second?.status, second?.reason, second?.answer], [503, 'HTTP 503', '']);
+    for (const each of [first, second]) {
+      assert.ok(each && each.at >= before && each.at + each.duration_ms <= after + 5, JSON.stringify(each));
+      assert.ok(Number.isInteger(each.duration_ms) && each.duration_ms >= 0);
+    }
+  });
+
+  test('why there was no answer', async () => {
+    await deliver({ maxAttempts: 2, deliveryTimeoutMs: 50 });
+    await subscribe();
+    receiver.answers(answer.hang, answer.reset);
+    await bus.publish('a', 'widgets', [event(1)]);
+    await isOver();
+    const [late, reset] = await history('a1');
+    assert.deepEqual([late?.status, late?.reason, late?.answer], [null, 'no answer within 50 ms', null]);
+    assert.ok(Number(late?.duration_ms) >= 49);
+    assert.deepEqual([reset?.status, reset?.answer], [null, null]);
+    assert.match(reset?.reason ?? '', /reset|hang up|closed/i);
+  });
+
+  test('that is not text as well as it can', async () => {
+    await deliver({ maxAttempts: 1 });
+    await subscribe();
+    receiver.answers((response) => void response.writeHead(500).end(Buffer.from([0xff, 0x00, 0x41])));
+    await bus.publish('a', 'widgets', [event(1)]);
+    await isOver();
+    assert.equal((await history('a1'))[0]?.answer, '\ufffd\ufffdA');
+  });
+});
+
+test('an answer of which the body drips holds a worker no longer than a fifth of a second', async () => {
+  await deliver({ maxAttempts: 1 });
+  await subscribe();
+  receiver.answers(answer.drip(500, 'wait for it'));
+  await bus.publish('a', 'widgets', [event(1)]);
+  await bus.publish('b', 'widgets', [event(2)]);
+  const dripping = await receiver.delivery(1);
+  const next = await receiver.delivery(2);
+  const tookMs = next.atMs - dripping.atMs;
+  assert.ok(tookMs >= 150 && tookMs < 1500, `${tookMs} ms`);
+  await isOver();
+  assert.match((await history('a1'))[0]?.answer ?? '', /^wait for it\.*$/);
+});
+
+test('a refusal is not waited for when its beginning is there', async () => {
+  await deliver({ maxAttempts: 1 });
+  await subscribe();
+  receiver.answers(answer.drip(500, 'x'.repeat(300)));
+  await bus.publish('a', 'widgets', [event(1)]);
+  await isOver();
+  const [attempt] = await history('a1');
+  assert.equal(attempt?.answer, 'x'.repeat(256));
+  assert.ok(Number(attempt?.duration_ms) < 190, `${attempt?.duration_ms} ms`);
+});
+
+describe('a payload that cannot be decoded', () => {
+  test('is a dead letter at once: nothing is sent, nobody is blamed, and the others are not disturbed', async () => {
+    const { buried, grants } = await deliver();
+    await subscribe();
+    const garbled = [Buffer.from('garbled'), event(1).subarray(0, 20), Buffer.from([0xc1])];
+    for (const [i, bad] of garbled.entries())
+      await bus.publish(String.fromCharCode(97 + i), 'widgets', [bad]);
+    await bus.publish('good', 'widgets', [event(2)]);
+    await isOver();
+    const found = await letters();
+    assert.deepEqual(Object.keys(found), ['a1', 'b1', 'c1']);
+    for (const { reason, attempts, history: kept } of Object.values(found))
+      assert.deepEqual([reason, attempts, kept], ['failed_in_bus', 1, 1]);
+    assert.deepEqual(receiver.urls, [url(2)]);
+    assert.equal(grants.length, 4, 'none was tried again');
+    assert.deepEqual(buried, Array(3).fill(['alice', 'failed_in_bus', 1]));
+    const { health_points, throttled_until } = await bus.subscriber('alice');
+    assert.deepEqual([health_points, throttled_until], ['100', undefined]);
+    const [attempt] = await history('a1');
+    assert.deepEqual([attempt?.status, attempt?.answer], [null, null]);
+    assert.notEqual(attempt?.reason, '');
+  });
+
+  test('takes the events beside it in its batch with it, whole', async () => {
+    await deliver();
+    await subscribe({ maxEvents: 3 });
+    await bus.publish('a', 'widgets', [event(1), Buffer.from('garbled'), event(3)]);
+    await isOver();
+    assert.equal((await letters()).a1?.events.length, 3);
+  });
+});
+
+test('a callback that is no URL, as only a Redis written by hand has it, is no subscriber’s fault', async () => {
+  await deliver();
+  await bus.subscribe('alice', { max: 1 });
+  await redis.store.redis.hset('subscriber:alice', 'callback', 'nowhere');
+  await bus.publish('a', 'widgets', [event(1)]);
+  await isOver();
+  assert.equal((await letters()).a1?.reason, 'failed_in_bus');
+});
+
+test('a subscriber that has left is not called: its batch is deleted', async () => {
+  await subscribe();
+  await bus.publish('a', 'widgets', [event(1)]);
+  await redis.store.run('remove_subscriber', 'alice');
+  await deliver();
+  await isOver();
+  assert.deepEqual([receiver.deliveries.length, await letters(), (await bus.state()).batches], [0, {}, {}]);
+});

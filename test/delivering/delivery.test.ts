@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { sender } from '../../harness/sender.ts';
+import { type Outcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
+
+/** Sends a batch to a callback at 127.0.0.1, as often as it is called. */
+function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<Outcome> {
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  return (uuid = '') => send(`http://127.0.0.1:${port}/`, { uuid });
+}
+
+async function portOf(t: TestContext, server: Server): Promise<number> {
+  t.after(() => server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+for (const status of [200, 503]) {
+  test(`the status settles a delivery: a body that never ends after ${status} holds no worker, and its connection is closed a second later`, async (t) => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => {
+        socket.write(`HTTP/1.1 ${status} So\r\nContent-Length: 1000\r\n\r\nand then`);
+        const drip = setInterval(() => socket.write('.'), 50);
+        socket.once('close', () => clearInterval(drip));
+      });
+    });
+    const connected = once(server, 'connection');
+    const deliver = deliverer(t, await portOf(t, server));
+    const outcome = await deliver();
+    const atMs = performance.now();
+    assert.equal(outcome.taken, status === 200);
+    const [socket] = (await connected) as [Socket];
+    await once(socket, 'close', { signal: AbortSignal.timeout(5000) });
+    const tookMs = performance.now() - atMs;
+    assert.ok(tookMs > 500 && tookMs < 3000, `${tookMs} ms`);
+  });
+}
+
+test('a subscriber that changes its uuid, or shares a callback with another, is sent its own', async (t) => {
+  const users: (string | undefined)[] = [];
+  const server = createHttpServer((request, response) => {
+    users.push(request.headers.authorization);
+    request.resume();
+    response.end();
+  });
+  const deliver = deliverer(t, await portOf(t, server));
+  const uuids = ['one', 'other', 'other', 'one'];
+  for (const uuid of uuids) await deliver(uuid);
+  assert.deepEqual(
+    users,
+    uuids.map((uuid) => `Basic ${btoa(`${uuid}:x`)}`),
+  );
+});
+
+test('an answer with a body is read whole, and its connection carries the next delivery, however long that takes', async (t) => {
+  const sockets = new Set<Socket>();
+  let answerAfterMs = 0;
+  const server = createHttpServer((request, response) => {
+    sockets.add(request.socket);
+    request.resume();
+    setTimeout(() => response.end('thank you'), answerAfterMs);
+  });
+  const deliver = deliverer(t, await portOf(t, server));
+  assert.deepEqual(await deliver(), { taken: true });
+  // In the bus there is an ack between two deliveries of a worker.
+  await setImmediate();
+  answerAfterMs = 1300;
+  assert.deepEqual(await deliver(), { taken: true });
+  assert.equal(sockets.size, 1);
+});
+
+test('what is kept of a refusal is text, whatever bytes it is made of', async (t) => {
+  const bodies = [Buffer.from(`${'x'.repeat(255)}ü`), Buffer.of(0x80, 0x61, 0xc3, 0x28)];
+  const server = createHttpServer((request, response) => {
+    request.resume();
+    response.writeHead(500).end(bodies.shift());
+  });
+  const deliver = deliverer(t, await portOf(t, server));
+  for (const answer of ['x'.repeat(255), '�a�('])
+    assert.deepEqual(await deliver(), { taken: false, reason: 'HTTP 500', status: 500, answer });
+});
+
+test('Retry-After is seconds, or a date by the clock of who says so', () => {
+  const at = (ms: number) => new Date(ms).toUTCString();
+  assert.equal(readRetryAfter('120'), 120_000);
+  assert.equal(readRetryAfter(at(90_000), at(30_000)), 60_000, 'whatever this host believes');
+  assert.equal(readRetryAfter(at(30_000), at(90_000)), 0);
+  const byOurs = readRetryAfter(at(Date.now() + 60_000)) ?? 0;
+  assert.ok(byOurs > 50_000 && byOurs <= 60_000, `${byOurs}`);
+  for (const nonsense of ['soon', '']) assert.equal(readRetryAfter(nonsense, at(0)), undefined);
+  assert.equal(readRetryAfter(undefined), undefined);
+});

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { EMPTY_QUEUE } from '../../harness/state.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { Workshop } from '../../harness/workshop.ts';
+import { DONE, GIVEN_BACK, type Settlement } from '../../src/delivering/job_handler.ts';
+
+const redis = new TestStore({ appendonly: 'yes', appendfsync: 'always' });
+const bus = new Bus(() => redis.store);
+let shop: Workshop;
+let end: (settlement: Settlement) => void;
+
+/** A worker in the middle of `a1`; `b1` waits. */
+beforeEach(async () => {
+  await redis.flush();
+  await bus.subscribe('alice', { max: 1 });
+  const outcome = new Promise<Settlement>((resolve) => {
+    end = resolve;
+  });
+  shop = await Workshop.open(redis.store, redis.redis.url, () => outcome, { count: 1 });
+  await bus.publish('a', 'widgets', ['e1']);
+  await bus.publish('b', 'widgets', ['e2']);
+  await until(() => shop.grants.length === 1);
+});
+afterEach(() => assertConsistent(redis.store));
+
+const redisIsBack = () => until(() => redis.store.redis.ping());
+
+describe('when Redis dies in mid-job', () => {
+  test('the outcome is kept, and acknowledged when Redis is back; then the work goes on', async () => {
+    await redis.redis.kill();
+    end(DONE);
+    await until(() => shop.recorded.says(/Redis did not take the outcome of a job; trying again/));
+    await redis.redis.restart();
+    await redisIsBack();
+    await until(async () => (await bus.state()).main.index.length === 0);
+    assert.deepEqual(
+      shop.grants.map(({ batch }) => batch?.events[0]?.text),
+      ['e1', 'e2'],
+      'no delivery was repeated',
+    );
+    assert.deepEqual(shop.removed, [
+      ['alice', 1],
+      ['alice', 1],
+    ]);
+    await shop.close();
+  });
+
+  test('a stop does not wait for it for ever: it says so, and the job is left to the scrub', async () => {
+    await redis.redis.kill();
+    end(DONE);
+    await shop.close(10);
+    assert.ok(shop.recorded.says(/stopped before Redis took the outcome; the job will run again/));
+    await redis.redis.restart();
+    await redisIsBack();
+    await bus.scrub(-1);
+    assert.deepEqual((await bus.state()).main, {
+      ...EMPTY_QUEUE,
+      index: ['a1', 'b1'],
+      instant: ['a1', 'b1'],
+    });
+  });
+
+  test('idle workers keep trying, say so, and find what comes after', async () => {
+    end(DONE);
+    await until(async () => (await bus.state()).main.index.length === 0);
+    await redis.redis.kill();
+    shop.recorded.lines.length = 0;
+    await redis.redis.restart();
+    await redisIsBack();
+    await bus.publish('c', 'widgets', ['e3']);
+    await until(() => shop.grants.length === 3);
+    await until(async () => (await bus.state()).main.index.length === 0);
+    await shop.close();
+  });
+});
+
+test('a job given back while Redis hangs is given back when it moves again', async () => {
+  await redis.redis.kill('SIGSTOP');
+  end(GIVEN_BACK);
+  const stopped = shop.close(60_000);
+  await redis.redis.kill('SIGCONT');
+  await stopped;
+  const { main } = await bus.state();
+  assert.deepEqual(main, { ...EMPTY_QUEUE, index: ['a1', 'b1'], instant: ['a1', 'b1'] });
+});

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { AlreadyStartedError, startOwnRedis } from '../../harness/local/own_redis.ts';
+import { PrivateRedis } from '../../harness/private_redis.ts';
+import { callRedis } from '../../harness/redis_call.ts';
+
+async function inDirectory(run: (dir: string) => Promise<void>): Promise<void> {
+  const dir = await mkdtemp(join(tmpdir(), 'routemaster-own-'));
+  try {
+    await run(dir);
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+}
+
+test('what was written before a stop is there after the next start', () =>
+  inDirectory(async (dir) => {
+    const first = await startOwnRedis(dir);
+    await callRedis(first.url, 'SET', 'a', 'kept');
+    await first.stop();
+    await first.gone;
+    const second = await startOwnRedis(dir);
+    assert.equal(second.adopted, false);
+    assert.equal(await callRedis(second.url, 'GET', 'a'), 'kept');
+    await second.stop();
+  }));
+
+test('two launchers cannot have the same data', () =>
+  inDirectory(async (dir) => {
+    const first = await startOwnRedis(dir);
+    await assert.rejects(startOwnRedis(dir), AlreadyStartedError);
+    await first.stop();
+  }));
+
+test('a Redis that a crashed launcher left running is taken over, and shut down in the end', () =>
+  inDirectory(async (dir) => {
+    const left = await PrivateRedis.start({ dir, config: { appendonly: 'yes' } });
+    await writeFile(join(dir, 'redis.url'), left.url);
+    await callRedis(left.url, 'SET', 'a', 'kept');
+    const own = await startOwnRedis(dir);
+    assert.equal(own.adopted, true);
+    assert.equal(await callRedis(own.url, 'GET', 'a'), 'kept');
+    await own.stop();
+    await assert.rejects(callRedis(left.url, 'PING'));
+    await left.stop();
+  }));
+
+test('a file that names a Redis of somebody else is not believed', () =>
+  inDirectory(async (dir) => {
+    const other = await PrivateRedis.start();
+    await writeFile(join(dir, 'redis.url'), other.url);
+    const own = await startOwnRedis(dir);
+    assert.notEqual(own.url, other.url);
+    await own.stop();
+    assert.equal(await callRedis(other.url, 'PING'), 'PONG');
+    await other.stop();
+  }));

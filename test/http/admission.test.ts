@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { until } from '../../harness/until.ts';
+import type { BusError } from '../../src/errors.ts';
+import { Admission } from '../../src/http/admission.ts';
+
+/** A server whose work takes until it is `released`; what is refused is answered at once. */
+async function house(t: TestContext, admission: Admission) {
+  const under: (() => void)[] = [];
+  const server = createServer((request, response) => {
+    const work = async () => {
+      const visit = admission.enter(request);
+      try {
+        for await (const chunk of request) visit.arrived(chunk.length);
+        await new Promise<void>((resolve) => under.push(resolve));
+      } finally {
+        visit.leave();
+      }
+    };
+    work().then(
+      () => response.writeHead(204).end(),
+      (error: BusError) => response.writeHead(error.status, error.headers).end(error.code),
+    );
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close().closeAllConnections());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return {
+    post: (body: string | ReadableStream = 'x') => fetch(url, { method: 'POST', body, duplex: 'half' }),
+    under: (count: number) => until(() => under.length === count),
+    release: () => {
+      for (const done of under.splice(0)) done();
+    },
+  };
+}
+
+test('what is over the number is refused at once, and there is room again when some are done', async (t) => {
+  const { post, under, release } = await house(t, new Admission({ mostRequests: 2 }));
+  const [first, second] = [post(), post()];
+  await under(2);
+  const refused = await post();
+  assert.deepEqual(
+    [refused.status, refused.headers.get('retry-after'), await refused.text()],
+    [503, '1', 'overloaded'],
+  );
+  release();
+  assert.deepEqual([(await first).status, (await second).status], [204, 204]);
+  const third = post();
+  await under(1);
+  release();
+  assert.equal((await third).status, 204);
+});
+
+test('what is over the bytes is refused; one alone may be as large as any body', async (t) => {
+  const { post, under, release } = await house(t, new Admission({ mostBytes: 10 }));
+  const large = post('x'.repeat(100));
+  await under(1);
+  assert.equal((await post('xxx')).status, 503);
+  release();
+  assert.equal((await large).status, 204);
+  const small = [post('xxx'), post('xxx')];
+  await under(2);
+  assert.equal((await post('xxxxx')).status, 503);
+  release();
+  assert.deepEqual(
+    (await Promise.all(small)).map(({ status }) => status),
+    [204, 204],
+  );
+});
+
+test('a body that does not say how long it is counts as it arrives', async (t) => {
+  const { post, under, release } = await house(t, new Admission({ mostBytes: 10 }));
+  const chunked = (text: string) => post(new Blob([text]).stream());
+  const small = [chunked('xxx'), chunked('xxx')];
+  await under(2);
+  assert.equal((await chunked('x'.repeat(100))).status, 503);
+  release();
+  assert.deepEqual(
+    (await Promise.all(small)).map(({ status }) => status),
+    [204, 204],
+  );
+});
+
+test('whether there is room can be asked before, and takes none', () => {
+  const admission = new Admission({ mostRequests: 2, mostBytes: 10 });
+  const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
+  assert.ok(admission.hasRoom(request('100')), 'for one alone');
+  const visit = admission.enter(request('8'));
+  assert.deepEqual(
+    ['2', '3', '2'].map((length) => admission.hasRoom(request(length))),
+    [true, false, true],
+  );
+  admission.enter(request('0'));
+  assert.ok(!admission.hasRoom(request('0')));
+  visit.leave();
+  assert.ok(admission.hasRoom(request('10')));
+});

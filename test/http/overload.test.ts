@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { Agent, createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { pino } from 'pino';
+import { basic, problemIn, send } from '../../harness/api.ts';
+import { buildAuthentication, keysAlone } from '../../harness/authentication.ts';
+import { until } from '../../harness/until.ts';
+import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { Admission } from '../../src/http/admission.ts';
+import { createApp } from '../../src/http/app.ts';
+import { Proxies } from '../../src/http/proxies.ts';
+import { healthApi } from '../../src/http/pulse.ts';
+import { Publishing, type PublishingParts } from '../../src/publishing/publish_route.ts';
+import { topicsApi } from '../../src/subscribing/topics_api.ts';
+
+const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+/** Of clients that take long to look up. */
+const LOOKUP_MS = 100;
+const KNOWN = { authorization: basic('pub', '') };
+const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
+
+/** A web process that has room for so many publications, and stores none until it is `released`. */
+async function crampedWeb(t: TestContext, mostRequests: number) {
+  const waiting: (() => void)[] = [];
+  let lookups = 0;
+  const find = async (token: string) => {
+    lookups++;
+    if (token.startsWith('slow')) await pause(LOOKUP_MS);
+    return { token, name: 'pub', ha1: null };
+  };
+  const log = pino({ level: 'silent' });
+  const authentication = buildAuthentication({
+    ...{ rootKey: 'root', clients: new ClientDirectory({ find }), log, store: keysAlone },
+  });
+  const publisher = {
+    publish: () => new Promise((resolve) => waiting.push(() => resolve('accepted'))),
+  } as unknown as PublishingParts['publisher'];
+  const guard = { check: () => undefined } as unknown as PublishingParts['guard'];
+  const publishing = new Publishing(
+    { authentication, publisher, guard, limits: { maxEventDataBytes: 100 } },
+    new Admission({ mostRequests }),
+  );
+  const resources = [topicsApi({ authentication, publishing } as Parameters<typeof topicsApi>[0])];
+  const proxies = new Proxies(0);
+  const parts = {
+    forceSsl: false,
+    proxies,
+    ready: () => true,
+    health: healthApi(),
+    resources,
+    publishing,
+    log,
+  };
+  const server = createServer(createApp(parts)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.after(() => {
+    agent.destroy();
+    server.close().closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    lookups: () => lookups,
+    publish: (path = PLAIN, headers = {}, body = EVENT) => send(port, 'POST', path, headers, body),
+    /** Over one connection. */
+    publishAgain: (headers = {}, body = EVENT) => send(port, 'POST', PLAIN, headers, body, agent),
+    full: () => until(() => waiting.length === mostRequests),
+    release: () => {
+      for (const done of waiting.splice(0)) done();
+    },
+  };
+}
+
+test('what is too much is refused at once, by either way, before anybody is asked who it is', async (t) => {
+  const web = await crampedWeb(t, 2);
+  const underWay = [web.publish(PLAIN, KNOWN), web.publish(GENERAL, KNOWN)];
+  await web.full();
+  const before = web.lookups();
+  for (const headers of [KNOWN, {}, { authorization: basic('stranger', '') }]) {
+    for (const path of [PLAIN, GENERAL]) {
+      const refused = await web.publish(path, headers);
+      const { status, code, detail } = problemIn(refused);
+      assert.deepEqual([status, code, refused.headers['retry-after']], [503, 'overloaded', '1']);
+      assert.match(detail, /as many publications under way as it can take; try again/);
+    }
+  }
+  assert.equal(web.lookups(), before);
+  web.release();
+  assert.deepEqual(
+    (await Promise.all(underWay)).map(({ status }) => status),
+    [204, 204],
+  );
+});
+
+test('a connection is kept, and the body of what was refused on it does not become a request', async (t) => {
+  const web = await crampedWeb(t, 1);
+  const underWay = web.publish(PLAIN, KNOWN);
+  await web.full();
+  for (const body of [EVENT, `POST /topics/widgets HTTP/1.1\r\n\r\n${' '.repeat(200_000)}`]) {
+    const refused = await web.publishAgain(KNOWN, body);
+    assert.deepEqual([refused.status, refused.headers.connection], [503, 'keep-alive']);
+  }
+  web.release();
+  assert.equal((await underWay).status, 204);
+  const accepted = web.publishAgain(KNOWN);
+  await web.full();
+  web.release();
+  assert.equal((await accepted).status, 204);
+});
+
+test('a stranger takes no room, however slowly his bodies come', async (t) => {
+  const web = await crampedWeb(t, 1);
+  const strangers = Array.from({ length: 5 }, () => connect(web.port, '127.0.0.1'));
+  t.after(() => strangers.map((each) => each.destroy()));
+  await Promise.all(
+    strangers.map(async (each) => {
+      each.write(`POST ${PLAIN} HTTP/1.1\r\nHost: bus\r\nContent-Length: 100\r\n\r\n{`);
+      assert.match(String((await once(each, 'data'))[0]), /^HTTP\/1.1 401/);
+    }),
+  );
+  const accepted = web.publish(PLAIN, KNOWN);
+  await web.full();
+  web.release();
+  assert.equal((await accepted).status, 204);
+});
+
+test('who leaves while it is looked up takes no room for good, whatever of the body has come', async (t) => {
+  const web = await crampedWeb(t, 2);
+  const bodies = [EVENT, EVENT.slice(0, 5), ''];
+  for (const [n, body] of [...bodies, ...bodies].entries()) {
+    const socket = connect(web.port, '127.0.0.1');
+    const before = web.lookups();
+    const head = `POST ${PLAIN} HTTP/1.1\r\nHost: bus\r\nAuthorization: ${basic(`slow${n}`, '')}`;
+    socket.write(`${head}\r\nContent-Length: ${EVENT.length}\r\n\r\n${body}`);
+    await until(() => web.lookups() > before);
+    socket.destroy();
+  }
+  await pause(2 * LOOKUP_MS);
+  const accepted = [web.publish(PLAIN, KNOWN), web.publish(PLAIN, KNOWN)];
+  await web.full();
+  web.release();
+  for (const each of accepted) assert.equal((await each).status, 204);
+});

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import { Api, basic, send } from '../../harness/api.ts';
+import { freePort } from '../../harness/ports.ts';
+import { PrivateRedis } from '../../harness/private_redis.ts';
+import { processesWith, runs } from '../../harness/processes.ts';
+import { until } from '../../harness/until.ts';
+import { ROOT_KEY, WebProcess } from '../../harness/web_process.ts';
+
+function webProcess(t: TestContext, env: Record<string, string>): WebProcess {
+  const web = new WebProcess(env);
+  t.after(() => web.kill());
+  return web;
+}
+
+describe('a web process refuses to start, with what to change', { concurrency: true }, () => {
+  const wrong: [env: Record<string, string>, message: RegExp][] = [
+    [
+      { ROUTEMASTER_ROOT_KEY: '', PORT: 'http', WEB_CONCURRENCY: '0' },
+      /PORT must be a whole number\n {2}WEB_CONCURRENCY must be at least 1\n {2}ROUTEMASTER_ROOT_KEY must be set/,
+    ],
+    [{ ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/33' }, /ROUTEMASTER_CALLBACK_ALLOW has 10.0.0.0\/33.*CIDR/],
+    [
+      { ROUTEMASTER_CALLBACK_PORTS: 'https' },
+      /ROUTEMASTER_CALLBACK_PORTS has https, which is neither a port/,
+    ],
+    [{ ROUTEMASTER_EGRESS_PROXY: 'proxy:3128' }, /ROUTEMASTER_EGRESS_PROXY must be a URL such as http:/],
+    [{ ROUTEMASTER_REDIS_URL: 'http://localhost' }, /ROUTEMASTER_REDIS_URL begins with http: where redis:/],
+  ];
+  for (const [env, message] of wrong) {
+    test(Object.keys(env).join(', '), async (t) => {
+      const web = webProcess(t, env);
+      assert.equal(await web.exitCode, 78, web.output);
+      assert.match(web.output, message);
+      assert.doesNotMatch(web.output, /\n\s+at /);
+    });
+  }
+
+  test('a PORT that is taken, by one process or several', async (t) => {
+    const first = webProcess(t, { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
+    const port = String(await first.port());
+    for (const processes of ['1', '2']) {
+      const second = webProcess(t, { PORT: port, WEB_CONCURRENCY: processes });
+      assert.equal(await second.exitCode, 78, second.output);
+      assert.match(second.output, new RegExp(`Cannot listen: port ${port} is taken; set PORT to another`));
+    }
+  });
+});
+
+describe('FORCE_SSL', () => {
+  const api = new Api({ env: { FORCE_SSL: 'yes' }, headers: { 'x-forwarded-proto': 'https' } });
+
+  test('sends plain http to https, path and query kept, and the method by the status', async () => {
+    const headers = { host: 'bus.example.com', 'x-forwarded-proto': 'http' };
+    for (const [method, path] of [
+      ['GET', '/pulse'],
+      ['GET', '/topics?a=b%20c&d=e'],
+      ['POST', '/topics/widgets'],
+      ['DELETE', '/topics/widgets'],
+    ] as const) {
+      const { status, headers: answered } = await api.call(method, path, { headers });
+      assert.deepEqual([status, answered.location], [308, `https://bus.example.com${path}`]);
+    }
+  });
+
+  test('leaves out the port, which speaks http', async () => {
+    for (const [host, named] of [
+      ['127.0.0.1:3000', '127.0.0.1'],
+      ['[::1]:3000', '[::1]'],
+    ] as const) {
+      const answer = await api.call('GET', '/pulse', { headers: { host, 'x-forwarded-proto': 'http' } });
+      assert.equal(answer.headers.location, `https://${named}/pulse`);
+    }
+  });
+
+  test('lets through what came to the router by https, whatever the caller wrote before', async () => {
+    for (const proto of ['https', 'http,https', 'http, https']) {
+      const answer = await api.call('GET', '/topics', {
+        as: 'root',
+        headers: { 'x-forwarded-proto': proto },
+      });
+      assert.equal(answer.status, 200);
+    }
+  });
+
+  test('answers health checks, which come from beside it over plain http', async () => {
+    const answer = await api.call('GET', '/health', { headers: { 'x-forwarded-proto': 'http' } });
+    assert.equal(answer.status, 200);
+  });
+
+  test('does not send a client of HTTP 1.0 without Host to nowhere', async () => {
+    const { status, text } = await api.raw('GET /pulse HTTP/1.0\r\n\r\n');
+    assert.equal(status, 400);
+    assert.equal(JSON.parse(text).code, 'bad_header');
+  });
+});
+
+describe('with a Redis', () => {
+  let redis: PrivateRedis;
+  before(async () => {
+    redis = await PrivateRedis.start();
+  });
+  after(() => redis.stop());
+
+  test('WEB_CONCURRENCY=2 is two processes on one port; one that dies is replaced, and SIGTERM ends all', async (t) => {
+    const mark = `test-${process.pid}`;
+    const web = webProcess(t, {
+      ROUTEMASTER_REDIS_URL: redis.url,
+      WEB_CONCURRENCY: '2',
+      PORT: String(await freePort()),
+      ROUTEMASTER_APP_NAME: mark,
+    });
+    const port = await web.port();
+    const servers = () => processesWith(`ROUTEMASTER_APP_NAME=${mark}`).filter(({ pid }) => pid !== web.pid);
+    const listened = () => web.output.match(/"msg":"listening"/g)?.length;
+    await until(() => listened() === 2);
+    assert.equal(servers().length, 2);
+    const [{ pid } = { pid: 0 }] = servers();
+    process.kill(pid, 'SIGKILL');
+    await until(() => listened() === 3);
+    assert.equal(servers().length, 2);
+    assert.match(web.output, /"signal":"SIGKILL","msg":"a web process died"/);
+    await until(
+      async () => (await send(port, 'GET', '/pulse', { authorization: basic(ROOT_KEY, '') })).status === 204,
+    );
+    const pids = servers().map((each) => each.pid);
+    web.signal('SIGTERM');
+    assert.equal(await web.exitCode, 0, web.output);
+    assert.ok(!pids.some(runs));
+  });
+
+  for (const [processes, signal] of [
+    ['1', 'SIGTERM'],
+    ['1', 'SIGINT'],
+    ['2', 'SIGTERM'],
+  ] as const) {
+    test(`${signal} in mid-request: the request is answered, and ${processes} process(es) exit with 0`, async (t) => {
+      const web = webProcess(t, {
+        ROUTEMASTER_REDIS_URL: redis.url,
+        WEB_CONCURRENCY: processes,
+        ROUTEMASTER_CLIENTS: 'pub',
+      });
+      const port = await web.port();
+      const authorization = basic('pub', '');
+      await until(async () => (await send(port, 'GET', '/pulse', { authorization })).status === 204);
+      const idle = await open(port, '');
+      const event = '{"type":"noop","url":"https://app.example.com/1"}';
+      const head = `POST /topics/widgets HTTP/1.1\r\nHost: bus\r\nAuthorization: ${authorization}\r\n`;
+      const socket = await open(
+        port,
+        `${head}Expect: 100-continue\r\nContent-Length: ${event.length}\r\n\r\n`,
+      );
+      const answer = read(socket);
+      await until(() => answer.text.includes('100 Continue'), { what: 'the server has the request' });
+      web.signal(signal);
+      await until(() => web.output.includes('"msg":"stopping"'));
+      await until(async () => !(await accepts(port)), { what: 'no new connections' });
+      socket.write(event);
+      await answer.ended;
+      assert.match(answer.text, /HTTP\/1.1 204 No Content/);
+      assert.equal(await web.exitCode, 0, web.output);
+      assert.match(web.output, /"msg":"stopped"/);
+      idle.destroy();
+    });
+  }
+});
+
+async function open(port: number, bytes: string): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1').on('error', () => {});
+  await once(socket, 'connect');
+  socket.write(bytes);
+  return socket;
+}
+
+/** What comes, until the other end closes. */
+function read(socket: Socket): { text: string; ended: Promise<unknown> } {
+  const answer = { text: '', ended: once(socket, 'end') };
+  socket.setEncoding('utf8').on('data', (text) => {
+    answer.text += text;
+  });
+  return answer;
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((answer) => {
+    const socket = connect(port, '127.0.0.1')
+      .once('error', () => answer(false))
+      .once('connect', () => {
+        socket.destroy();
+        answer(true);
+      });
+  });
+}

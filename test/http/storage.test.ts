@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import { Api, basic, problemIn, send } from '../../harness/api.ts';
+import { assertConsistent, snapshot } from '../../harness/invariants.ts';
+import { PrivateRedis } from '../../harness/private_redis.ts';
+import { assertWorks } from '../../harness/refusal.ts';
+import { openStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { ROOT_KEY, WebProcess } from '../../harness/web_process.ts';
+
+/** "At once", with room for a machine that is busy. */
+const AT_ONCE_MS = 900;
+const ROOT = basic(ROOT_KEY, '');
+const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+const publish = (api: Api, body = EVENT) => api.call('POST', '/topics/widgets', { as: 'pub', body });
+
+describe('Redis goes away', () => {
+  const api = new Api({ env: { ROUTEMASTER_CLIENTS: 'fixed--1' }, prepare: assertWorks });
+  const calls = [
+    ['pub', 'POST', '/topics/widgets', EVENT],
+    ['pub', 'GET', '/topics'],
+    ['root', 'DELETE', '/topics/widgets'],
+    ['pub', 'POST', '/subscription', '{"topics":["widgets"],"callback":"https://a.example"}'],
+    ['pub', 'GET', '/subscriptions'],
+    ['pub', 'DELETE', '/subscriber'],
+    ['pub', 'GET', '/dead_letters'],
+    ['pub', 'POST', '/dead_letters/retry'],
+    ['pub', 'DELETE', '/dead_letters'],
+    ['root', 'POST', '/api_tokens', '{"name":"late"}'],
+    ['root', 'GET', '/api_tokens'],
+    ['root', 'GET', '/pulse'],
+    ['root', 'GET', '/pulse/scaling'],
+    ['root', 'GET', '/metrics'],
+  ] as const;
+
+  test('every call is answered 503 at once, health 200; all is well again when Redis is back', async () => {
+    api.enter({ name: 'fixed', token: 'fixed--1' });
+    for (const round of ['first', 'second']) {
+      await api.redis.kill('SIGKILL');
+      for (const [as, method, path, body] of calls) {
+        const answer = await api.call(method, path, {
+          as: as === 'pub' ? 'fixed' : as,
+          ...(body && { body }),
+        });
+        assert.equal(problemIn(answer).code, 'storage_unavailable', `${round} ${method} ${path}`);
+        assert.equal(answer.headers['retry-after'], '1');
+        assert.ok(answer.tookMs < AT_ONCE_MS, `${path} took ${answer.tookMs} ms`);
+      }
+      const health = await api.call('GET', '/health');
+      assert.deepEqual([health.status, health.text], [200, '{}']);
+      assert.equal((await api.call('GET', '/nope')).status, 404);
+      await api.redis.restart();
+      await until(async () => (await api.call('GET', '/pulse', { as: 'root' })).status === 204);
+      const again = await api.call('POST', '/topics/widgets', { as: 'fixed', body: EVENT });
+      assert.equal(again.status, 204, again.text);
+    }
+  });
+
+  test('publishes that are under way are answered, each 204 or 503', async () => {
+    const publishes = Array.from({ length: 200 }, () =>
+      api.call('POST', '/topics/widgets', { as: 'fixed', body: EVENT }),
+    );
+    await api.redis.kill('SIGKILL');
+    const statuses = new Set((await Promise.all(publishes)).map(({ status }) => status));
+    assert.deepEqual(statuses.difference(new Set([204, 503])), new Set());
+    await api.redis.restart();
+    await until(async () => (await api.call('GET', '/pulse', { as: 'root' })).status === 204);
+  });
+});
+
+test('a Redis that hangs is given up after seconds, and used again when it goes on', async (t) => {
+  const redis = await privateRedis(t);
+  const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
+  const { port, pulse } = await ready(web);
+  await redis.kill('SIGSTOP');
+  const answer = await pulse();
+  assert.equal(problemIn(answer).code, 'storage_unavailable');
+  assert.ok(answer.tookMs < 8000, `it took ${answer.tookMs} ms`);
+  assert.equal((await send(port, 'GET', '/health')).status, 200);
+  await redis.kill('SIGCONT');
+  await until(async () => (await pulse()).status === 204);
+});
+
+test('a web process that starts while Redis is away answers 503, and works as soon as Redis is there', async (t) => {
+  const redis = await privateRedis(t);
+  await redis.kill('SIGKILL');
+  const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
+  const port = await web.port();
+  const early = await send(port, 'GET', '/pulse');
+  assert.equal(problemIn(early).code, 'storage_unavailable');
+  assert.equal(early.headers['retry-after'], '1');
+  assert.ok(early.tookMs < AT_ONCE_MS, `it took ${early.tookMs} ms`);
+  assert.equal((await send(port, 'GET', '/health')).status, 200);
+  await redis.restart();
+  await ready(web);
+});
+
+describe('Redis is full', () => {
+  const api = new Api({ redisConfig: { maxmemory: '8mb' }, prepare: assertWorks });
+
+  test('a publish is answered 503 storage_full, and not a part of it is stored', async () => {
+    await api.call('POST', '/subscription', {
+      as: 'sub',
+      body: '{"topics":["widgets"],"callback":"https://a.example","timeout":3600000}',
+    });
+    const events = (count: number) =>
+      `[${Array(count).fill(`{"type":"noop","url":"https://a.example","data":"${'x'.repeat(9000)}"}`)}]`;
+    for (const body of [events(100), events(1), EVENT]) {
+      const answer = await until(async () => {
+        const tried = await publish(api, body);
+        return tried.status === 204 ? undefined : tried;
+      });
+      assert.equal(problemIn(answer).code, 'storage_full');
+      assert.equal(answer.headers['retry-after'], '2');
+    }
+    // Memory is being freed: the job for that is in its queue now.
+    await until(async () => (await api.store.redis.llen(api.store.keys.jobs_instant('aux'))) === 1);
+    await assertConsistent(api.store);
+    const [counter] = await api.store.redis.hmget(api.store.keys.topic('widgets'), 'counter');
+    const queued = await api.store.redis.hget(api.store.keys.gauge_events(), await api.token('sub'));
+    assert.equal(Number(queued), Number(counter) - 1, 'all but the event from before the subscription');
+  });
+
+  test('no write is taken', async () => {
+    await api.store.redis.config('SET', 'maxmemory', '1');
+    const before = await snapshot(api.store);
+    const writes = [
+      ['pub', 'POST', '/topics/widgets', EVENT],
+      ['pub', 'POST', '/topics/gadgets', EVENT],
+      ['pub', 'POST', '/subscription', '{"topics":["widgets"],"callback":"https://a.example"}'],
+      ['root', 'POST', '/api_tokens', '{"name":"late"}'],
+      ['root', 'POST', '/api_tokens', '{"name":"late","token":"late--1"}'],
+    ] as const;
+    for (const [as, method, path, body] of writes) {
+      const refused = await api.call(method, path, { as, body });
+      assert.equal(problemIn(refused).code, 'storage_full', path);
+      assert.deepEqual(await snapshot(api.store), before, path);
+    }
+  });
+
+  test('what reads, and what frees memory, works on; then publishing does', async () => {
+    const allowed = [
+      ['pub', 'GET', '/topics', 200],
+      ['sub', 'GET', '/subscriptions', 200],
+      ['sub', 'GET', '/dead_letters', 200],
+      ['sub', 'DELETE', '/dead_letters', 200],
+      ['root', 'GET', '/api_tokens', 200],
+      ['root', 'GET', '/pulse', 204],
+      ['root', 'GET', '/pulse/scaling', 204],
+      ['root', 'GET', '/metrics', 200],
+      ['sub', 'DELETE', '/subscriber/topics/widgets', 204],
+      ['pub', 'DELETE', '/topics/widgets', 204],
+      ['sub', 'DELETE', '/subscriber', 204],
+      ['root', 'DELETE', `/api_tokens/${await api.token('sub')}`, 204],
+    ] as const;
+    for (const [as, method, path, status] of allowed) {
+      const answer = await api.call(method, path, { as });
+      assert.equal(answer.status, status, `${method} ${path} ${answer.text}`);
+    }
+    await api.store.redis.config('SET', 'maxmemory', '0');
+    await until(async () => (await publish(api)).status === 204);
+    await assertWorks(api);
+  });
+});
+
+describe('a web process refuses to start, with what to change,', () => {
+  test('on a Redis that would evict events', async (t) => {
+    const redis = await privateRedis(t, { 'maxmemory-policy': 'allkeys-lru' });
+    for (const processes of ['1', '2']) {
+      const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url, WEB_CONCURRENCY: processes });
+      assert.equal(await web.exitCode, 78, web.output);
+      assert.match(web.output, /maxmemory-policy allkeys-lru.* Set maxmemory-policy to noeviction/);
+    }
+  });
+
+  test('on data of a newer release', async (t) => {
+    const redis = await privateRedis(t);
+    const store = await openStore(redis.url);
+    await store.redis.set(store.keys.schema(), 99);
+    const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
+    assert.equal(await web.exitCode, 78, web.output);
+    assert.match(web.output, /layout 99; this release knows layout 1/);
+    store.redis.disconnect();
+  });
+});
+
+async function privateRedis(t: TestContext, config: Record<string, string> = {}): Promise<PrivateRedis> {
+  const redis = await PrivateRedis.start({ config });
+  t.after(() => redis.stop());
+  return redis;
+}
+
+function webProcess(t: TestContext, env: Record<string, string>): WebProcess {
+  const web = new WebProcess(env);
+  t.after(() => web.kill());
+  return web;
+}
+
+/** The port of a web process whose storage is prepared. */
+async function ready(web: WebProcess) {
+  const port = await web.port();
+  const pulse = () => send(port, 'GET', '/pulse', { authorization: ROOT });
+  await until(async () => (await pulse()).status === 204);
+  return { port, pulse };
+}

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { Turns } from '../../src/http/turns.ts';
+
+const busy = (ms: number) => {
+  for (const endMs = performance.now() + ms; performance.now() < endMs; );
+};
+
+test('work that comes one at a time begins at once', async () => {
+  const turns = new Turns();
+  for (let i = 0; i < 3; i++) {
+    assert.equal(turns.next(), undefined);
+    await turn();
+    await turn();
+  }
+});
+
+test('work that is too much for a turn of the event loop goes on in the next ones, in its order, and others are heard in between', async () => {
+  const turns = new Turns(10);
+  const heard: (number | string)[] = [];
+  const work = async (name: number) => {
+    const mine = turns.next();
+    if (mine) await mine;
+    busy(4);
+    heard.push(name);
+  };
+  const all = Promise.all(Array.from({ length: 12 }, (_, i) => work(i)));
+  let isOver = false;
+  const listen = async () => {
+    while (!isOver) {
+      await turn();
+      heard.push('other');
+    }
+  };
+  const others = listen();
+  await all;
+  isOver = true;
+  await others;
+  assert.deepEqual(
+    heard.filter((each) => each !== 'other'),
+    Array.from({ length: 12 }, (_, i) => i),
+  );
+  const longest = Math.max(
+    ...heard
+      .join()
+      .split('other')
+      .map((some) => some.split(',').filter(Boolean).length),
+  );
+  // The budget of what was read, and that of what waited since.
+  assert.ok(longest <= 6, `${longest} of 4 ms in twice 10: ${heard}`);
+  await turn();
+  await turn();
+  assert.equal(turns.next(), undefined, 'all is done');
+});

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type Answer, Api, basic } from '../../harness/api.ts';
+import { until } from '../../harness/until.ts';
+import { ROOT_KEY } from '../../harness/web_process.ts';
+
+// A plain publish does not go through Express, any other does. Whatever comes, the answers of the two ways are the same.
+const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
+
+const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+const JSON_TYPE = 'Content-Type: application/json';
+const api = new Api({
+  prepare: async (bus) => {
+    for (const [as, topic] of [
+      ['pub', 'widgets'],
+      ['mill', 'bolts'],
+    ] as const)
+      assert.equal((await bus.call('POST', `/topics/${topic}`, { as, body: EVENT })).status, 204);
+  },
+});
+
+interface Sent {
+  as?: string;
+  method?: string;
+  headers?: string[];
+  body?: string;
+  /** Without what requests usually have: host, length and credentials. */
+  bare?: boolean;
+  /** Without a length. */
+  chunked?: boolean;
+}
+
+async function answer(target: string, sent: Sent) {
+  const { as = 'pub', method = 'POST', headers = [], body = EVENT, bare = false, chunked = false } = sent;
+  const head = [`${method} ${target} HTTP/1.1`, 'Connection: close', ...headers];
+  if (!bare) head.push('Host: bus', `Authorization: ${await api.authorization(as)}`);
+  if (!bare) head.push(chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${body.length}`);
+  return comparable(await api.raw(`${head.join('\r\n')}\r\n\r\n${body}`));
+}
+
+/** An answer without what differs between any two: the time, and nonces. */
+function comparable({ status, headers, text }: Answer) {
+  const { date: _, ...rest } = headers;
+  const known = JSON.stringify(rest).replaceAll(/nonce=\\"[^"]*"/g, '');
+  // After `100 Continue` the answer itself is what we take for its text.
+  return { status, headers: known, text: text.replace(/^Date: .*$/m, '') };
+}
+
+const LENGTH = `Content-Length: ${EVENT.length}`;
+const CHUNKS = `${EVENT.length.toString(16)}\r\n${EVENT}\r\n0\r\n\r\n`;
+const USER = 'Digest username="root", realm="Routemaster", qop=auth, nc=00000001, cnonce="c"';
+
+const requests: [title: string, status: number, sent: Sent][] = [
+  ['an event', 204, { headers: [JSON_TYPE] }],
+  ['an event without a content type', 204, {}],
+  ['an event in chunks', 204, { chunked: true, body: CHUNKS }],
+  ['an array', 204, { body: `[${EVENT},${EVENT}]` }],
+  ['NDJSON', 204, { headers: ['Content-Type: application/x-ndjson'], body: `${EVENT}\n\n${EVENT}\n` }],
+  ['an empty array', 400, { body: '[]' }],
+  ['no body', 400, { body: '' }],
+  ['white space', 400, { body: ' \n' }],
+  ['no JSON', 400, { body: '{"type"' }],
+  ['no UTF-8', 400, { body: '"\xff"' }],
+  ['an unknown field', 400, { body: '{"type":"noop","url":"https://a.example","x":1}' }],
+  ['a number that is too large', 400, { body: '{"type":"noop","url":"https://a.example","data":1e999}' }],
+  ['half a character', 400, { body: '{"type":"noop","url":"https://a.example","data":"\\ud800"}' }],
+  ['a compressed body', 415, { headers: ['Content-Encoding: gzip'] }],
+  ['a key that is none', 400, { headers: ['Idempotency-Key: a b'] }],
+  ['another client’s topic', 403, { as: 'mill' }],
+  ['root', 403, { as: 'root' }],
+  ['nobody', 401, { bare: true, headers: ['Host: bus', LENGTH] }],
+  [
+    'a wrong secret',
+    401,
+    { bare: true, headers: ['Host: bus', LENGTH, `Authorization: ${basic('x', 'y')}`] },
+  ],
+  ['an unknown scheme', 401, { bare: true, headers: ['Host: bus', LENGTH, 'Authorization: Bearer x'] }],
+  [
+    'Digest that cannot be read',
+    400,
+    { bare: true, headers: ['Host: bus', LENGTH, 'Authorization: Digest x'] },
+  ],
+  [
+    'Digest for another target',
+    400,
+    {
+      bare: true,
+      headers: [
+        'Host: bus',
+        LENGTH,
+        `Authorization: ${USER}, uri="/", nonce="n", response="${'0'.repeat(32)}"`,
+      ],
+    },
+  ],
+  ['no Host', 400, { bare: true, headers: [LENGTH, `Authorization: ${basic(ROOT_KEY, '')}`] }],
+  ['two Authorization', 400, { headers: ['Authorization: Basic eDp5'] }],
+  ['two Content-Type', 400, { headers: [JSON_TYPE, JSON_TYPE] }],
+  [
+    'two of what may be there twice',
+    204,
+    { headers: ['Accept: a/b', 'X: y', 'Accept: c/d', 'x: y', 'Cookie: a', 'Cookie: b'] },
+  ],
+  ['a strange name of a header', 204, { headers: ['__proto__: x', 'constructor: y'] }],
+  ['what waits to be asked for its body', 100, { headers: ['Expect: 100-continue'] }],
+  ['an unknown expectation', 417, { headers: ['Expect: miracles'] }],
+  ['GET', 405, { method: 'GET' }],
+  ['HEAD', 405, { method: 'HEAD' }],
+  ['OPTIONS', 405, { method: 'OPTIONS', body: '' }],
+  ['PUT', 405, { method: 'PUT' }],
+];
+
+for (const [title, status, sent] of requests) {
+  test(title, async () => {
+    const plain = await answer(PLAIN, sent);
+    assert.equal(plain.status, status, plain.text);
+    assert.deepEqual(await answer(GENERAL, sent), plain);
+  });
+}
+
+test('under an idempotency key, from one way to the other', async () => {
+  const keyed = (target: string, key: string, body = EVENT) =>
+    answer(target, { headers: [`Idempotency-Key: ${key}`], body });
+  for (const [first, second] of [
+    [PLAIN, GENERAL],
+    [GENERAL, PLAIN],
+  ] as const) {
+    const key = `from ${first}`.replaceAll(/\W/g, '-');
+    assert.equal((await keyed(first, key)).status, 204);
+    const [repeated, reused] = [await keyed(second, key), await keyed(second, key, `[${EVENT}]`)];
+    assert.match(repeated.headers, /"idempotent-replayed":"true"/);
+    assert.equal(reused.status, 422);
+    assert.deepEqual(await keyed(first, key), repeated);
+    assert.deepEqual(await keyed(first, key, `[${EVENT}]`), reused);
+  }
+});
+
+test('more than a body may have', async () => {
+  const large = { as: 'pub', body: ' '.repeat(6 * 1024 * 1024) };
+  const plain = comparable(await api.call('POST', PLAIN, large));
+  assert.equal(plain.status, 413);
+  assert.deepEqual(comparable(await api.call('POST', GENERAL, large)), plain);
+});
+
+test('a failed authentication is logged alike', async () => {
+  const { length } = api.web.output;
+  for (const target of [PLAIN, GENERAL])
+    await answer(target, { bare: true, headers: ['Host: bus', LENGTH, `Authorization: ${basic('x', 'y')}`] });
+  const logged = () => api.web.output.slice(length).split('\n').slice(0, -1);
+  await until(() => logged().length >= 2);
+  const lines = logged().map((line) => ({ ...JSON.parse(line), time: '' }));
+  assert.equal(lines[0].path, '/topics');
+  assert.deepEqual(lines[1], lines[0]);
+  assert.equal(lines.length, 2);
+});
+
+describe('the name', () => {
+  const names: [target: string, status: number][] = [
+    ['/topics/widg%65ts', 204],
+    ['/topics/widgets?a=b', 204],
+    ['http://bus/topics/widgets', 204],
+    ['/topics/Widgets', 400],
+    ['/topics/widg%20ets', 400],
+    [`/topics/${'a'.repeat(65)}`, 400],
+    ['/topics/%zz', 400],
+    ['/topics/widgets/', 404],
+    ['/Topics/widgets', 404],
+    ['//topics/widgets', 404],
+    ['/topics/', 404],
+  ];
+  for (const [target, status] of names)
+    test(target, async () => assert.equal((await answer(target, {})).status, status));
+});

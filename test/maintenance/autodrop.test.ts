@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { nthWord } from '../../harness/names.ts';
+import { TestStore } from '../../harness/store.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { readAcquired } from '../../src/delivering/acquired.ts';
+import type { Grant } from '../../src/delivering/grant.ts';
+import { DONE } from '../../src/delivering/job_handler.ts';
+import { autodropJob } from '../../src/maintenance/autodrop.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
+import { readMemory } from '../../src/store/memory.ts';
+import { Packed } from '../../src/store/packed.ts';
+import type { Store } from '../../src/store/store.ts';
+
+const MB = 1024 * 1024;
+/** Marks at 14 and 13 MB. */
+const settings = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB, clients: [] };
+const TOKEN_ONLY = 'legacy--0123456789abcdef';
+const grant: Grant = {
+  worker: 'w',
+  packed: new Packed(''),
+  lease: 1,
+  job: { name: 'autodrop', args: [] },
+  atMs: 0,
+};
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+
+beforeEach(async () => {
+  await redis.flush();
+  await new Clients(redis.store, []).register('legacy', TOKEN_ONLY);
+  await bus.subscribe('alice', { max: 50 });
+  await bus.subscribe(TOKEN_ONLY, { max: 100 });
+});
+
+const memory = () => readMemory(redis.store, settings);
+
+/** Publishes until the memory is beyond the high mark: batches of 50 kB, and of 100 kB. */
+async function fill(): Promise<void> {
+  for (let i = 0; (await memory()).used <= 14 * MB; i++)
+    await bus.publish(nthWord(i), 'widgets', Array(50).fill('x'.repeat(1000)));
+}
+
+async function run(signal = new AbortController().signal, times = 1, store = redis.store) {
+  const { log, lines } = capturedLog();
+  const counted: Record<string, number> = {};
+  const removed: Record<string, number> = {};
+  const increment = (name: string, { queue = '' }: Record<string, string>, by = 1) => {
+    const counts = name === 'events.autodropped' ? counted : removed;
+    counts[queue] = (counts[queue] ?? 0) + by;
+  };
+  const job = autodropJob(store, settings, new Recorder({ increment }), log);
+  for (let i = 0; i < times; i++) assert.equal(await job(grant, signal), DONE);
+  return { lines, counted, removed };
+}
+
+/** Fills Redis up to so many MB with what is not the bus's own. */
+async function fillWithOthers(mb: number): Promise<void> {
+  for (let i = 0; (await memory()).used < mb * MB; i++)
+    await redis.store.redis.set(`other${i}`, 'x'.repeat(80_000));
+}
+
+describe('the job autodrop', () => {
+  test('does nothing below the high mark', async () => {
+    await bus.publish('a', 'widgets', ['e']);
+    assert.deepEqual(await run(), { lines: [], counted: {}, removed: {} });
+    assert.equal((await bus.state()).index.length, 2);
+  });
+
+  test('frees memory down to the low mark, and not much further', async () => {
+    await fill();
+    await run();
+    const { used } = await memory();
+    assert.ok(used <= 13 * MB && used > 12.7 * MB, `${used / MB} MB are left`);
+  });
+
+  test('logs and counts what it dropped of whom, by names that are no credentials', async () => {
+    await fill();
+    const { lines, counted } = await run();
+    const drops = lines.filter(({ msg }) => msg === 'dropped the oldest batches');
+    assert.equal(drops.length, 2);
+    for (const [token, shown] of [
+      ['alice', /^unknown\./],
+      [TOKEN_ONLY, /^legacy\.[0-9a-f]{8}$/],
+    ] as const) {
+      const { ever } = await bus.gaps(token);
+      assert.ok(ever);
+      const line = drops.find(({ subscriber }) => shown.test(String(subscriber)));
+      const { batches, events, fromMs, toMs } = line ?? {};
+      assert.deepEqual({ batches, events, fromMs, toMs, topics: { '': events } }, ever);
+      assert.equal(counted[token], ever.events);
+    }
+    assert.ok(!JSON.stringify(lines).includes(TOKEN_ONLY));
+  });
+
+  test('is content with dead letters if they are enough', async () => {
+    await fill();
+    const batches = (await bus.state()).index.length;
+    let letters = 0;
+    while (letters < 30) {
+      const { grants } = await bus.acquire(['w1', 'w2', 'w3']);
+      for (const { worker, job } of grants) await bus.bury(worker, job);
+      letters += grants.length;
+    }
+    await run();
+    assert.equal((await bus.state()).index.length, batches - letters);
+  });
+
+  test('ends when it is told to stop', async () => {
+    await fill();
+    const { counted } = await run(AbortSignal.abort());
+    assert.deepEqual(counted, {});
+  });
+
+  test('ends when all that is left is in the hands of workers', async () => {
+    await fill();
+    const { redis: commands, keys } = redis.store;
+    for (const job of await commands.zrangeBuffer(keys.jobs_scheduled('main'), '0', '-1'))
+      await commands.zadd(keys.jobs_scheduled('main'), 1, job);
+    await bus.schedule();
+    for (let worker = 0, left = 1; left > 0; worker++)
+      ({ left } = readAcquired(
+        await redis.store.run('acquire', 'main', 30_000, 1000, 1000, 0, `w${worker}`),
+      ));
+    assert.deepEqual((await run()).counted, {});
+  });
+
+  test('counts what left the queues apart from what was dropped of dead letters', async () => {
+    await fill();
+    const { grants } = await bus.acquire(['w1', 'w2', 'w3']);
+    let buried = 0;
+    for (const { worker, job } of grants) buried += (await bus.bury(worker, job)).buried;
+    const { counted, removed } = await run();
+    const all = (counts: Record<string, number>) =>
+      Object.values(counts).reduce((sum, each) => sum + each, 0);
+    assert.ok(buried > 0 && all(removed) > 0);
+    assert.equal(all(counted), buried + all(removed));
+  });
+
+  test('drops nothing more while Redis is still freeing what was dropped', async () => {
+    await fill();
+    let looks = 0;
+    const freeing = Object.create(redis.store, {
+      command: {
+        value: async (call: Parameters<Store['command']>[0]) => {
+          const reply = await redis.store.command(call);
+          if (typeof reply !== 'string' || looks++ === 10) return reply;
+          return reply.replace(/lazyfree_pending_objects:\d+/, 'lazyfree_pending_objects:1');
+        },
+      },
+      run: {
+        value: (...args: Parameters<Store['run']>) => {
+          assert.equal(looks, 11, 'only the look at which nothing is left to be freed has more dropped');
+          stop.abort();
+          return redis.store.run(...args);
+        },
+      },
+    }) as Store;
+    const stop = new AbortController();
+    assert.notDeepEqual((await run(stop.signal, 1, freeing)).counted, {});
+  });
+});
+
+describe('where other things fill Redis', () => {
+  const complaints = (lines: Record<string, unknown>[]) => lines.filter(({ level }) => level === 50);
+
+  test('beyond the high mark, nothing is dropped, as that would not help, and the log says what to do, once', async () => {
+    await fillWithOthers(14.1);
+    await bus.publish('a', 'widgets', ['e']);
+    await redis.store.redis.set('idempotency:x', 'y', 'PX', 60_000);
+    const { lines, counted } = await run(undefined, 2);
+    assert.deepEqual(counted, {});
+    assert.equal((await bus.state()).index.length, 2);
+    const [complaint, ...more] = lines;
+    assert.deepEqual([complaint?.level, complaint?.expiringKeys, more], [50, 1, []]);
+    assert.match(String(complaint?.msg), /ROUTEMASTER_IDEMPOTENCY_WINDOW/);
+    const bytes = Number(complaint?.droppableBytes);
+    assert.ok(bytes > 500 && bytes < 3000, `${bytes} bytes are queued`);
+  });
+
+  test('while it drops, it ends when that does not help any more', async () => {
+    await fill();
+    const queued = (await bus.state()).index.length;
+    let steps = 0;
+    const oneByOne = Object.create(redis.store, {
+      command: { value: (...args: Parameters<Store['command']>) => redis.store.command(...args) },
+      run: {
+        value: async () => {
+          if (++steps === 5) await fillWithOthers(29);
+          return redis.store.run('autodrop', 1);
+        },
+      },
+    }) as Store;
+    await run(undefined, 1, oneByOne);
+    assert.equal(queued - (await bus.state()).index.length, 49);
+  });
+
+  test('for a moment only, nothing happens', async () => {
+    await fillWithOthers(14.1);
+    await bus.publish('a', 'widgets', ['e']);
+    const running = run();
+    await redis.store.redis.del(Array.from({ length: 99 }, (_, i) => `other${i}`));
+    assert.deepEqual(await running, { lines: [], counted: {}, removed: {} });
+    assert.equal((await bus.state()).index.length, 2);
+  });
+
+  test('beyond the low mark, what is queued keeps half of the room that they leave', async () => {
+    await fillWithOthers(13.4);
+    await fill();
+    const { lines, counted } = await run();
+    const left = (await memory()).used / MB;
+    assert.ok(Object.keys(counted).length > 0);
+    assert.ok(left > 13.4 && left < 13.85, `${left} MB`);
+    assert.deepEqual(complaints(lines), []);
+  });
+});

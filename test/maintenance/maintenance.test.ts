@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { jobName, nthWord } from '../../harness/names.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { readConfig } from '../../src/config.ts';
+import { Aux } from '../../src/maintenance/maintenance.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
+import { connectListener } from '../../src/store/connection.ts';
+import { Wakeups } from '../../src/store/wakeups.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const BATCHES = 10_000;
+
+test('a process that stops does not wait for a sweep, which leaves the rest to the next', async (t) => {
+  const { store } = redis;
+  await bus.subscribe('alice', { max: 1 });
+  for (let n = 0; n < BATCHES; n += 1000)
+    await bus.publish(nthWord(n / 1000), 'widgets', Array(1000).fill('e'));
+  // Gauges are what a sweep looks at last.
+  await store.redis.hincrby(store.keys.gauge_events(), 'alice', 1);
+  const { log, lines } = capturedLog();
+  const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
+  t.after(() => wakeups.close());
+  const recorder = new Recorder({ increment: () => {} });
+  const aux = new Aux(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), { store, wakeups, recorder, log });
+  aux.start();
+  const held = async () => {
+    const lists = await store.redis.keys(store.keys.jobs_pending('aux', '*'));
+    const jobs = await Promise.all(lists.map((list) => store.redis.lrangeBuffer(list, 0, -1)));
+    return jobs.flat().map(jobName);
+  };
+  await until(async () => (await held()).includes('sweep'), { everyMs: 5 });
+  await aux.stop(60_000);
+  assert.equal(await store.redis.hget(store.keys.gauge_events(), 'alice'), String(BATCHES + 1));
+  assert.deepEqual(await held(), []);
+  assert.ok(!lines.some(({ msg }) => /sweep/.test(String(msg))));
+});

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { setImmediate as pause } from 'node:timers/promises';
+import { Bus } from '../../harness/bus.ts';
+import { type CapturedLog, capturedLog } from '../../harness/captured_log.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { packNamed } from '../../harness/names.ts';
+import { loadScripts, scriptCalls } from '../../harness/script_calls.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { Scheduler } from '../../src/maintenance/scheduler.ts';
+import { connectListener } from '../../src/store/connection.ts';
+import { Wakeups } from '../../src/store/wakeups.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+let recorded: CapturedLog;
+let wakeups: Wakeups;
+let scheduler: Scheduler;
+
+async function start(longestSleepMs = 600_000): Promise<void> {
+  scheduler = new Scheduler(redis.store, wakeups, longestSleepMs, recorded.log);
+  scheduler.start();
+  await until(async () => Number((await redis.store.redis.pubsub('NUMSUB', 'wake'))[1]) > 0);
+}
+const instant = (name: string) =>
+  until(async () => (await redis.store.redis.lpos('jobs:instant:main', packNamed(name))) !== null, {
+    everyMs: 2,
+  });
+
+beforeEach(async () => {
+  await redis.flush();
+  await loadScripts(redis.store);
+  recorded = capturedLog();
+  wakeups = new Wakeups(connectListener(redis.redis.url, recorded.log), redis.store.keys);
+});
+afterEach(async () => {
+  await scheduler.stop();
+  wakeups.close();
+  await assertConsistent(redis.store);
+});
+
+describe('the scheduler', () => {
+  test('promotes at once what fell due while nobody was there', async () => {
+    await bus.subscribe('alice', { timeout: 60_000 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await redis.store.redis.zadd('jobs:scheduled:main', 1, packNamed('a1'));
+    await start();
+    await instant('a1');
+  });
+
+  test('promotes a job at its deadline, not before and not much later', async () => {
+    await start();
+    await bus.subscribe('alice', { timeout: 60 });
+    await bus.publish('a', 'widgets', ['e1']);
+    const createdMs = await bus.createdMs('a1');
+    await instant('a1');
+    const lateMs = (await bus.nowMs()) - createdMs - 60;
+    assert.ok(lateMs >= 0 && lateMs < 500, `${lateMs} ms late`);
+  });
+
+  test('wakes up for a job that is due before the one it sleeps for', async () => {
+    await bus.subscribe('alice', { timeout: 600_000 });
+    await bus.subscribe('bob', { topics: ['gadgets'], timeout: 30 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await start();
+    await bus.publish('b', 'gadgets', ['e2']);
+    await instant('b1');
+    assert.deepEqual((await bus.state()).main.scheduled, ['a1']);
+  });
+
+  test('promotes more jobs than one call takes', async () => {
+    await bus.subscribe('alice', { max: 1 });
+    await bus.publish(
+      'a',
+      'widgets',
+      Array.from({ length: 1100 }, () => 'e'),
+    );
+    const jobs = await redis.store.redis.lrangeBuffer('jobs:instant:main', 0, -1);
+    await redis.store.redis.del('jobs:instant:main');
+    await redis.store.redis.zadd('jobs:scheduled:main', ...jobs.flatMap((job) => [1, job]));
+    await start();
+    await until(async () => (await redis.store.redis.llen('jobs:instant:main')) === 1100);
+  });
+
+  test('sleeps while nothing is due: a few calls, however long it waits', async () => {
+    await bus.subscribe('alice', { timeout: 150 });
+    await start();
+    await until(async () => (await scriptCalls(redis.store)) > 0);
+    const before = await scriptCalls(redis.store);
+    await bus.publish('a', 'widgets', ['e1']);
+    await instant('a1');
+    // publish, a look for the announcement, one at the deadline and one after, and up to twenty in the last ms before it.
+    assert.ok((await scriptCalls(redis.store)) - before <= 24);
+  });
+
+  test('looks by itself now and then, as an announcement may be lost', async () => {
+    await bus.subscribe('alice', { timeout: 600_000 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await start(20);
+    await redis.store.redis.zadd('jobs:scheduled:main', 1, packNamed('a1'));
+    await instant('a1');
+  });
+
+  test('stops at once, asleep or not', async () => {
+    await start();
+    const startMs = performance.now();
+    await scheduler.stop();
+    assert.ok(performance.now() - startMs < 1000);
+  });
+});
+
+test('deadlines that are close to each other cost one call a millisecond, and not as many as Redis answers', async () => {
+  const dueUs = [20_000];
+  let calls = 0;
+  const run = async () => {
+    calls++;
+    await pause();
+    return [1, dueUs.shift() ?? 500];
+  };
+  const store = { run } as unknown as ConstructorParameters<typeof Scheduler>[0];
+  scheduler = new Scheduler(store, wakeups, 600_000, recorded.log);
+  const startMs = performance.now();
+  scheduler.start();
+  await until(() => performance.now() - startMs >= 200);
+  await scheduler.stop();
+  const tookMs = performance.now() - startMs;
+  assert.ok(calls <= tookMs + 22, `${calls} calls in ${tookMs} ms`);
+});
+
+test('while Redis is away it keeps trying, and promotes when it is back', async () => {
+  await start(20);
+  await redis.redis.kill();
+  await until(() => recorded.says(/cannot promote jobs; trying again/));
+  await redis.redis.restart();
+  await until(() => redis.store.redis.ping());
+  await bus.subscribe('alice', { timeout: 1 });
+  await bus.publish('a', 'widgets', ['e1']);
+  await instant('a1');
+});

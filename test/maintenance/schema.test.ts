@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { snapshot } from '../../harness/invariants.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import { BootError, StorageUnavailable } from '../../src/errors.ts';
+import { createLog } from '../../src/log.ts';
+import { prepareStorage } from '../../src/maintenance/schema.ts';
+
+const redis = new TestStore();
+const prepare = () => prepareStorage(redis.store, createLog('silent', {}));
+const config = (name: string, value: string) => redis.store.redis.config('SET', name, value);
+
+/** Refused with this advice, and with nothing changed. */
+async function refused(advice: RegExp): Promise<void> {
+  const before = await snapshot(redis.store);
+  await assert.rejects(
+    prepare(),
+    (error: unknown) => error instanceof BootError && advice.test(error.message),
+  );
+  assert.deepEqual(await snapshot(redis.store), before);
+}
+
+beforeEach(() => redis.flush());
+afterEach(() => config('maxmemory-policy', 'noeviction'));
+
+test('an empty Redis gets the schema and nothing else', async () => {
+  await prepare();
+  assert.deepEqual(await redis.store.redis.keys('*'), ['schema']);
+  assert.equal(await redis.store.redis.get('schema'), '1');
+  const once = await snapshot(redis.store);
+  await prepare();
+  assert.deepEqual(await snapshot(redis.store), once);
+});
+
+test('a process that is slow to boot forgets no job that has begun since another was ready', async () => {
+  await redis.store.redis.rpush('jobs:pending:aux:ruby', 'a job of the Ruby Routemaster');
+  await redis.store.redis.sadd('jobs:pending:index:aux', 'ruby');
+  await prepare();
+  assert.deepEqual(await redis.store.redis.keys('*'), ['schema']);
+  const settings = { laneLimit: 1, laneLimitMax: 1, leaseMs: 30_000 };
+  const aux = new Queue(redis.store, 'aux', settings);
+  await aux.enqueue('sweep');
+  assert.equal((await aux.acquire(['w'])).grants.length, 1);
+  const before = await snapshot(redis.store);
+  assert.equal(await redis.store.run('adopt', 1), 0);
+  assert.deepEqual(await snapshot(redis.store), before);
+});
+
+describe('what is refused', () => {
+  for (const policy of ['allkeys-lru', 'volatile-ttl', 'allkeys-random']) {
+    test(`a server that would delete events: maxmemory-policy ${policy}`, async () => {
+      await config('maxmemory-policy', policy);
+      await refused(new RegExp(`${policy}.*noeviction`));
+    });
+  }
+
+  test('data of a layout that is newer than this release', async () => {
+    await redis.store.redis.set('schema', '2');
+    await refused(/layout 2.*knows layout 1/);
+  });
+});
+
+test('while Redis loads or is away, waiting may help', async () => {
+  await redis.redis.kill();
+  await assert.rejects(prepare(), StorageUnavailable);
+  await redis.redis.restart();
+  const errors: unknown[] = [];
+  await until(() =>
+    prepare().then(
+      () => true,
+      (error: unknown) => void errors.push(error),
+    ),
+  );
+  assert.ok(errors.every((error) => error instanceof StorageUnavailable));
+  assert.equal(await redis.store.redis.get('schema'), '1');
+});

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { b1, found, redis } from '../../harness/breaking.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { shortName } from '../../harness/names.ts';
+import { openStore } from '../../harness/store.ts';
+import { assertNothingToSweep, writes } from '../../harness/sweep.ts';
+import { until } from '../../harness/until.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+import { FINDING_KINDS, type Finding } from '../../src/maintenance/sweep/finding.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { Store } from '../../src/store/store.ts';
+
+test('where all is well nothing is found, and nothing is written', async () => {
+  await assertConsistent(redis.store);
+  const before = await writes(redis.store);
+  assert.deepEqual(await found(), []);
+  assert.equal(await writes(redis.store), before);
+});
+
+describe('a sweep', () => {
+  test('with more jobs than it looks at at a time takes another part each time', async () => {
+    const { redis: commands, keys } = redis.store;
+    await commands.del(keys.jobs_scheduled('main'));
+    await commands.del(keys.jobs_waiting('alice'));
+    const names = new Set<string>();
+    const wanted = ['job_in_no_state a3', 'job_in_no_state a4', 'job_in_no_state b1'];
+    await until(async () => {
+      for (const { kind, name } of await sweep(redis.store, { mostJobs: 2 }))
+        names.add(`${kind} ${shortName(name)}`);
+      return names.size >= wanted.length;
+    });
+    assert.deepEqual([...names].sort(), wanted);
+    await assertConsistent(redis.store);
+  });
+
+  test('tells of each finding as it is mended', async () => {
+    const { redis: commands, keys } = redis.store;
+    await commands.zrem(keys.batches_index(), b1);
+    await commands.hincrby(keys.gauge_events(), 'alice', 1);
+    const told: Finding[] = [];
+    const findings = await sweep(redis.store, { found: (finding) => told.push(finding) });
+    assert.deepEqual(told, [
+      { kind: 'batch_unindexed', name: b1 },
+      { kind: 'events_miscounted', name: 'alice' },
+    ]);
+    assert.deepEqual(findings, told);
+  });
+
+  test('that is aborted ends early', async () => {
+    await redis.store.redis.hincrby(redis.store.keys.gauge_events(), 'alice', 1);
+    assert.deepEqual(await sweep(redis.store, { signal: AbortSignal.abort() }), []);
+    assert.deepEqual(await found(), ['events_miscounted alice']);
+  });
+
+  test('while Redis is away says so', async () => {
+    const store = await openStore(redis.redis.url);
+    store.redis.disconnect();
+    await assert.rejects(sweep(store), StorageUnavailable);
+  });
+
+  test('of another partition finds nothing of this one', async () => {
+    await redis.store.redis.hincrby(redis.store.keys.gauge_events(), 'alice', 1);
+    await assertNothingToSweep(new Store(redis.store.redis, { prefix: '{1}:' }));
+  });
+});
+
+test('each kind of finding has its test', () => {
+  const directory = join(import.meta.dirname, 'sweep');
+  const tests = readdirSync(directory).map((file) => readFileSync(join(directory, file), 'utf8'));
+  const provoked = (kind: string) => tests.some((text) => new RegExp(`['\`]${kind}[ ']`).test(text));
+  assert.deepEqual(
+    Object.keys(FINDING_KINDS).filter((kind) => !provoked(kind)),
+    [],
+  );
+});

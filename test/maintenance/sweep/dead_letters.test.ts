@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { breaks, c1, found, redis } from '../../../harness/breaking.ts';
+import { packNamed } from '../../../harness/names.ts';
+
+describe('dead letters', () => {
+  for (const part of ['dead_letters_index', 'dead_letters_of', 'dead_letter_about'] as const) {
+    breaks(
+      `without ${part} get it`,
+      ({ redis, keys }) => {
+        if (part === 'dead_letters_index') return redis.zrem(keys.dead_letters_index(), c1);
+        if (part === 'dead_letters_of') return redis.zrem(keys.dead_letters_of('carol'), c1);
+        return redis.del(keys.dead_letter_about(c1));
+      },
+      'dead_letter_incomplete c1',
+    );
+  }
+
+  breaks(
+    'that are gone leave nothing behind',
+    ({ redis, keys }) => redis.del(keys.dead_letter(c1)),
+    'attempts_without_batch c1',
+    'entry_without_dead_letter c1',
+    'entry_without_dead_letter c1',
+    'entry_without_dead_letter c1',
+    'dead_letters_miscounted carol',
+  );
+
+  breaks(
+    'have no job',
+    ({ redis, keys }) => redis.sadd(keys.jobs_index('main'), packNamed('c1')),
+    'job_without_batch c1',
+  );
+
+  test('that nobody can read are left alone', async () => {
+    const { redis: commands, keys } = redis.store;
+    await commands.lset(keys.dead_letter(c1), 1, 'yesterday');
+    assert.deepEqual(await found(), ['dead_letter_unreadable c1']);
+  });
+});

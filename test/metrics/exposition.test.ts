@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { beforeEach, describe, test } from 'node:test';
+import express from 'express';
+import { type ParsedFamily, parsePrometheus } from '../../harness/prometheus_text.ts';
+import { TestStore } from '../../harness/store.ts';
+import { subscriptionsOf } from '../../harness/subscriptions.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
+import { metricsApi } from '../../src/http/metrics.ts';
+import { createLog } from '../../src/log.ts';
+import { packField } from '../../src/metrics/counter_field.ts';
+import { COUNTER_NAMES } from '../../src/metrics/counter_names.ts';
+import { Counters } from '../../src/metrics/counters.ts';
+import { Exposition } from '../../src/metrics/exposition.ts';
+import { FAMILIES } from '../../src/metrics/families.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
+
+const redis = new TestStore({ maxmemory: '100mb' });
+const log = createLog('silent', {});
+const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 10_000_000 };
+
+const clients = () => new Clients(redis.store, []);
+const parts = () => ({ store: redis.store, limits: LIMITS, publicNames: new PublicNames(clients()), log });
+const show = async () => parsePrometheus(await new Exposition(parts()).text());
+
+async function record(what: (recorder: Recorder) => void): Promise<void> {
+  const counters = new Counters(redis.store, { flushIntervalMs: 1000, log });
+  what(new Recorder(counters));
+  await counters.flush();
+}
+
+const series = (families: Map<string, ParsedFamily>, name: string) =>
+  Object.fromEntries(families.get(name)?.series ?? []);
+
+beforeEach(() => redis.flush());
+
+test('an empty bus shows every family, and the process its own', async () => {
+  const families = await show();
+  const ours = [...families.keys()].filter((name) => name.startsWith('routemaster_'));
+  const histograms = ['routemaster_delivery_duration_seconds', 'routemaster_latency_seconds'];
+  assert.deepEqual(ours, [...Object.values(FAMILIES).map(({ name }) => name), ...histograms]);
+  assert.ok(families.has('process_cpu_seconds_total') && families.has('nodejs_eventloop_lag_seconds'));
+  assert.deepEqual(series(families, 'routemaster_redis_memory_max_bytes'), {
+    routemaster_redis_memory_max_bytes: 100 * 1024 * 1024,
+  });
+  assert.deepEqual(series(families, 'routemaster_jobs'), {
+    'routemaster_jobs{queue="aux",state="instant"}': 0,
+    'routemaster_jobs{queue="aux",state="pending"}': 0,
+    'routemaster_jobs{queue="aux",state="scheduled"}': 0,
+    'routemaster_jobs{queue="aux",state="waiting"}': 0,
+    'routemaster_jobs{queue="main",state="instant"}': 0,
+    'routemaster_jobs{queue="main",state="pending"}': 0,
+    'routemaster_jobs{queue="main",state="scheduled"}': 0,
+    'routemaster_jobs{queue="main",state="waiting"}': 0,
+  });
+});
+
+test('names keep to the habits of Prometheus', async () => {
+  for (const [name, { type }] of await show()) {
+    if (!name.startsWith('routemaster_')) continue;
+    assert.equal(name.endsWith('_total'), type === 'counter', name);
+    assert.doesNotMatch(name, /_(ms|milliseconds|kb|mb)(_|$)/);
+  }
+});
+
+test('every counter is shown in base units', async () => {
+  const { redis: raw, keys } = redis.store;
+  const { token } = await clients().create('billing');
+  for (const name of COUNTER_NAMES) {
+    await raw.hset(
+      keys.counters(),
+      packField(name, { queue: token, topic: 'widgets', status: 'success', le: '1' }),
+      2000,
+    );
+  }
+  const families = await show();
+  const shown = (name: string) => Object.values(series(families, `routemaster_${name}_total`));
+  assert.deepEqual(shown('events_published'), [2000]);
+  assert.deepEqual(shown('delivery_seconds'), [2]);
+  assert.deepEqual(shown('delivery_seconds_squared'), [0.002]);
+  assert.deepEqual(shown('batches_first_attempt_latency_seconds'), [2]);
+  const counters = [...families].filter(
+    ([name, { type }]) => name.startsWith('routemaster_') && type === 'counter',
+  );
+  assert.ok(counters.every(([, { series }]) => series.size > 0));
+});
+
+test('dead letters are counted by reason', async () => {
+  const { token } = await clients().create('billing');
+  await record((recorder) => {
+    recorder.buried(token, 'max_age', 4);
+    recorder.buried(token, 'max_attempts', 1);
+    recorder.buried(token, 'max_attempts', 2);
+  });
+  const families = await show();
+  const labels = (reason: string) => `{subscriber="${token}",reason="${reason}"}`;
+  assert.deepEqual(series(families, 'routemaster_events_dead_lettered_total'), {
+    [`routemaster_events_dead_lettered_total${labels('max_age')}`]: 4,
+    [`routemaster_events_dead_lettered_total${labels('max_attempts')}`]: 3,
+  });
+  assert.deepEqual(series(families, 'routemaster_batches_dead_lettered_total'), {
+    [`routemaster_batches_dead_lettered_total${labels('max_age')}`]: 1,
+    [`routemaster_batches_dead_lettered_total${labels('max_attempts')}`]: 2,
+  });
+});
+
+test('deliveries make histograms', async () => {
+  await record((recorder) => {
+    for (const durationMs of [3, 5, 6, 400, 99_000]) {
+      const result = { events: 1, durationMs, latencyMs: durationMs + 500 };
+      recorder.delivered({ queue: 'a', status: 'success', ...result });
+      recorder.delivered({ queue: 'b', status: durationMs > 100 ? 'failure' : 'success', ...result });
+    }
+  });
+  const families = await show();
+  const delivery = series(families, 'routemaster_delivery_duration_seconds');
+  const bucket = (le: string, status: string) =>
+    delivery[`routemaster_delivery_duration_seconds_bucket{le="${le}",status="${status}"}`];
+  assert.deepEqual(
+    ['0.005', '0.01', '0.25', '0.5', '30', '+Inf'].map((le) => bucket(le, 'success')),
+    [4, 6, 6, 7, 7, 8],
+  );
+  assert.deepEqual(
+    ['0.25', '0.5', '30', '+Inf'].map((le) => bucket(le, 'failure')),
+    [0, 1, 1, 2],
+  );
+  assert.equal(delivery['routemaster_delivery_duration_seconds_sum{status="failure"}'], 99.4);
+  const latency = series(families, 'routemaster_latency_seconds');
+  assert.equal(latency['routemaster_latency_seconds_bucket{le="0.5"}'], 0);
+  assert.equal(latency['routemaster_latency_seconds_bucket{le="0.75"}'], 6);
+  assert.equal(latency.routemaster_latency_seconds_count, 8);
+  assert.equal(latency.routemaster_latency_seconds_sum, (2 * (3 + 5 + 6) + 400 + 99_000 + 8 * 500) / 1000);
+});
+
+describe('labels', () => {
+  test('are escaped', async () => {
+    await record((recorder) => recorder.published('a"b\\c\nd,e="f"}', 1, 10));
+    assert.deepEqual(series(await show(), 'routemaster_events_published_total'), {
+      'routemaster_events_published_total{topic="a\\"b\\\\c\\nd,e=\\"f\\"}"}': 1,
+    });
+  });
+
+  test('never show a token that is a credential', async () => {
+    const secret = 'legacy--0123456789abcdef0123456789abcdef';
+    const { token } = await clients().create('billing');
+    await clients().register('legacy', secret);
+    for (const each of [token, secret]) {
+      await subscriptionsOf(redis.store).subscribe(each, {
+        topics: [],
+        callback: 'https://a.example/',
+        uuid: '',
+      });
+      await record((recorder) => {
+        recorder.added(each, 4);
+        recorder.buried(each, 'max_age', 4);
+      });
+    }
+    const text = await new Exposition(parts()).text();
+    assert.doesNotMatch(text, /0123456789abcdef/);
+    const added = series(parsePrometheus(text), 'routemaster_events_added_total');
+    assert.deepEqual(Object.values(added), [4, 4]);
+    assert.ok(`routemaster_events_added_total{subscriber="${token}"}` in added);
+    assert.match(Object.keys(added).join(), /subscriber="legacy\.[0-9a-f]{8}"/);
+  });
+
+  test('that come out the same make one series', async () => {
+    await record((recorder) => {
+      recorder.added('a', 4);
+      recorder.added('b', 5);
+    });
+    const publicNames = new PublicNames({ find: async () => undefined });
+    publicNames.of = async () => () => 'same';
+    const families = parsePrometheus(await new Exposition({ ...parts(), publicNames }).text());
+    assert.deepEqual(series(families, 'routemaster_events_added_total'), {
+      'routemaster_events_added_total{subscriber="same"}': 9,
+    });
+  });
+});
+
+test('counters of a name that is not ours are not shown', async () => {
+  await redis.store.redis.hset(redis.store.keys.counters(), packField('other', { queue: 'a-token' }), 1);
+  assert.doesNotMatch(await new Exposition(parts()).text(), /a-token/);
+});
+
+test('GET /metrics answers with the content type of the format', async (t) => {
+  const authentication = { require: () => (_: unknown, __: unknown, next: () => void) => next() };
+  const { limits: config, ...rest } = parts();
+  const server = createServer(express().use(metricsApi({ authentication, config, ...rest }))).listen(
+    0,
+    '127.0.0.1',
+  );
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`);
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+  assert.ok(parsePrometheus(await response.text()).has('routemaster_workers'));
+});

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { buryAll } from '../../harness/dead_letters.ts';
+import { openStore, TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+import { readGauges } from '../../src/metrics/gauges.ts';
+
+const redis = new TestStore();
+const NONE = { batches: 0, events: 0 };
+const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0 };
+const gauges = () => readGauges(redis.store, LIMITS);
+
+const bus = new Bus(() => redis.store);
+const subscribe = (token: string, timeout: number, max: number) => bus.subscribe(token, { timeout, max });
+const publish = (n: number) => bus.publish('a', 'widgets', Array<string>(n).fill('event'));
+
+const queue = async (name: 'main' | 'aux') => {
+  const found = (await gauges()).queues.find((each) => each.queue === name);
+  assert.ok(found);
+  const { instant, scheduled, due, pending, waiting } = found;
+  return { instant, scheduled, due, pending, waiting };
+};
+
+beforeEach(() => redis.flush());
+
+test('an empty bus', async () => {
+  const { subscribers, queues, workers, memory, cpuSeconds } = await gauges();
+  const none = { instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
+  assert.deepEqual(subscribers, []);
+  assert.deepEqual(queues, [
+    { queue: 'main', ...none },
+    { queue: 'aux', ...none },
+  ]);
+  assert.equal(workers, 0);
+  assert.ok(memory.used > 0);
+  assert.ok(cpuSeconds.system > 0 || cpuSeconds.user > 0);
+});
+
+describe('subscribers', () => {
+  test('show what they have queued, and 0 if they have nothing', async () => {
+    await subscribe('empty', 0, 10);
+    await redis.store.run('unsubscribe', 'empty', 'widgets');
+    await subscribe('full', 1000, 2);
+    await publish(5);
+    const { subscribers } = await gauges();
+    assert.deepEqual(
+      subscribers.map(({ oldestMs, ...rest }) => rest),
+      [
+        { token: 'empty', events: 0, batches: 0, deadLetters: NONE, healthPoints: 100 },
+        { token: 'full', events: 5, batches: 3, deadLetters: NONE, healthPoints: 100 },
+      ],
+    );
+  });
+
+  test('show the age of the oldest batch by the clock of Redis', async () => {
+    await subscribe('a', 1000, 1);
+    await publish(1);
+    await until(async () => Number((await gauges()).subscribers[0]?.oldestMs) > 2);
+    const bids = await redis.store.redis.zrange(redis.store.keys.batches_queued('a'), '0', '-1');
+    await redis.store.redis.zadd(redis.store.keys.batches_queued('a'), 'INCR', -90_000_000, String(bids[0]));
+    const age = Number((await gauges()).subscribers[0]?.oldestMs);
+    assert.ok(age > 90_000 && age < 120_000, `${age}`);
+  });
+
+  test('show their health', async () => {
+    await subscribe('a', 0, 1);
+    await publish(1);
+    await bus.acquire(['worker']);
+    await bus.nack('worker', 'a1', { delayMs: 60_000, damage: 2 });
+    assert.equal((await gauges()).subscribers[0]?.healthPoints, 98);
+  });
+
+  test('show their dead letters, as long as there are any', async () => {
+    await subscribe('a', 0, 2);
+    await publish(5);
+    await buryAll(redis.store);
+    const [first] = (await gauges()).subscribers;
+    assert.deepEqual([first?.events, first?.batches, first?.deadLetters], [0, 0, { batches: 3, events: 5 }]);
+    await redis.store.run('remove_subscriber', 'a');
+    const [gone] = (await gauges()).subscribers;
+    assert.deepEqual([gone?.healthPoints, gone?.deadLetters], [undefined, { batches: 3, events: 5 }]);
+    assert.equal(await bus.purge('', 'a1', 'a2', 'a3'), 3);
+    assert.deepEqual((await gauges()).subscribers, []);
+  });
+
+  test('that have unsubscribed show as long as batches of theirs are left, without health', async () => {
+    await subscribe('gone', 0, 10);
+    await publish(3);
+    await redis.store.run('remove_subscriber', 'gone');
+    const [gone, ...more] = (await gauges()).subscribers;
+    assert.deepEqual(more, []);
+    assert.deepEqual(
+      { ...gone, oldestMs: 0 },
+      {
+        token: 'gone',
+        events: 3,
+        batches: 1,
+        oldestMs: 0,
+        deadLetters: NONE,
+        healthPoints: undefined,
+      },
+    );
+    await bus.dropQueue('gone');
+    assert.deepEqual((await gauges()).subscribers, []);
+  });
+});
+
+describe('jobs', () => {
+  test('are counted in every state', async () => {
+    await subscribe('soon', 60_000, 3);
+    await publish(7);
+    assert.deepEqual(await queue('main'), { instant: 2, scheduled: 1, due: 0, pending: 0, waiting: 0 });
+    await bus.acquire(['one']);
+    assert.deepEqual(await queue('main'), { instant: 1, scheduled: 1, due: 0, pending: 1, waiting: 0 });
+    await bus.acquire(['one', 'two', 'idle']);
+    assert.deepEqual(await queue('main'), { instant: 0, scheduled: 1, due: 0, pending: 2, waiting: 0 });
+    assert.deepEqual(await queue('aux'), { instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 });
+    assert.equal((await gauges()).workers, 3);
+  });
+
+  test('wait aside where the lane of their subscriber has no room', async () => {
+    await subscribe('slow', 0, 1);
+    await publish(3);
+    await bus.acquire(['one', 'two'], { laneLimit: 1 });
+    assert.deepEqual(await queue('main'), { instant: 0, scheduled: 0, due: 0, pending: 1, waiting: 2 });
+  });
+
+  test('are due when their deadline has come', async () => {
+    await subscribe('now', 1, 100);
+    await publish(1);
+    await until(async () => (await queue('main')).due === 1);
+    assert.deepEqual(await queue('main'), { instant: 0, scheduled: 1, due: 1, pending: 0, waiting: 0 });
+  });
+});
+
+test('while Redis is away, it says so', async () => {
+  const store = await openStore(redis.redis.url);
+  store.redis.disconnect();
+  await assert.rejects(readGauges(store, LIMITS), StorageUnavailable);
+});

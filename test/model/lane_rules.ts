@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import type { Share } from '../../src/store/job.ts';
+import { LANE_LIMIT, type Model } from './model.ts';
+import type { Batch } from './things.ts';
+
+/** What the lane of its subscriber makes of a batch that a worker is given. */
+export interface Entry {
+  share: Share | undefined;
+  inOrder: boolean;
+}
+
+/** What part of the workers each share has. */
+const PARTS: Record<Share, number> = { slow: 2, failing: 4 };
+
+/** Checks that a worker may be given this batch now. */
+export function enter(model: Model, batch: Batch): Entry {
+  const { token, name } = batch;
+  assert.equal(model.holderOf(batch), undefined, `${name} is nobody's`);
+  const subscriber = model.subscribers.get(token);
+  // One that has left: the batch is only to be deleted.
+  if (!subscriber) return { share: undefined, inOrder: false };
+  const { ordered, paused, proven, slow, throttledUntilMs, inFlight } = subscriber;
+  const ofLane = [...model.holds.values()].filter((hold) => model.tokenOf(hold) === token);
+  assert.ok(!paused, `${token} is paused`);
+  assert.ok((throttledUntilMs ?? 0) <= model.nowMs, `${token} may be tried`);
+  const fails = throttledUntilMs !== undefined;
+  const share = fails ? 'failing' : slow || !proven ? 'slow' : undefined;
+  const most = ordered || fails || !proven ? 1 : (inFlight ?? LANE_LIMIT);
+  assert.ok(ofLane.length < most, `${token} has room for ${name} beside ${ofLane.length}`);
+  if (ordered) assert.equal(oldest(model, token), batch, `${name} is the oldest of ${token}`);
+  if (share) {
+    const others = [...model.holds.values()].filter((hold) => hold.share === share).length;
+    const workers = [...model.workers.keys()].filter((worker) => model.mainWorkers.has(worker)).length;
+    assert.ok(
+      others < Math.max(1, Math.floor(workers / PARTS[share])),
+      `${others} of ${workers} are ${share}`,
+    );
+  }
+  return { share, inOrder: ordered };
+}
+
+function oldest(model: Model, token: string): Batch | undefined {
+  return model.batches.find((each) => each.token === token);
+}

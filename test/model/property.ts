@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { Bus } from '../../harness/bus.ts';
+import type { Store } from '../../src/store/store.ts';
+import { ack, acquire } from './delivering.ts';
+import { Model } from './model.ts';
+import { subscribe } from './publishing.ts';
+import { anyStep, WORKERS } from './steps.ts';
+import { pass, schedule, scrub } from './upkeep.ts';
+import { World } from './world.ts';
+
+/**
+ * Whatever is called in whatever order, the bus does what the model does, and what waits is delivered in the end.
+ * `counted` is told of each step.
+ */
+export function behavesAsTheModel(store: () => Store, longest: number, counted = () => {}) {
+  const sequences = fc.commands([anyStep], { maxCommands: longest, size: 'max' });
+  return fc.asyncProperty(sequences, async (steps) => {
+    await store().redis.flushall();
+    const model = new Model();
+    const world = new World(new Bus(store), counted);
+    await begin(world, model);
+    await fc.asyncModelRun(() => ({ model, real: world }), steps);
+    await drain(world, model);
+  });
+}
+
+/** A subscriber in order, and one on trial. */
+async function begin(world: World, model: Model): Promise<void> {
+  const alice = { token: 'alice', topics: ['widgets'], max: 2, ordered: true, proven: true };
+  const bob = { token: 'bob', topics: ['widgets', 'gadgets'], max: 3, ordered: false, proven: false };
+  for (const each of [alice, bob])
+    await subscribe(world, model, { ...each, timeout: 0, inFlight: undefined });
+  await world.verify(model);
+}
+
+/** Once subscribers take what they get, all that is queued is delivered, whatever had happened. */
+async function drain(world: World, model: Model): Promise<void> {
+  for (const [token, { paused, topics, max, ordered }] of model.subscribers) {
+    if (!paused) continue;
+    const same = { topics: [...topics], max, ordered, inFlight: undefined, timeout: 0, proven: false };
+    await subscribe(world, model, { token, ...same });
+  }
+  await scrub(world, model, true);
+  for (let left = model.batches.length; left > 0; ) {
+    // Longer than anything is put off.
+    await pass(world, model, 10);
+    await schedule(world, model, 1000);
+    await acquire(world, model, WORKERS);
+    while (model.holds.size > 0) await ack(world, model, 0, false);
+    await world.verify(model);
+    assert.ok(model.batches.length < left, `${left} batches are stuck`);
+    left = model.batches.length;
+  }
+}

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import type { Published } from '../../harness/bus.ts';
+import type { Model } from './model.ts';
+import type { Publication } from './things.ts';
+import type { World } from './world.ts';
+
+/** What a client publishes: how many events, and under which idempotency key, if any. */
+export interface Wish {
+  topic: string;
+  client: string;
+  count: number;
+  key: string | undefined;
+}
+
+const digestOf = (key: string) => key.padEnd(22, '-');
+
+/** Some publications in one call. Under a key, what goes to the same topic is the same again. */
+export async function publish(world: World, model: Model, wishes: Wish[]): Promise<string> {
+  const publications = wishes.map(({ topic, client, count, key }): Publication => {
+    const events = world.events(count);
+    return {
+      topic,
+      client,
+      events,
+      ...(key && { key: { digest: digestOf(key), fingerprint: topic } }),
+    };
+  });
+  const expected = model.publish(publications);
+  const calls = publications.map(
+    ({ topic, client, events, key }): Published =>
+      key ? [topic, client, events, key] : [topic, client, events],
+  );
+  const { accepted, added } = await world.bus.publishAll(world.seed(), ...calls);
+  assert.deepEqual(accepted, expected, 'what became of each publication');
+  const copies = publications.reduce(
+    (sum, { events }, i) => sum + Math.max(0, expected[i] ?? 0) * events.length,
+    0,
+  );
+  assert.equal(
+    Object.values(added).reduce((sum, each) => sum + each, 0),
+    copies,
+    'how many events were added',
+  );
+  return `publish ${publications.map(({ topic, client, events, key }) => `${client} ${topic} ${events} ${key?.digest ?? ''}`)}`;
+}
+
+export interface Request {
+  token: string;
+  topics: string[];
+  max: number;
+  timeout: number;
+  ordered: boolean;
+  inFlight: number | undefined;
+  proven: boolean;
+}
+
+/** Who is new may have taken batches before, in some other life. */
+export async function subscribe(world: World, model: Model, request: Request): Promise<string> {
+  const { token, topics, max, timeout, ordered } = request;
+  const before = model.subscribers.get(token);
+  const proven = request.proven && !before;
+  const wanted = {
+    topics,
+    max,
+    timeout,
+    ordered: Number(ordered) as 0 | 1,
+    inFlight: request.inFlight ?? '',
+    proven,
+  } as const;
+  await world.bus.subscribe(token, wanted);
+  model.subscribe(token, { topics, max, ordered, inFlight: request.inFlight ?? before?.inFlight }, proven);
+  return `subscribe ${JSON.stringify({ ...request, proven })}`;
+}
+
+export async function unsubscribe(world: World, model: Model, token: string, topic: string): Promise<string> {
+  const subscriber = model.subscribers.get(token);
+  const known = model.topics.has(topic);
+  const left = subscriber?.topics.delete(topic);
+  const expected = !subscriber
+    ? 'subscriber_not_found'
+    : !known
+      ? 'topic_not_found'
+      : left
+        ? 'ok'
+        : 'not_subscribed';
+  assert.equal(String(await world.bus.store.run('unsubscribe', token, topic)), expected);
+  return `unsubscribe ${token} ${topic}`;
+}
+
+export async function leave(world: World, model: Model, token: string): Promise<string> {
+  const [found] = (await world.bus.store.run('remove_subscriber', token)) as [number];
+  assert.equal(found === 1, model.subscribers.has(token));
+  model.leave(token);
+  return `leave ${token}`;
+}
+
+export async function removeTopic(world: World, model: Model, topic: string): Promise<string> {
+  const expected = model.topics.has(topic) ? 'ok' : 'topic_not_found';
+  assert.equal(String(await world.bus.store.run('remove_topic', topic, '')), expected);
+  model.removeTopic(topic);
+  return `removeTopic ${topic}`;
+}

@@ -1,0 +1,65 @@
+/** What the model is made of. */
+
+import type { Share } from '../../src/store/job.ts';
+
+export interface Subscriber {
+  topics: Set<string>;
+  max: number;
+  ordered: boolean;
+  inFlight: number | undefined;
+  /** It has taken a batch. */
+  proven: boolean;
+  /** It took long over the last batch that it took. */
+  slow: boolean;
+  paused: boolean;
+  throttledUntilMs: number | undefined;
+  /** How many of its events were dropped since it subscribed, and of how many of these a batch that it took told. */
+  dropped: number;
+  told: number;
+}
+
+export type Settings = Pick<Subscriber, 'max' | 'ordered' | 'inFlight'> & { topics: string[] };
+
+/** A batch, or a dead letter. */
+export interface Batch {
+  /** Undefined until the bus is asked how it is called. */
+  name: string | undefined;
+  token: string;
+  events: string[];
+  attempts: number;
+  /** How many attempts are told of. */
+  history: number;
+  /** It takes events. */
+  open: boolean;
+  /** It was a dead letter: its events come after younger ones. */
+  revived: boolean;
+}
+
+/** What a worker has in its hands: a batch, or an aux job. */
+export interface Hold {
+  lease: number;
+  work: Batch | string;
+  share: Share | undefined;
+  /** The lane was ordered when it was given out. */
+  inOrder: boolean;
+  /** How many dropped events the delivery tells of. */
+  telling: number;
+}
+
+export interface Publication {
+  topic: string;
+  client: string;
+  events: string[];
+  key?: { digest: string; fingerprint: string };
+}
+
+/** Where an event is that is neither in a batch nor in a dead letter. */
+export type Ending = 'received' | 'dropped' | 'purged' | 'left';
+
+export interface Failure {
+  throttleMs: number;
+  noted: boolean;
+  pause: boolean;
+  /** Nothing was tried. */
+  givenBack?: boolean;
+}

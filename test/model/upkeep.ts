@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { assertNothingToSweep } from '../../harness/sweep.ts';
+import { LEASE_MS, type Model } from './model.ts';
+import { pick } from './step.ts';
+import type { Batch } from './things.ts';
+import type { World } from './world.ts';
+
+/** A lease lasts for two of these, and runs out before the third. */
+const PASS_MS = 100_000;
+
+export async function pass(world: World, model: Model, times: number): Promise<string> {
+  await world.pass(times * PASS_MS);
+  model.nowMs += times * PASS_MS;
+  return `pass ${times}`;
+}
+
+export async function schedule(world: World, _: Model, most: number): Promise<string> {
+  const { promoted } = await world.bus.schedule(most);
+  assert.ok(promoted <= most);
+  return `schedule ${promoted}`;
+}
+
+export async function scrub(world: World, model: Model, all: boolean): Promise<string> {
+  const leaseMs = all ? -1 : LEASE_MS;
+  assert.deepEqual(await world.bus.scrub(leaseMs), model.scrub(leaseMs));
+  return `scrub ${leaseMs}`;
+}
+
+export async function retire(world: World, model: Model, workers: string[]): Promise<string> {
+  const idle = workers.filter((worker) => model.workers.has(worker) && !model.holds.has(worker));
+  assert.equal(await world.bus.store.run('retire', 'main', ...workers), idle.length);
+  for (const worker of idle) model.workers.delete(worker);
+  return `retire ${workers}`;
+}
+
+/** The oldest dead letters go, and then the oldest batches, but for those in flight. */
+export async function autodrop(world: World, model: Model, n: number): Promise<string> {
+  const dead = await world.letters();
+  const queued = world.state.index.filter((name) => model.holderOf(model.find(name)) === undefined);
+  const gone = [...dead, ...queued].slice(0, n).map((name) => model.find(name));
+  const dropped: Record<string, number> = {};
+  for (const { token, events } of gone) dropped[token] = (dropped[token] ?? 0) + events.length;
+  assert.deepEqual(await world.bus.autodrop(n), { batches: gone.length, dropped });
+  for (const each of gone) model.end(each, 'dropped');
+  return `autodrop ${namesOf(gone)}`;
+}
+
+/** The oldest batches of one subscriber go, but for those in flight. */
+export async function dropQueue(world: World, model: Model, token: string, n: number): Promise<string> {
+  const mine = model.batches.filter((each) => each.token === token && model.holderOf(each) === undefined);
+  const gone = mine.slice(0, n);
+  const events = gone.reduce((sum, each) => sum + each.events.length, 0);
+  assert.deepEqual(await world.bus.dropQueue(token, n), { batches: gone.length, events });
+  for (const each of gone) model.end(each, 'left');
+  return `dropQueue ${token} ${namesOf(gone)}`;
+}
+
+/** Asked for by this client; by root if it is empty. */
+export async function revive(world: World, model: Model, n: number, client: string): Promise<string> {
+  const letter = pick(model.letters, n);
+  if (!letter) return 'revive nothing';
+  const { name = '', token, events } = letter;
+  const mine = client === '' || client === token;
+  const outcome = !mine
+    ? 'dead_letter_not_found'
+    : model.subscribers.has(token)
+      ? [token, events.length]
+      : 'subscriber_not_found';
+  assert.deepEqual(await world.bus.revive(client, name), [outcome]);
+  if (Array.isArray(outcome)) model.revive(letter);
+  return `revive ${name} for ${client}: ${outcome}`;
+}
+
+export async function purge(world: World, model: Model, n: number, client: string): Promise<string> {
+  const letter = pick(model.letters, n);
+  if (!letter) return 'purge nothing';
+  const { name = '', token } = letter;
+  const mine = client === '' || client === token;
+  assert.equal(await world.bus.purge(client, name), Number(mine));
+  if (mine) model.end(letter, 'purged');
+  return `purge ${name} for ${client}`;
+}
+
+/** A sweep finds nothing, and changes nothing. */
+export async function sweep(world: World): Promise<string> {
+  await assertNothingToSweep(world.bus.store);
+  await world.assertUnchanged();
+  return 'sweep';
+}
+
+const namesOf = (batches: Batch[]) => batches.map(({ name }) => name).join();

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import type { Bus } from '../../harness/bus.ts';
+import { type Image, imageOf, type Readable } from '../../harness/image.ts';
+import { assertImageConsistent } from '../../harness/invariants.ts';
+import { shortName } from '../../harness/names.ts';
+import { readState, type State } from '../../harness/state.ts';
+import { assertEqual } from './compare.ts';
+import type { Model } from './model.ts';
+
+/** Time has passed: all that was to come is nearer, all that was is further away. */
+const PASS = `
+local ms = tonumber(ARGV[1])
+for _, q in ipairs({ 'main', 'aux' }) do
+  local scheduled = redis.call('ZRANGE', 'jobs:scheduled:' .. q, 0, -1)
+  for _, job in ipairs(scheduled) do redis.call('ZINCRBY', 'jobs:scheduled:' .. q, -ms, job) end
+end
+for _, worker in ipairs(redis.call('HKEYS', 'workers')) do redis.call('HINCRBY', 'workers', worker, -ms) end
+for _, token in ipairs(redis.call('SMEMBERS', 'subscribers')) do
+  local subscriber = 'subscriber:' .. token
+  if redis.call('HEXISTS', subscriber, 'throttled_until') == 1 then redis.call('HINCRBY', subscriber, 'throttled_until', -ms) end
+end`;
+
+/** The real bus, and what was seen of it last. */
+export class World {
+  readonly bus: Bus;
+  /** Told of each step. */
+  readonly counted: () => void;
+  /** Leases that were given out. */
+  readonly leases: { worker: string; job: string; lease: number }[] = [];
+  state!: State;
+  #seen!: Readable & { image: Image };
+  #names = 0;
+  #events = 0;
+
+  constructor(bus: Bus, counted: () => void) {
+    this.bus = bus;
+    this.counted = counted;
+  }
+
+  /** The lease by which a worker was given this job: the one that goes on, or else one that nobody ever had. */
+  leaseOf(worker: string, job: string, ongoing: number | undefined): number {
+    const lease = this.bus.leases.get(worker) ?? assert.fail();
+    if (ongoing !== undefined) {
+      assert.equal(lease, ongoing, `the lease of ${worker} goes on`);
+      return lease;
+    }
+    assert.ok(lease > (this.leases.at(-1)?.lease ?? 0), `${lease} is a new lease`);
+    this.leases.push({ worker, job, lease });
+    return lease;
+  }
+
+  /** The seed of one more call. They are in no order, as real ones. */
+  seed(): string {
+    let rest = (++this.#names * 7919) % 26 ** 4;
+    let word = '';
+    for (let i = 0; i < 4; i++) {
+      word += String.fromCharCode(97 + (rest % 26));
+      rest = Math.floor(rest / 26);
+    }
+    return word;
+  }
+
+  events(n: number): string[] {
+    return Array.from({ length: n }, () => `e${++this.#events}`);
+  }
+
+  /** Dead letters, the first to have died first. */
+  async letters(): Promise<string[]> {
+    const { redis, keys } = this.#seen;
+    return (await redis.zrange(keys.dead_letters_index(), '0', '-1')).map(shortName);
+  }
+
+  async pass(ms: number): Promise<void> {
+    await this.bus.store.redis.eval(PASS, 0, ms);
+  }
+
+  /** Checks that nothing has changed since it was looked at last, down to the byte. */
+  async assertUnchanged(): Promise<void> {
+    const { image } = await imageOf(this.bus.store);
+    assert.equal(image.content, this.#seen.image.content, 'nothing has changed');
+  }
+
+  /** Looks at all that Redis holds: it holds together, and is what the model says. */
+  async verify(model: Model): Promise<void> {
+    this.#seen = await imageOf(this.bus.store);
+    this.state = await readState(this.#seen);
+    model.adopt(this.state.batches);
+    await assertImageConsistent(this.#seen);
+    await assertEqual(model, this.#seen, this.state);
+  }
+}

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { idempotency } from '../../src/publishing/idempotency.ts';
+
+test('a digest names the client and its key, a fingerprint what goes under it; both the same each time', () => {
+  const one = idempotency('shop', 'key', 'widgets', '{"type":"noop"}');
+  assert.match(one.digest, /^[A-Za-z0-9_-]{22}$/);
+  assert.equal(one.fingerprint.length, 16);
+  assert.deepEqual(idempotency('shop', 'key', 'widgets', '{"type":"noop"}'), one);
+
+  const others = [
+    idempotency('shop', 'Key', 'widgets', ''),
+    idempotency('shopk', 'ey', 'widgets', ''),
+    idempotency('mill', 'key', 'widgets', ''),
+  ];
+  assert.equal(new Set([one, ...others].map(({ digest }) => digest)).size, 4);
+
+  const [topic, body, parted] = [
+    idempotency('shop', 'key', 'gadgets', '{"type":"noop"}'),
+    idempotency('shop', 'key', 'widgets', '{"type": "noop"}'),
+    idempotency('shop', 'key', 'widget', 's{"type":"noop"}'),
+  ];
+  const fingerprints = [one, topic, body, parted].map(({ fingerprint }) => fingerprint.toString('hex'));
+  assert.equal(new Set(fingerprints).size, 4);
+});

@@ -1,0 +1,318 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { loadScripts, scriptCalls } from '../../harness/script_calls.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import { idempotency } from '../../src/publishing/idempotency.ts';
+import type { Publication } from '../../src/publishing/publication.ts';
+import { Publisher } from '../../src/publishing/publisher.ts';
+import { Packed } from '../../src/store/packed.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const figures = {
+  counted: [] as unknown[][],
+  published: (...args: unknown[]) => void figures.counted.push(['published', ...args]),
+  added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
+};
+const WINDOW_MS = 600_000;
+const publisher = () => new Publisher(redis.store, figures, WINDOW_MS);
+const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
+  topic,
+  client,
+  events: [new Packed(event)],
+});
+const queued = async (token: string) => {
+  const { queued: names, batches } = await bus.state();
+  return (names[token] ?? []).flatMap((name) => batches[name]?.events ?? []);
+};
+
+beforeEach(async () => {
+  await redis.flush();
+  await loadScripts(redis.store);
+  figures.counted = [];
+  await bus.subscribe('alice', { max: 1000 });
+});
+afterEach(() => assertConsistent(redis.store));
+
+describe('group commit', () => {
+  test('sends at once what came in one turn of the event loop, and all that arrive meanwhile in the next call', async () => {
+    const shared = publisher();
+    const before = await scriptCalls(redis.store);
+    const many = () => Array.from({ length: 250 }, (_, i) => shared.publish(one(`e${i}`)));
+    const first = many();
+    await new Promise(setImmediate);
+    const answers = await Promise.all([...first, ...many()]);
+    assert.ok(answers.every((outcome) => outcome === 'accepted'));
+    assert.equal((await scriptCalls(redis.store)) - before, 2);
+  });
+
+  test('does not wait for the end of a turn that brings more and more', async () => {
+    let calls = 0;
+    const run = async () => {
+      calls++;
+      return [[1], [], []];
+    };
+    const shared = new Publisher(
+      { run } as unknown as ConstructorParameters<typeof Publisher>[0],
+      figures,
+      WINDOW_MS,
+    );
+    const publish = (count: number) =>
+      Promise.all(Array.from({ length: count }, (_, i) => shared.publish(one(`e${i}`))));
+    // Without a turn of the event loop: what is awaited here comes before that.
+    const microtasks = async () => {
+      for (let i = 0; i < 100; i++) await undefined;
+    };
+    const few = publish(127);
+    await microtasks();
+    assert.equal(calls, 0, 'a few wait for what else comes');
+    const oneMore = publish(1);
+    await microtasks();
+    assert.equal(calls, 1, 'they are enough');
+    await Promise.all([few, oneMore]);
+    const many = publish(128);
+    await microtasks();
+    assert.equal(calls, 2);
+    await many;
+  });
+
+  test('keeps the order of the calls', async () => {
+    const shared = publisher();
+    const events = Array.from({ length: 500 }, (_, i) => `e${i}`);
+    await Promise.all(events.map((event) => shared.publish(one(event))));
+    assert.deepEqual(await queued('alice'), events);
+  });
+
+  test('takes one call for one publication', async () => {
+    const before = await scriptCalls(redis.store);
+    await publisher().publish({ ...one('e1'), events: ['e1', 'e2', 'e3'].map((text) => new Packed(text)) });
+    assert.equal((await scriptCalls(redis.store)) - before, 1);
+    assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3']);
+  });
+
+  test('splits what is too much for one call: 2,000 events, or 2 MB', async () => {
+    const shared = publisher();
+    const thousand = { ...one(''), events: Array.from({ length: 1000 }, (_, i) => new Packed(`${i}`)) };
+    let before = await scriptCalls(redis.store);
+    await Promise.all([thousand, thousand, thousand].map((each) => shared.publish(each)));
+    assert.equal((await scriptCalls(redis.store)) - before, 2, 'two thousand; a thousand');
+
+    const megabyte = { ...one(''), events: [new Packed('x'.repeat(1_000_000))] };
+    before = await scriptCalls(redis.store);
+    await Promise.all([megabyte, megabyte, one('last')].map((each) => shared.publish(each)));
+    assert.equal((await scriptCalls(redis.store)) - before, 2, '2 MB; the last');
+  });
+
+  test('bounds how often events are copied: many subscribers, fewer events a call; far too many are refused', async () => {
+    const crowd = Array.from({ length: 200 }, (_, i) => `s${i}`);
+    for (const token of crowd)
+      await bus.subscribe(token, { topics: ['crowded'], timeout: 60_000, max: 10_000 });
+    const shared = publisher();
+    const events = (n: number) => ({
+      topic: 'crowded',
+      client: 'shop',
+      events: Array.from({ length: n }, () => new Packed('e')),
+    });
+    await shared.publish(events(1));
+    const before = await scriptCalls(redis.store);
+    await Promise.all([shared.publish(events(400)), shared.publish(events(400))]);
+    assert.equal((await scriptCalls(redis.store)) - before, 2, '160,000 copies go in two calls');
+    const tooMany = { code: 'body_too_large', message: /200 subscribers; send 5000 events at a time/ };
+    await assert.rejects(shared.publish(events(5001)), tooMany);
+    await assert.rejects(
+      publisher().publish(events(5001)),
+      tooMany,
+      'one that never published to it knows, too',
+    );
+    assert.equal((await queued('s0')).length, 801);
+  });
+
+  test('sends alone what is over the bounds by itself', async () => {
+    const events = Array.from({ length: 10_000 }, (_, i) => new Packed(`${i}`));
+    const shared = publisher();
+    // It has to know how many subscribers there are.
+    await shared.publish(one('first'));
+    const all = [one('before'), { ...one(''), events }, one('after')];
+    assert.deepEqual(
+      await Promise.all(all.map((each) => shared.publish(each))),
+      all.map(() => 'accepted'),
+    );
+    assert.deepEqual(await queued('alice'), ['first', 'before', ...events.map(({ text }) => text), 'after']);
+  });
+});
+
+describe('answers', () => {
+  test('go to those who asked: a topic of another client’s is refused in the middle of a group', async () => {
+    const shared = publisher();
+    const answers = await Promise.all([
+      shared.publish(one('e1')),
+      shared.publish(one('e2', 'gadgets', 'mill')),
+      shared.publish(one('e3', 'widgets', 'mill')),
+      shared.publish(one('e4')),
+      shared.publish(one('e5', 'gadgets', 'shop')),
+    ]);
+    const others = 'claimed_by_other';
+    assert.deepEqual(answers, ['accepted', 'accepted', others, 'accepted', others]);
+    assert.deepEqual(await queued('alice'), ['e1', 'e4']);
+  });
+
+  test('come after the events are in Redis, with figures of what was accepted only', async () => {
+    await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });
+    const shared = publisher();
+    const two = { ...one(''), events: [new Packed('123'), new Packed('45')] };
+    assert.equal(await shared.publish(two), 'accepted');
+    assert.deepEqual(await queued('bob'), ['123', '45']);
+    assert.equal(await shared.publish(one('e', 'widgets', 'mill')), 'claimed_by_other');
+    assert.deepEqual(figures.counted[0], ['published', 'widgets', 2, 5]);
+    assert.deepEqual(figures.counted.slice(1).sort(), [
+      ['added', 'alice', 2],
+      ['added', 'bob', 2],
+    ]);
+  });
+});
+
+test('counts of nonces are taken each for its publication, of which many go together', async () => {
+  const shared = publisher();
+  const counted = (event: string, count: number, others: Partial<Publication> = {}): Publication => ({
+    ...one(event),
+    count: { nonce: 'n'.repeat(19), count },
+    ...others,
+  });
+  const key = idempotency('shop', 'k', 'widgets', 'e6');
+  const answers = await Promise.all(
+    [
+      counted('e1', 1),
+      counted('e2', 2),
+      counted('e3', 1),
+      counted('e4', 3),
+      one('e5'),
+      counted('e6', 4, { idempotency: key }),
+      counted('e7', 2, { events: [new Packed('e7'), new Packed('e8')] }),
+      counted('e9', 5),
+      counted('e10', 6, { client: 'mill' }),
+      counted('e11', 5, { client: 'mill' }),
+    ].map((each) => shared.publish(each)),
+  );
+  assert.deepEqual(answers, [
+    ...['accepted', 'accepted', 'repeated_count', 'accepted'],
+    ...['accepted', 'accepted', 'repeated_count', 'accepted'],
+    ...['claimed_by_other', 'repeated_count'],
+  ]);
+  assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e4', 'e5', 'e6', 'e9']);
+  assert.deepEqual(figures.counted, [
+    ['published', 'widgets', 6, 12],
+    ['added', 'alice', 6],
+  ]);
+});
+
+describe('an idempotency key', () => {
+  const keyed = (event: string, key: string, topic = 'widgets'): Publication => ({
+    ...one(event, topic),
+    idempotency: idempotency('shop', key, topic, event),
+  });
+
+  test('stores a publication once, however often and in however many processes it is repeated', async () => {
+    const [shared, other] = [publisher(), publisher()];
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
+    const answers = [shared, other].map((each) => each.publish(keyed('e1', 'k')));
+    assert.deepEqual(await Promise.all(answers), ['repeated', 'repeated']);
+    assert.deepEqual(await queued('alice'), ['e1']);
+  });
+
+  test('works in the middle of a group, whose other publications go on together', async () => {
+    const shared = publisher();
+    const before = await scriptCalls(redis.store);
+    const answers = await Promise.all([
+      shared.publish(one('e1')),
+      shared.publish(keyed('e2', 'k')),
+      shared.publish(one('e3')),
+      shared.publish(one('e4')),
+      shared.publish(keyed('e2', 'k')),
+      shared.publish(keyed('e5', 'k')),
+      shared.publish(keyed('e6', 'l')),
+      shared.publish(one('e7')),
+    ]);
+    assert.equal((await scriptCalls(redis.store)) - before, 1);
+    const [ok, again, reused] = ['accepted', 'repeated', 'key_reused'];
+    assert.deepEqual(answers, [ok, ok, ok, ok, again, reused, ok, ok]);
+    assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3', 'e4', 'e6', 'e7']);
+    const published = figures.counted.filter(([name]) => name === 'published');
+    assert.deepEqual(published, [['published', 'widgets', 6, 12]], 'what was not stored is not counted');
+    assert.deepEqual(figures.counted.at(-1), ['added', 'alice', 6]);
+  });
+
+  test('stands for a topic and a body, and for its client only', async () => {
+    const shared = publisher();
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
+    assert.equal(await shared.publish(keyed('e2', 'k')), 'key_reused');
+    assert.equal(await shared.publish(keyed('e1', 'k', 'gadgets')), 'key_reused');
+    const mills = { ...one('e3', 'bolts', 'mill'), idempotency: idempotency('mill', 'k', 'bolts', 'e3') };
+    assert.equal(await shared.publish(mills), 'accepted');
+  });
+
+  test('is known for the window', async () => {
+    const shared = new Publisher(redis.store, figures, 1000);
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
+    assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
+    await until(async () => (await shared.publish(keyed('e1', 'k'))) === 'accepted');
+    assert.deepEqual(await queued('alice'), ['e1', 'e1']);
+  });
+
+  test('answers a repeat as at first, though there are too many subscribers for it by now', async () => {
+    const large: Publication = {
+      ...one('', 'crowded'),
+      events: Array.from({ length: 6000 }, () => new Packed('e')),
+      idempotency: idempotency('shop', 'k', 'crowded', 'e'),
+    };
+    const shared = publisher();
+    assert.equal(await shared.publish(large), 'accepted');
+    for (let i = 0; i < 200; i++) await bus.subscribe(`s${i}`, { topics: ['crowded'], timeout: 60_000 });
+    await shared.publish(one('e1', 'crowded'));
+    const another = { ...large, idempotency: idempotency('shop', 'l', 'crowded', 'e') };
+    await assert.rejects(shared.publish(another), { code: 'body_too_large' });
+    assert.equal(await shared.publish(large), 'repeated');
+    assert.equal((await queued('s0')).length, 1);
+  });
+});
+
+describe('when Redis', () => {
+  test('is full, all of the group learn it, and nothing is stored', async () => {
+    let found = 0;
+    const shared = new Publisher(redis.store, figures, WINDOW_MS, () => found++);
+    await redis.store.redis.config('SET', 'maxmemory', '1');
+    const answers = await Promise.allSettled([shared.publish(one('e1')), shared.publish(one('e2'))]);
+    await redis.store.redis.config('SET', 'maxmemory', '0');
+    for (const answer of answers)
+      assert.ok(answer.status === 'rejected' && answer.reason instanceof StorageFull);
+    assert.deepEqual([await queued('alice'), figures.counted], [[], []]);
+    assert.equal(found, 1, 'memory is to be freed');
+    assert.equal(await shared.publish(one('e3')), 'accepted');
+  });
+
+  test('does not answer, those who asked wait; killed, they learn that nothing is known; back, it goes on', async () => {
+    const shared = publisher();
+    // Everything that writes waits, as with a Redis that hangs.
+    await redis.store.redis.call('CLIENT', 'PAUSE', '60000', 'WRITE');
+    const answers = Promise.allSettled(['e1', 'e2', 'e3'].map((event) => shared.publish(one(event))));
+    await redis.redis.kill();
+    for (const answer of await answers) {
+      assert.ok(answer.status === 'rejected' && answer.reason instanceof StorageUnavailable);
+      assert.ok(answer.reason instanceof BusError && answer.reason.headers['Retry-After'] === '1');
+    }
+    await assert.rejects(shared.publish(one('e4')), StorageUnavailable, 'at once, while it is away');
+
+    await redis.redis.restart();
+    await until(() => shared.publish(one('e5')));
+    const { redis: commands } = redis.store;
+    assert.equal(
+      await commands.hget('topic:widgets', 'counter'),
+      '1',
+      'nothing was sent again behind our back',
+    );
+  });
+});

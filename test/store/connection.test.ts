@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { PrivateRedis } from '../../harness/private_redis.ts';
+import { openStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { BootError, StorageUnavailable } from '../../src/errors.ts';
+import { createLog } from '../../src/log.ts';
+import { connect } from '../../src/store/connection.ts';
+import { Store } from '../../src/store/store.ts';
+
+const silent = createLog('silent', {});
+
+describe('ROUTEMASTER_REDIS_URL', () => {
+  for (const [url, advice] of [
+    ['localhost:6379', /localhost:.*redis:/],
+    ['not a url', /not a URL: write redis:\/\/host:6379/],
+    ['http://localhost', /http:.*redis:, rediss: or unix:/],
+    ['', /not a URL/],
+  ] as const) {
+    test(`${url || '(empty)'} is refused, with advice`, () => {
+      assert.throws(
+        () => connect(url, silent),
+        (error: Error) => error instanceof BootError && advice.test(error.message),
+      );
+    });
+  }
+
+  test('may be a port with a password and a database', async () => {
+    const redis = await PrivateRedis.start({ port: 0, password: 'secret' });
+    const store = await openStore(`${redis.url}/3`);
+    await store.redis.set('a', 'b');
+    assert.match((await store.redis.client('INFO')) as string, / db=3 /);
+    store.redis.disconnect();
+    await redis.stop();
+  });
+});
+
+describe('while Redis is away', () => {
+  let redis: PrivateRedis;
+  let store: Store;
+  const recorded = capturedLog();
+
+  before(async () => {
+    redis = await PrivateRedis.start();
+    const connection = connect(redis.url, recorded.log);
+    store = new Store(connection);
+    await until(() => connection.status === 'ready');
+  });
+  after(async () => {
+    store.redis.disconnect();
+    await redis.stop();
+  });
+  const ping = () => store.command((commands) => commands.ping());
+
+  test('a command under way fails when the connection is cut, and is not sent again', async () => {
+    await store.redis.call('CLIENT', 'PAUSE', '60000', 'WRITE');
+    const failed = assert.rejects(
+      store.command((commands) => commands.incr('a')),
+      StorageUnavailable,
+    );
+    await redis.kill();
+    await failed;
+  });
+
+  test('commands and scripts fail at once', async () => {
+    const startMs = performance.now();
+    await assert.rejects(ping(), StorageUnavailable);
+    await assert.rejects(store.run('heartbeat', 'w1'), StorageUnavailable);
+    assert.ok(performance.now() - startMs < 100);
+  });
+
+  test('that is said once', async () => {
+    let attempts = 0;
+    store.redis.on('connecting', () => attempts++);
+    await until(() => attempts > 1);
+    const lines = recorded.lines.filter(({ msg }) => msg === 'Redis cannot be reached; trying again');
+    assert.equal(lines.length, 1);
+  });
+
+  test('it connects again by itself, says so, and scripts work though this Redis has none of them', async () => {
+    await redis.restart();
+    await until(ping);
+    assert.ok(recorded.says(/Redis is back/));
+    await store.run('heartbeat', 'w1');
+    assert.equal(await store.redis.get('a'), null);
+  });
+});
+
+test('a Redis that takes connections and answers nothing is given up within seconds', async () => {
+  const redis = await PrivateRedis.start();
+  const store = await openStore(redis.url);
+  await redis.kill('SIGSTOP');
+  const startMs = performance.now();
+  await assert.rejects(
+    store.command((commands) => commands.ping()),
+    StorageUnavailable,
+  );
+  const ms = performance.now() - startMs;
+  assert.ok(ms > 4000 && ms < 8000, `${ms}`);
+  store.redis.disconnect();
+  await redis.stop();
+});
+
+test('while nothing listens, not even the first connection fails the process', async () => {
+  const port = await new Promise<number>((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' ? (address?.port ?? 0) : 0));
+    });
+  });
+  const recorded = capturedLog();
+  const store = new Store(connect(`redis://127.0.0.1:${port}`, recorded.log));
+  await until(() => recorded.says(/cannot be reached/));
+  await assert.rejects(
+    store.command((commands) => commands.ping()),
+    StorageUnavailable,
+  );
+  const redis = await PrivateRedis.start({ port });
+  await until(() => store.command((commands) => commands.ping()));
+  store.redis.disconnect();
+  await redis.stop();
+});

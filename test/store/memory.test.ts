@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { TestStore } from '../../harness/store.ts';
+import { memoryIn, readMemory } from '../../src/store/memory.ts';
+
+const MB = 1_000_000;
+const redis = new TestStore({ maxmemory: '50mb' });
+
+beforeEach(() => redis.flush());
+
+const marksOf = (maxmemory: number, redisMaxBytes: number, redisMinFreeBytes: number) => {
+  const info = `# Memory\r\nused_memory:7\r\nmaxmemory:${maxmemory}\r\nmaxmemory_human:0B\r\n`;
+  const { max, highMark, lowMark } = memoryIn(info, { redisMaxBytes, redisMinFreeBytes });
+  return { max, highMark, lowMark };
+};
+
+test('autodrop keeps between one and two times the free memory that is asked for', () => {
+  assert.deepEqual(marksOf(0, 100 * MB, 10 * MB), { max: 100 * MB, highMark: 90 * MB, lowMark: 80 * MB });
+});
+
+test('the smaller of our limit and that of the server holds', () => {
+  assert.equal(marksOf(60 * MB, 100 * MB, 0).max, 60 * MB);
+  assert.equal(marksOf(100 * MB, 60 * MB, 0).max, 60 * MB);
+  assert.equal(marksOf(60 * MB, 0, 0).max, 60 * MB);
+});
+
+test('where that would drop half of what fits, it keeps a tenth to a fifth', () => {
+  assert.deepEqual(marksOf(20 * MB, 0, 10 * MB), { max: 20 * MB, highMark: 18 * MB, lowMark: 16 * MB });
+  assert.deepEqual(marksOf(40 * MB, 0, 10 * MB), { max: 40 * MB, highMark: 36 * MB, lowMark: 32 * MB });
+  assert.deepEqual(marksOf(5 * MB, 0, 10 * MB), { max: 5 * MB, highMark: 4.5 * MB, lowMark: 4 * MB });
+});
+
+test('without any limit nothing is ever dropped', () => {
+  const none = Number.POSITIVE_INFINITY;
+  assert.deepEqual(marksOf(0, 0, 10 * MB), { max: 0, highMark: none, lowMark: none });
+});
+
+test('a host that hides its memory has no limit', () => {
+  const { used, max, policy } = memoryIn('# Memory\r\n', { redisMaxBytes: 0, redisMinFreeBytes: 0 });
+  assert.deepEqual({ used, max, policy }, { used: 0, max: 0, policy: undefined });
+});
+
+test('a real Redis says what it uses', async () => {
+  const limits = { redisMaxBytes: 0, redisMinFreeBytes: 10 * MB };
+  const before = await readMemory(redis.store, limits);
+  assert.equal(before.max, 50 * 1024 * 1024);
+  assert.equal(before.policy, 'noeviction');
+  await redis.store.redis.set('a', 'x'.repeat(5 * MB));
+  const grown = (await readMemory(redis.store, limits)).used - before.used;
+  assert.ok(grown > 4.9 * MB && grown < 12 * MB, `${grown}`);
+});

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { TestStore } from '../../harness/store.ts';
+import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import { storePublications } from '../../src/publishing/publication.ts';
+import { Packed } from '../../src/store/packed.ts';
+import { readScripts } from '../../src/store/script_source.ts';
+
+const redis = new TestStore();
+const write = () => redis.store.command((commands) => commands.set('a', 'b'));
+
+const publication = { topic: 'widgets', client: 'shop', events: [new Packed('e')] };
+
+beforeEach(() => redis.flush());
+afterEach(() => redis.store.redis.config('SET', 'maxmemory', '0'));
+
+describe('an error of Redis', () => {
+  test('that it has no memory is StorageFull, for commands and scripts', async () => {
+    await redis.store.redis.config('SET', 'maxmemory', '1');
+    await assert.rejects(write(), StorageFull);
+    await assert.rejects(storePublications(redis.store, [publication], 1, 10_000), StorageFull);
+  });
+
+  test('that passes is StorageUnavailable', async () => {
+    await redis.store.redis.config('SET', 'min-replicas-to-write', '1');
+    await assert.rejects(write(), StorageUnavailable);
+    await redis.store.redis.config('SET', 'min-replicas-to-write', '0');
+  });
+
+  test('of any other kind is passed on as it is', async () => {
+    await redis.store.redis.set('topics', 'no set');
+    const publish = storePublications(redis.store, [publication], 1, 10_000);
+    await assert.rejects(
+      publish,
+      (error: Error) => !(error instanceof BusError) && /WRONGTYPE/.test(error.message),
+    );
+  });
+});
+
+test('scripts leave the plain commands of their names alone', async () => {
+  assert.equal(await redis.store.redis.publish('a channel', 'a message'), 0);
+});
+
+test('Redis takes every script', async () => {
+  for (const { lua } of readScripts())
+    assert.match(String(await redis.store.redis.script('LOAD', lua)), /^[0-9a-f]{40}$/);
+});

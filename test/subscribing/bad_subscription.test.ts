@@ -1,0 +1,298 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Api } from '../../harness/api.ts';
+import { assertRefused, assertWorks, type Refusal } from '../../harness/refusal.ts';
+
+const CALLBACK = 'https://sub.example.com/events';
+
+// Every refusal here is checked to store nothing, and to be followed by a publish that is accepted.
+const api = new Api({
+  env: { ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.1 ::1/128', ROUTEMASTER_LANE_LIMIT_MAX: '40' },
+  prepare: async (self) => {
+    await self.token('sub');
+    await assertWorks(self);
+  },
+});
+
+const subscribe = (body: string) => api.call('POST', '/subscription', { as: 'sub', body });
+const wanted = (members: object) =>
+  JSON.stringify({ topics: ['widgets'], callback: CALLBACK, uuid: 'u', ...members });
+
+async function settings() {
+  const { text } = await api.call('GET', '/subscriptions', { as: 'sub' });
+  const [{ timeout, max_events, callback, topics, ordered, max_in_flight, max_attempts, max_age }] =
+    JSON.parse(text);
+  return { timeout, max_events, callback, topics, ordered, max_in_flight, max_attempts, max_age };
+}
+
+describe('a callback is refused', () => {
+  const callbacks: [callback: unknown, detail: RegExp][] = [
+    [undefined, /callback: must be a URL/],
+    [null, /callback: must be a URL/],
+    [7, /callback: must be a URL/],
+    ['', /not a URL; write https:\/\/host\/path/],
+    ['sub.example.com', /not a URL/],
+    ['/events', /not a URL/],
+    ['https://', /not a URL/],
+    ['https:// sub.example.com', /not a URL/],
+    ['https://sub.example.com/a b', /not a URL/],
+    ['https://sub.example.com/\n', /not a URL/],
+    [' https://sub.example.com', /not a URL/],
+    ['https://sub.example.com:99999', /not a URL/],
+    [`https://sub.example.com/${'a'.repeat(3000)}`, /longer than 2048 characters/],
+    ['https://user:secret@sub.example.com', /leave credentials out of the URL/],
+    ['https://user@sub.example.com', /leave credentials out of the URL/],
+    ['ftp://sub.example.com', /must begin with https:\/\/, and not ftp:/],
+    ['javascript:alert(1)', /must begin with https:\/\/, and not javascript:/],
+    ['file:///etc/passwd', /must begin with https:\/\/, and not file:/],
+    ['http://192.0.2.1/events', /plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW/],
+    ['http://127.0.0.2/events', /plain http is only for/],
+    ['http://[2001:db8::1]/events', /plain http is only for/],
+    ['https://127.0.0.2/events', /not public \(loopback\).*ROUTEMASTER_CALLBACK_ALLOW/],
+    ['https://10.0.0.1/events', /not public \(private\).*ROUTEMASTER_CALLBACK_ALLOW/],
+    ['https://169.254.169.254/latest/meta-data', /not public \(link-local\)/],
+    ['https://[::ffff:10.0.0.1]/events', /not public \(private\)/],
+  ];
+  for (const [callback, detail] of callbacks) {
+    test(String(callback).slice(0, 60) || 'empty', () =>
+      assertRefused(api, () => subscribe(wanted({ callback })), {
+        code: 'bad_callback',
+        field: 'callback',
+        detail,
+      }),
+    );
+  }
+});
+
+test('https goes to public addresses; http to the allowed ones, however they are written', async () => {
+  const callbacks = [
+    'https://sub.example.com/a?b=c&d=%20',
+    'HTTPS://SUB.example.com',
+    'https://[2606:4700::1111]:8443/',
+    'https://bücher.example/é',
+    'http://127.0.0.1:8080/events',
+    'http://[::1]/events',
+    'http://[::ffff:127.0.0.1]/events',
+    'http://2130706433/',
+  ];
+  for (const callback of callbacks) {
+    assert.equal((await subscribe(wanted({ callback }))).status, 204, callback);
+    assert.equal((await settings()).callback, callback);
+  }
+});
+
+describe('a subscription is refused', () => {
+  const tooMany = Array.from({ length: 1001 }, (_, i) => `t${i}`);
+  const members: [title: string, members: object, refusal: Refusal][] = [
+    [
+      'without topics',
+      { topics: undefined },
+      { code: 'bad_subscription', field: 'topics', detail: /must be an array/ },
+    ],
+    [
+      'to one topic that is no array',
+      { topics: 'widgets' },
+      { code: 'bad_subscription', field: 'topics', detail: /array/ },
+    ],
+    [
+      'to 1,001 topics',
+      { topics: tooMany },
+      { code: 'bad_subscription', field: 'topics', detail: /at most 1000 names/ },
+    ],
+    [
+      'to a topic of 65 characters',
+      { topics: ['a', 'a'.repeat(65)] },
+      { code: 'bad_topic', field: 'topics.1', detail: /1 to 64/ },
+    ],
+    [
+      'to a topic that would be another key',
+      { topics: ['a}:b'] },
+      { code: 'bad_topic', field: 'topics.0', detail: /a-z, 0-9 and _/ },
+    ],
+    [
+      'to a number',
+      { topics: [7] },
+      { code: 'bad_topic', field: 'topics.0', detail: /a topic name has 1 to 64 characters/ },
+    ],
+    [
+      'with a uuid that has a colon',
+      { uuid: 'a:b' },
+      { code: 'bad_subscription', field: 'uuid', detail: /no colon and no control/ },
+    ],
+    [
+      'with a uuid over two lines',
+      { uuid: 'a\r\nX: y' },
+      { code: 'bad_subscription', field: 'uuid', detail: /no colon and no control/ },
+    ],
+    [
+      'with NUL in its uuid',
+      { uuid: '\0' },
+      { code: 'bad_subscription', field: 'uuid', detail: /no control/ },
+    ],
+    [
+      'with a uuid of 256 characters',
+      { uuid: 'x'.repeat(256) },
+      { code: 'bad_subscription', field: 'uuid', detail: /at most 255/ },
+    ],
+    [
+      'with a uuid that is no string',
+      { uuid: 7 },
+      { code: 'bad_subscription', field: 'uuid', detail: /must be a string/ },
+    ],
+    [
+      'with half a character',
+      { uuid: '\ud83d' },
+      { code: 'bad_body', detail: /has \\ud83d, half of a character/ },
+    ],
+    [
+      'with a timeout below 0',
+      { timeout: -1 },
+      { code: 'bad_subscription', field: 'timeout', detail: /at least 0/ },
+    ],
+    [
+      'with a timeout over an hour',
+      { timeout: 3_600_001 },
+      { code: 'bad_subscription', field: 'timeout', detail: /at most 3600000/ },
+    ],
+    [
+      'with half a millisecond',
+      { timeout: 0.5 },
+      { code: 'bad_subscription', field: 'timeout', detail: /a whole number from 0 to 3600000/ },
+    ],
+    [
+      'with a timeout in words',
+      { timeout: '5' },
+      { code: 'bad_subscription', field: 'timeout', detail: /a whole number/ },
+    ],
+    ['with a max of 0', { max: 0 }, { code: 'bad_subscription', field: 'max', detail: /at least 1/ }],
+    [
+      'with a max of 10,001',
+      { max: 10_001 },
+      { code: 'bad_subscription', field: 'max', detail: /at most 10000/ },
+    ],
+    [
+      'with a max that is no number',
+      { max: true },
+      { code: 'bad_subscription', field: 'max', detail: /a whole number/ },
+    ],
+    [
+      'with an order in words',
+      { ordered: 'yes' },
+      { code: 'bad_subscription', field: 'ordered', detail: /must be true or false/ },
+    ],
+    [
+      'with no delivery in flight',
+      { max_in_flight: 0 },
+      { code: 'bad_subscription', field: 'max_in_flight', detail: /at least 1/ },
+    ],
+    [
+      'with more deliveries in flight than ROUTEMASTER_LANE_LIMIT_MAX',
+      { max_in_flight: 41 },
+      { code: 'bad_subscription', field: 'max_in_flight', detail: /at most 40/ },
+    ],
+    [
+      'with half an attempt',
+      { max_attempts: 1.5 },
+      { code: 'bad_subscription', field: 'max_attempts', detail: /a whole number from 1 to 1000000/ },
+    ],
+    [
+      'with no attempt',
+      { max_attempts: 0 },
+      { code: 'bad_subscription', field: 'max_attempts', detail: /at least 1/ },
+    ],
+    [
+      'with over a million attempts',
+      { max_attempts: 1_000_001 },
+      { code: 'bad_subscription', field: 'max_attempts', detail: /at most 1000000/ },
+    ],
+    [
+      'with an age below a second',
+      { max_age: 999 },
+      { code: 'bad_subscription', field: 'max_age', detail: /at least 1000/ },
+    ],
+    [
+      'with an age over a year',
+      { max_age: 31_536_000_001 },
+      { code: 'bad_subscription', field: 'max_age', detail: /at most 31536000000/ },
+    ],
+    [
+      'with an age in words',
+      { max_age: '1 day' },
+      { code: 'bad_subscription', field: 'max_age', detail: /a whole number/ },
+    ],
+    [
+      'with an unknown field',
+      { max_events: 5 },
+      {
+        code: 'bad_subscription',
+        field: 'max_events',
+        detail: /use topics, callback, uuid, timeout, max, ordered/,
+      },
+    ],
+  ];
+  for (const [title, each, refusal] of members) {
+    test(title, () => assertRefused(api, () => subscribe(wanted(each)), refusal));
+  }
+
+  const bodies: [title: string, body: string, refusal: Refusal][] = [
+    ['that is no JSON', '{', { code: 'bad_body', detail: /not JSON/ }],
+    ['that is empty', '', { code: 'bad_body', detail: /empty; send JSON/ }],
+    [
+      'that is no object',
+      '[]',
+      { code: 'bad_subscription', detail: /send an object with topics, callback and uuid/ },
+    ],
+    ['that is null', 'null', { code: 'bad_subscription', detail: /send an object/ }],
+    [
+      'with __proto__',
+      wanted({}).replace('"uuid"', '"__proto__"'),
+      { code: 'bad_subscription', field: '__proto__', detail: /unknown field/ },
+    ],
+    [
+      'with a number beyond all',
+      wanted({ max: 7 }).replace('7', '1e400'),
+      { code: 'bad_body', detail: /too large/ },
+    ],
+    [
+      'with a timeout of 64 bits',
+      wanted({ timeout: 7 }).replace('7', '9'.repeat(19)),
+      { code: 'bad_subscription', field: 'timeout', detail: /a whole number/ },
+    ],
+    [
+      'with 2.4 million topics',
+      wanted({ topics: [7] }).replace('7', `7${',7'.repeat(2.4e6)}`),
+      { code: 'bad_subscription', field: 'topics', detail: /at most 1000/ },
+    ],
+    [
+      'with 100,000 levels',
+      wanted({ topics: [7] }).replace('7', '['.repeat(1e5) + ']'.repeat(1e5)),
+      { code: 'bad_topic', field: 'topics.0', detail: /a topic name/ },
+    ],
+  ];
+  for (const [title, body, refusal] of bodies) {
+    test(title, () => assertRefused(api, () => subscribe(body), refusal));
+  }
+});
+
+test('the bounds themselves are taken, and null keeps what was', async () => {
+  const most = {
+    timeout: 3_600_000,
+    max: 10_000,
+    ordered: true,
+    max_in_flight: 40,
+    max_attempts: 1_000_000,
+    max_age: 31_536_000_000,
+    uuid: 'ü'.repeat(255),
+    topics: Array.from({ length: 1000 }, (_, i) => `t${i}`),
+  };
+  assert.equal((await subscribe(wanted(most))).status, 204);
+  const { topics, ...rest } = await settings();
+  const { topics: _, uuid, max: max_events, ...same } = most;
+  assert.deepEqual([topics.length, rest], [1000, { ...same, max_events, callback: CALLBACK }]);
+  const least = { timeout: 0, ordered: false, max_in_flight: 1, max_attempts: 1, max_age: 1000 };
+  assert.equal((await subscribe(wanted({ ...least, max: 1, topics: [] }))).status, 204);
+  const nothing = Object.fromEntries([...Object.keys(least), 'max', 'uuid'].map((field) => [field, null]));
+  assert.equal((await subscribe(wanted({ ...nothing, topics: [] }))).status, 204);
+  assert.equal((await subscribe(wanted({ topics: [] }))).status, 204);
+  assert.deepEqual(await settings(), { ...least, max_events: 1, callback: CALLBACK, topics: [] });
+});

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { BootError } from '../../src/errors.ts';
+import { CallbackPolicy } from '../../src/subscribing/callback_policy.ts';
+
+const closed = new CallbackPolicy([]);
+const open = new CallbackPolicy(['127.0.0.0/8', '10.1.2.3', '::1', 'fd00::/8']);
+
+describe('a callback over https is accepted', () => {
+  for (const url of [
+    'https://example.com',
+    'https://example.com:8443/events?source=bus&x=1',
+    'HTTPS://EXAMPLE.COM/',
+    'https://93.184.216.34/',
+    'https://[2606:4700::1111]/',
+    'https://no-such-host.invalid/',
+    'https://münchen.example/ü',
+  ]) {
+    test(url, async () => assert.equal(await closed.refusal(url), undefined));
+  }
+});
+
+describe('a callback is refused, with advice', () => {
+  const refused: Record<string, RegExp> = {
+    '': /not a URL/,
+    'example.com/events': /not a URL/,
+    'https://': /not a URL/,
+    'https://exa mple.com/': /not a URL/,
+    'https://example.com/\n': /not a URL/,
+    'https://example.com/a\u0000b': /not a URL/,
+    'https://user:secret@example.com/': /leave credentials out/,
+    'https://user@example.com/': /leave credentials out/,
+    'ftp://example.com/': /https:\/\/, and not ftp:/,
+    'javascript:alert(1)': /https:\/\/, and not javascript:/,
+    'file:///etc/passwd': /https:\/\/, and not file:/,
+    'http://example.com/': /must begin with https:\/\/;.* lists none$/,
+  };
+  for (const [url, advice] of Object.entries(refused)) {
+    test(JSON.stringify(url), async () => assert.match((await closed.refusal(url)) ?? 'accepted', advice));
+  }
+
+  test('longer than 2,048 characters', async () => {
+    const url = `https://example.com/${'x'.repeat(2048)}`;
+    assert.match((await closed.refusal(url)) ?? '', /longer than 2048/);
+    assert.equal(await closed.refusal(url.slice(0, 2048)), undefined);
+  });
+});
+
+describe('plain http', () => {
+  test('goes to addresses that the operator allows', async () => {
+    for (const host of [
+      '127.0.0.1',
+      '127.255.0.9:8080',
+      '10.1.2.3',
+      '[::1]',
+      '[fd12::5]',
+      '[::ffff:127.0.0.1]',
+    ]) {
+      assert.equal(await open.refusal(`http://${host}/x`), undefined, host);
+    }
+  });
+
+  test('goes to names of which an address is allowed', async () => {
+    assert.equal(await open.refusal('http://localhost:3000/'), undefined);
+  });
+
+  test('goes nowhere else', async () => {
+    for (const host of ['10.1.2.4', '128.0.0.1', '[fe80::1]', '[::ffff:10.9.9.9]']) {
+      assert.match((await open.refusal(`http://${host}/`)) ?? '', /ROUTEMASTER_CALLBACK_ALLOW/, host);
+    }
+  });
+
+  test('to numbers that browsers take for addresses is decided by those addresses', async () => {
+    assert.equal(await open.refusal('http://2130706433/'), undefined);
+    assert.match((await open.refusal('http://0x0a010204/')) ?? '', /ROUTEMASTER_CALLBACK_ALLOW/);
+  });
+});
+
+describe('what is allowed must be addresses or CIDRs', () => {
+  for (const entry of [
+    'localhost',
+    '10.0.0.0/33',
+    '10.0.0.0/',
+    '10.0.0.0/x',
+    '10.0.0/8',
+    'fd00::/129',
+    '/8',
+    '1.2.3.4/8/8',
+  ]) {
+    test(entry, () => {
+      assert.throws(
+        () => new CallbackPolicy([entry]),
+        (error: Error) => error instanceof BootError && error.message.includes(entry),
+      );
+    });
+  }
+
+  test('and 0 bits are all addresses', async () => {
+    assert.equal(await new CallbackPolicy(['0.0.0.0/0']).refusal('http://8.8.8.8/'), undefined);
+  });
+});
+
+describe('ports', () => {
+  const some = new CallbackPolicy(['127.0.0.1'], { callbackPorts: ['443', '8000-8999'] });
+
+  test('are all welcome unless the operator lists some', async () => {
+    assert.equal(await closed.refusal('https://93.184.216.34:22/'), undefined);
+  });
+
+  for (const url of ['https://93.184.216.34/', 'https://93.184.216.34:8000/', 'http://127.0.0.1:8999/']) {
+    test(`${url} has one of them`, async () => assert.equal(await some.refusal(url), undefined));
+  }
+
+  for (const url of ['https://93.184.216.34:22/', 'https://hooks.example:9000/', 'http://127.0.0.1/']) {
+    test(`${url} has another`, async () =>
+      assert.match(
+        (await some.refusal(url)) ?? '',
+        /its port is \d+, which is not one of ROUTEMASTER_CALLBACK_PORTS/,
+      ));
+  }
+
+  for (const entry of ['https', '0', '65536', '9-8', '1-', '-1', '1-2-3']) {
+    test(`may not be ${entry}`, () => {
+      assert.throws(
+        () => new CallbackPolicy([], { callbackPorts: [entry] }),
+        (error: Error) => error instanceof BootError && error.message.includes(`PORTS has ${entry},`),
+      );
+    });
+  }
+});

@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Bus } from '../../harness/bus.ts';
+import { buryAll, readDeadLetters } from '../../harness/dead_letters.ts';
+import { assertConsistent } from '../../harness/invariants.ts';
+import { longName } from '../../harness/names.ts';
+import { TestStore } from '../../harness/store.ts';
+import { subscriptionsOf } from '../../harness/subscriptions.ts';
+import { newKeyPair, newSecret } from '../../src/delivering/signatures.ts';
+import { Topics } from '../../src/subscribing/topic.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const subscriptions = () => subscriptionsOf(redis.store);
+const topics = () => new Topics(redis.store);
+const wanted = { topics: ['widgets', 'gadgets'], callback: 'https://alice.example/', uuid: 'u' };
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+describe('the report of a subscriber', () => {
+  test('has the defaults and no events at first', async () => {
+    await subscriptions().subscribe('alice', wanted);
+    assert.deepEqual(await subscriptions().list('alice'), [
+      {
+        subscriber: 'alice',
+        callback: 'https://alice.example/',
+        max_events: 100,
+        timeout: 500,
+        ordered: false,
+        max_in_flight: 16,
+        max_attempts: 1500,
+        max_age: 86_400_000,
+        signing: null,
+        topics: ['gadgets', 'widgets'],
+        health_points: 100,
+        last_attempted_at: null,
+        paused_at: null,
+        events: { sent: 0, queued: 0, oldest: null },
+        dead_letters: { batches: 0, events: 0 },
+        dropped: null,
+      },
+    ]);
+  });
+
+  test('has what was sent, what is queued and since when, batches under way included', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, timeoutMs: 0, maxEvents: 2 });
+    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
+    const { now } = await bus.acquire(['w1', 'w2']);
+    await bus.ack('w1', 'a1');
+    const [report] = await subscriptions().list('alice');
+    const oldest = await bus.createdMs('a2');
+    assert.deepEqual(report?.events, { sent: 2, queued: 3, oldest });
+    assert.deepEqual([report?.timeout, report?.max_events, report?.last_attempted_at], [0, 2, now]);
+  });
+
+  test('has the settings that it asked for, those left out as they were, and none beyond what the bus allows', async () => {
+    const settings = { ordered: true, maxInFlight: 3, maxAttempts: 7, maxAgeMs: 60_000 };
+    await subscriptions().subscribe('alice', { ...wanted, ...settings });
+    const shown = async () => {
+      const [report] = await subscriptions().list('alice');
+      return [report?.ordered, report?.max_in_flight, report?.max_attempts, report?.max_age];
+    };
+    assert.deepEqual(await shown(), [true, 3, 7, 60_000]);
+    await subscriptions().subscribe('alice', wanted);
+    assert.deepEqual(await shown(), [true, 3, 7, 60_000]);
+    await subscriptions().subscribe('alice', { ...wanted, ordered: false, maxInFlight: 1000 });
+    assert.deepEqual(await shown(), [false, 64, 7, 60_000]);
+  });
+
+  test('has the time at which an ordered batch was opened, wherever that stands', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, ordered: true });
+    await bus.publish('a', 'widgets', ['e1']);
+    const { redis: commands, keys } = bus.store;
+    const created = await bus.createdMs('a1');
+    await commands.zincrby(keys.batches_queued('alice'), 5, longName('a1'));
+    assert.equal((await subscriptions().list('alice'))[0]?.events.oldest, created);
+  });
+
+  test('has since when it is paused, and no longer when it subscribes again', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await bus.publish('a', 'widgets', ['e1']);
+    const { now } = await bus.acquire(['w1']);
+    await bus.nack('w1', 'a1', { pause: 1 });
+    const paused = async () => (await subscriptions().list('alice'))[0]?.paused_at;
+    const since = (await paused()) ?? 0;
+    assert.ok(now <= since && since <= (await bus.nowMs()));
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    assert.equal(await paused(), null);
+  });
+
+  test('has by which scheme its deliveries are signed, that of the newest key, and never a key', async () => {
+    const { privateKey } = newKeyPair();
+    const keys = [newSecret(), privateKey, newSecret(), null];
+    const shown = [];
+    for (const signingKey of keys) {
+      await subscriptions().subscribe('alice', { ...wanted, signingKey });
+      const [report] = await subscriptions().list('alice');
+      shown.push(report?.signing);
+      assert.doesNotMatch(JSON.stringify(report), /whs[ek]|[\w+/]{30}/);
+    }
+    assert.deepEqual(shown, ['v1', 'v1a', 'v1', null]);
+  });
+
+  test('has its dead letters', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 2 });
+    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
+    await buryAll(redis.store);
+    const [report] = await subscriptions().list('alice');
+    assert.deepEqual(report?.dead_letters, { batches: 2, events: 4 });
+    assert.equal(report?.events.queued, 1);
+  });
+
+  test('has what was dropped for memory, and how much of that nobody was told of', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await bus.publish('a', 'widgets', ['e1', 'e2']);
+    const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
+    await bus.store.run('autodrop', 10);
+    const dropped = async () => (await subscriptions().list('alice'))[0]?.dropped;
+    const all = { batches: 2, events: 2, from, to, topics: { '': 2 } };
+    assert.deepEqual(await dropped(), { ...all, untold: 2 });
+    await bus.publish('b', 'widgets', ['e3']);
+    await bus.acquire(['w1']);
+    assert.deepEqual(
+      await dropped(),
+      { ...all, untold: 2 },
+      'the delivery that tells of it was not taken yet',
+    );
+    await bus.ack('w1', 'b1');
+    assert.deepEqual(await dropped(), { ...all, untold: 0 });
+  });
+
+  test('is one of all, by token; there is none of somebody unknown', async () => {
+    for (const token of ['carol', 'alice', 'bob']) await subscriptions().subscribe(token, wanted);
+    const all = (await subscriptions().list()).map(({ subscriber }) => subscriber);
+    assert.deepEqual(all, ['alice', 'bob', 'carol']);
+    assert.deepEqual(await subscriptions().list('dave'), []);
+  });
+});
+
+describe('a subscriber that leaves', () => {
+  test('takes its queue with it, and learns how many events were dropped', async () => {
+    await subscriptions().subscribe('alice', wanted);
+    await subscriptions().subscribe('bob', wanted);
+    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
+    assert.equal(await subscriptions().remove('alice'), 3);
+    assert.deepEqual((await bus.state()).gauges, { events: { bob: 3 }, batches: { bob: 1 } });
+    assert.equal(await subscriptions().remove('alice'), undefined);
+  });
+
+  test('with more batches than one call drops', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await bus.publish(
+      'a',
+      'widgets',
+      Array.from({ length: 1001 }, () => 'e'),
+    );
+    assert.equal(await subscriptions().remove('alice'), 1001);
+    assert.deepEqual((await bus.state()).main.index, []);
+  });
+
+  test('and its dead letters, but not those of others', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('bob', { ...wanted, maxEvents: 1 });
+    await bus.publish(
+      'a',
+      'widgets',
+      Array.from({ length: 101 }, () => 'e'),
+    );
+    await buryAll(redis.store);
+    assert.equal(await subscriptions().remove('alice'), 0);
+    const letters = Object.values(await readDeadLetters(bus.store));
+    assert.equal(letters.length, 101);
+    assert.ok(letters.every(({ token }) => token === 'bob'));
+  });
+
+  test('has its removal completed by the next, should it be cut off before its dead letters are purged', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await buryAll(redis.store);
+    await bus.store.run('remove_subscriber', 'alice');
+    assert.equal(await subscriptions().remove('alice'), undefined);
+    assert.deepEqual(await readDeadLetters(bus.store), {});
+  });
+
+  test('keeps the batch that is being delivered until that is done', async () => {
+    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await bus.publish('a', 'widgets', ['e1', 'e2']);
+    await bus.acquire(['w1']);
+    assert.equal(await subscriptions().remove('alice'), 1);
+    assert.equal((await bus.ack('w1', 'a1')).removed, 1);
+  });
+});
+
+test('unsubscribe says what it found', async () => {
+  await subscriptions().subscribe('alice', wanted);
+  assert.equal(await subscriptions().unsubscribe('alice', 'widgets'), 'ok');
+  assert.equal(await subscriptions().unsubscribe('alice', 'widgets'), 'not_subscribed');
+  assert.equal(await subscriptions().unsubscribe('alice', 'gizmos'), 'topic_not_found');
+  assert.equal(await subscriptions().unsubscribe('bob', 'widgets'), 'subscriber_not_found');
+});
+
+describe('topics', () => {
+  test('are listed by name, with their publishers and how many events they ever had', async () => {
+    await subscriptions().subscribe('alice', wanted);
+    await bus.publish('a', 'widgets', ['e1', 'e2']);
+    await bus.store.redis.sadd('topics', 'older');
+    await bus.store.redis.hset('topic:older', 'publisher', '', 'counter', 3);
+    assert.deepEqual(await topics().list(), [
+      { name: 'gadgets', publisher: null, events: 0 },
+      { name: 'older', publisher: null, events: 3 },
+      { name: 'widgets', publisher: 'shop', events: 2 },
+    ]);
+  });
+
+  test('are removed by their publisher, or by root', async () => {
+    await bus.publish('a', 'widgets', ['e1']);
+    assert.equal(await topics().remove('widgets', 'mill'), 'forbidden');
+    assert.equal(await topics().remove('widgets', 'shop'), 'ok');
+    assert.equal(await topics().remove('widgets'), 'topic_not_found');
+    await bus.publish('b', 'widgets', ['e1']);
+    assert.equal(await topics().remove('widgets'), 'ok');
+    assert.deepEqual(await topics().list(), []);
+  });
+});
