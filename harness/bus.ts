@@ -10,7 +10,7 @@ import { readAdded } from '../src/publishing/publication.ts';
 import type { QueueName } from '../src/store/job.ts';
 import type { ScriptArgument, ScriptReply } from '../src/store/script_values.ts';
 import type { Store } from '../src/store/store.ts';
-import { fieldsOf, type Gap } from '../src/subscribing/gap.ts';
+import { type DropNotice, fieldsOf } from '../src/subscribing/drop_notice.ts';
 import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
 import { jobName, longName, packNamed, seedOf, shortName } from './names.ts';
@@ -34,7 +34,7 @@ export interface Handed {
   batch?: string[];
   subscriber?: Subscriber;
   /** What was dropped, if it is to be told. */
-  gap?: Gap | null;
+  gap?: DropNotice | null;
 }
 
 /** A publication, with what its idempotency key comes to. */

@@ -2,9 +2,17 @@ import { Patience } from '../backoff.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Grant } from './grant.ts';
-import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from './job_handler.ts';
 import type { Queue } from './queue.ts';
-import type { Acknowledged, Burial, Finished, Success } from './settlement.ts';
+import {
+  type Acknowledged,
+  type Burial,
+  DONE,
+  type Finished,
+  GIVEN_BACK,
+  type JobHandler,
+  type Settlement,
+  type Success,
+} from './settlement.ts';
 
 /** A job that only lost Redis has not failed, and a scrub or an autodrop must not wait: no other can be put meanwhile. */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };

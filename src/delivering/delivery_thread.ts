@@ -13,7 +13,7 @@ import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { batchJob } from './deliver_batch.ts';
 import { Delivery } from './delivery.ts';
 import { Queue } from './queue.ts';
-import { Throttle } from './retry_policy.ts';
+import { RetryPolicy } from './retry_policy.ts';
 import { tickMs, Workers } from './workers.ts';
 
 /** What the supervisor hands to a thread. */
@@ -36,13 +36,13 @@ function runThread({ config, index }: ThreadData): void {
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow, config));
-  const throttle = new Throttle(config);
+  const retryPolicy = new RetryPolicy(config);
   const publicNames = new PublicNames(new ClientDirectory(new Clients(store, config.clients)));
   const workers = new Workers(
     {
       queue: new Queue(store, 'main', config),
       wakeups,
-      handler: batchJob({ delivery, throttle, recorder, publicNames, settings: config, log }),
+      handler: batchJob({ delivery, retryPolicy, recorder, publicNames, settings: config, log }),
       figures: recorder,
       log,
     },

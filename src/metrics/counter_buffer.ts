@@ -1,8 +1,7 @@
-import { packField, type Tags } from './counter_field.ts';
-import type { CounterName } from './counter_names.ts';
+import { type CounterName, packField, type Tags } from './counter_hash.ts';
 
-/** Beyond so many names and tags, their packed forms are forgotten at the next `take`. */
-const MOST_REMEMBERED = 10_000;
+/** With more counters than this, `take` also forgets their packed fields. */
+const MAX_REMEMBERED = 10_000;
 
 export interface Cell {
   name: CounterName;
@@ -11,9 +10,8 @@ export interface Cell {
 }
 
 /**
- * What was counted since the last `take`, with every name and tags packed only once. Tags that are the same object as before
- * are found without a look at them: who counts often keeps its tags. (Of the CPU
- * of a delivery at `max` 1, counting then takes 1 % where it took 6 %.)
+ * What was counted since the last `take`. Each counter's field is packed once. A caller that passes the same tags object each
+ * time is served by identity, without building a key. (That cut counting from 6 % to 1 % of the CPU of a delivery at `max` 1.)
  */
 export class CounterBuffer {
   readonly #cells = new Map<string, Cell>();
@@ -24,10 +22,10 @@ export class CounterBuffer {
     return this.#changed.length === 0;
   }
 
-  /** Rounds `by`; does nothing if that is not above 0: counters only grow. Never throws. */
+  /** Adds `by`, rounded; ignores it unless it is above 0, as counters only grow. Never throws. */
   add(name: CounterName, tags: Tags, by: number): void {
     const count = Math.round(by);
-    // A number that is no integer would make Redis refuse all that is flushed with it.
+    // Redis refuses a whole flush in which one number is not an integer.
     if (!Number.isSafeInteger(count) || count <= 0) return;
     let cells = this.#byTags.get(tags);
     if (!cells) {
@@ -51,12 +49,12 @@ export class CounterBuffer {
     return cell;
   }
 
-  /** Hands over all that was counted, and starts again from nothing. */
+  /** Hands over all counts and starts again from nothing. */
   take(): Cell[] {
     const taken = this.#changed.map((cell) => ({ ...cell }));
     for (const cell of this.#changed) cell.count = 0;
     this.#changed = [];
-    if (this.#cells.size > MOST_REMEMBERED) {
+    if (this.#cells.size > MAX_REMEMBERED) {
       this.#cells.clear();
       this.#byTags = new WeakMap();
     }

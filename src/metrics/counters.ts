@@ -3,23 +3,22 @@ import { uid } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
 import { type Cell, CounterBuffer } from './counter_buffer.ts';
-import type { Tags } from './counter_field.ts';
-import type { CounterName } from './counter_names.ts';
+import type { CounterName, Tags } from './counter_hash.ts';
 
-/** The most fields in one script call: about a millisecond of Redis. */
-const MOST_FIELDS = 1000;
+/** How many fields one script call takes: about a millisecond of Redis. */
+const MAX_FIELDS = 1000;
 const STOP_LIMIT_MS = 5000;
 const RETRY_MS = 100;
 
-/** What goes in one script call. Its number and contents never change: that is what makes sending it again harmless. */
+/** One script call. Its number and contents never change, so Redis can ignore it when it is sent again. */
 interface Flush {
   number: number;
   cells: Cell[];
 }
 
 /**
- * What this process counts, buffered here and added to the `counters` hash every so often.
- * A flush that failed is sent again as it was before anything newer, so each count gets there exactly once.
+ * The counters of this process: buffered here and added to the `counters` hash at an interval.
+ * A failed flush is sent again unchanged, before anything newer, so that Redis adds each count exactly once.
  */
 export class Counters {
   readonly #store: Store;
@@ -40,17 +39,17 @@ export class Counters {
     this.#log = log;
   }
 
-  /** Counts; Redis is not asked. Rounded, and nothing if that is not above 0: counters only grow. Never throws. */
+  /** Adds `by`, rounded, in memory; ignores it unless it is above 0, as counters only grow. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
     this.#buffer.add(name, tags, by);
   }
 
-  /** Flushes every interval from now on, if there is something to flush. Keeps no process alive. */
+  /** Starts to flush at the interval. The timer does not keep the process alive. */
   start(): void {
     this.#timer ??= setInterval(() => this.#tick(), this.#flushIntervalMs).unref();
   }
 
-  /** Stops and flushes a last time, trying for `limitMs` at most; then says in the log what was lost. Never throws. */
+  /** Stops, and tries to flush for up to `limitMs`; logs the counts that may be lost after that. Never throws. */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -59,12 +58,12 @@ export class Counters {
       if (await succeedsWithin(this.flush(), leftMs)) return;
       await pause(Math.min(RETRY_MS, leftMs));
     }
-    this.#tellLost();
+    this.#logLost();
   }
 
   /**
-   * When it resolves, all that was counted before the call is in Redis.
-   * Throws as Store does; nothing is lost then, and the next flush begins with what this one left.
+   * Resolves when Redis holds everything counted before the call.
+   * Throws as Store does. Nothing is lost then: the next flush begins with what this one left.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
@@ -78,9 +77,10 @@ export class Counters {
         this.#failing = false;
       },
       (error: Error) => {
-        // Its message only: what failed has the arguments with it, and tags may be credentials.
+        // Only the message: the error object holds the command's arguments, and tags may be credentials.
         const line = { reason: error.message };
-        if (!this.#failing) this.#log.warn(line, 'could not flush the counters; keeping them until it works');
+        if (!this.#failing)
+          this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
         this.#failing = true;
       },
     );
@@ -108,19 +108,19 @@ export class Counters {
   #nextFlushes(): Flush[] {
     const cells = this.#buffer.take();
     const flushes: Flush[] = [];
-    for (let i = 0; i < cells.length; i += MOST_FIELDS) {
-      flushes.push({ number: ++this.#lastNumber, cells: cells.slice(i, i + MOST_FIELDS) });
+    for (let i = 0; i < cells.length; i += MAX_FIELDS) {
+      flushes.push({ number: ++this.#lastNumber, cells: cells.slice(i, i + MAX_FIELDS) });
     }
     return flushes;
   }
 
-  /** By name only: a tag may be a token, which may be a credential. */
-  #tellLost(): void {
+  /** Logs sums by name, without tags: a tag may be a token, and a token may be a credential. */
+  #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
     for (const { name, count } of [...this.#unsent.flatMap(({ cells }) => cells), ...this.#buffer.take()]) {
       lost[name] = (lost[name] ?? 0) + count;
     }
-    this.#log.error({ lost }, 'stopped before these counts were known to be stored');
+    this.#log.error({ lost }, 'stopped before Redis confirmed these counts');
   }
 }
 

@@ -2,9 +2,8 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { MemoryLimits } from '../store/memory.ts';
 import type { Store } from '../store/store.ts';
-import type { Tags } from './counter_field.ts';
-import { COUNTER_NAMES, type CounterName } from './counter_names.ts';
-import { type Count, readCounts } from './counts.ts';
+import type { Tags } from './counter_hash.ts';
+import { COUNTER_NAMES, type Count, type CounterName, readCounts } from './counter_hash.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
 
 export interface GaugeFigure {

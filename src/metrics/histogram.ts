@@ -1,4 +1,4 @@
-import type { Tags } from './counter_field.ts';
+import type { Tags } from './counter_hash.ts';
 
 /** Upper bounds of the buckets, in seconds; above the last there is one more, `+Inf`. */
 export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];

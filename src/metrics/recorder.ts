@@ -1,4 +1,4 @@
-import type { Tags } from './counter_field.ts';
+import type { Tags } from './counter_hash.ts';
 import type { Counters } from './counters.ts';
 import { bucketTags, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 

@@ -5,10 +5,10 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { sender } from '../../harness/sender.ts';
-import { type Outcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
+import { type DeliveryOutcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
 
 /** Sends a batch to a callback at 127.0.0.1, as often as it is called. */
-function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<Outcome> {
+function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<DeliveryOutcome> {
   const send = sender(t, { allow: ['127.0.0.1'] });
   return (uuid = '') => send(`http://127.0.0.1:${port}/`, { uuid });
 }

@@ -5,10 +5,8 @@ import { CuttingProxy } from '../../harness/cutting_proxy.ts';
 import { openStore, TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { packField, unpackField } from '../../src/metrics/counter_field.ts';
-import type { CounterName } from '../../src/metrics/counter_names.ts';
+import { type CounterName, packField, readCounts, unpackField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
-import { readCounts } from '../../src/metrics/counts.ts';
 import type { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'always' });

@@ -4,10 +4,9 @@ import { once } from 'node:events';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
-import { packField } from '../../src/metrics/counter_field.ts';
-import { Datadog, datagrams, statsdLine } from '../../src/metrics/datadog.ts';
+import { packField } from '../../src/metrics/counter_hash.ts';
+import { Datadog, datagrams, ReportedCounts, statsdLine } from '../../src/metrics/datadog.ts';
 import type { CounterFigure, Figure } from '../../src/metrics/figures.ts';
-import { ReportedCounts } from '../../src/metrics/reported_counts.ts';
 
 const redis = new TestStore();
 let socket: Socket;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import type { Tags } from '../../src/metrics/counter_field.ts';
-import type { CounterName } from '../../src/metrics/counter_names.ts';
+import type { CounterName, Tags } from '../../src/metrics/counter_hash.ts';
 import { bucketTags, cumulate } from '../../src/metrics/histogram.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 
