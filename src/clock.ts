@@ -1,11 +1,11 @@
 /**
- * The host's clocks, told apart: wall time is for what people read, monotonic time for how long something took.
- * Neither decides what is due or who is dead; that is Redis's clock, inside the scripts.
+ * The host's clocks. Wall time is for people to read, monotonic time for measuring durations. Neither decides which job is due
+ * or which worker is dead: scripts do that by Redis's clock.
  */
 export const clock = {
   /** Milliseconds since the Unix epoch, by this host. */
   wallMs: (): number => Date.now(),
-  /** Milliseconds from an arbitrary start; never goes back. */
+  /** Milliseconds since an arbitrary start; never goes back. */
   monotonicMs: (): number => performance.now(),
 };
 

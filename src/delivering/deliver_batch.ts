@@ -41,7 +41,7 @@ export function batchJob(parts: BatchParts): JobHandler {
     }
     if (attempts > limitsOf(subscriber, settings).maxAttempts) return untried(parts, batch, atMs);
     const waitedMs = atMs - batch.createdAtMs;
-    recorder.attempted({ queue, attempt: attempts, latencyMs: waitedMs });
+    if (attempts === 1) recorder.firstAttempted(queue, waitedMs);
     const startedMs = clock.monotonicMs();
     const outcome = await delivery.deliver(batch, subscriber, signal, gap, atMs);
     const durationMs = clock.monotonicMs() - startedMs;

@@ -1,13 +1,13 @@
 import type { Figure } from './figures.ts';
 
-/** How figures of one name look to Prometheus. */
+/** How Prometheus sees the figures of one name. */
 export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** The figures' tags that are shown, each with the name of its label. */
+  /** The label for each tag that is shown. */
   labels: Readonly<Record<string, string>>;
-  /** How many of the figure's unit make one base unit (a second, a byte). */
+  /** How many units of the figure make one base unit (a second, a byte). */
   perUnit: number;
 }
 
@@ -38,7 +38,7 @@ const gauge = ([name, help, labels = {}, perUnit = 1]: Row): Family => ({
 
 type InHistogram = `${'delivery.duration' | 'latency.end_to_end'}.${'bucket' | 'sum'}`;
 
-/** Every figure but those that make up histograms. */
+/** Every figure, except those that make up histograms. */
 export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Family>> = {
   'events.published': counter(['events_published', 'Events accepted.', { topic: 'topic' }]),
   'events.bytes': counter([
@@ -49,7 +49,7 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
   'events.added': counter(['events_added', 'Events put in the queue of a subscriber.', SUBSCRIBER_QUEUE]),
   'events.removed': counter([
     'events_removed',
-    'Events that left the queue of a subscriber, in whatever way.',
+    'Events that left the queue of a subscriber for any reason.',
     SUBSCRIBER_QUEUE,
   ]),
   'events.autodropped': counter([
@@ -84,7 +84,7 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
     'Jobs of dead workers that were given back.',
     { queue: 'queue' },
   ]),
-  'workers.scrubbed': counter(['workers_scrubbed', 'Dead workers that were forgotten.']),
+  'workers.scrubbed': counter(['workers_scrubbed', 'Dead workers that were removed.']),
   'authentication.failed': counter([
     'authentication_failures',
     'Requests with wrong credentials.',
@@ -92,7 +92,7 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
   ]),
   'authentication.slowed': counter([
     'authentication_slowed',
-    'Those of them that were refused with 429, as their address had failed too often.',
+    'Failed authentications answered with 429, as their address had failed too often.',
   ]),
   'sweep.findings': counter(['sweep_findings', 'Things that sweeps found wrong.', { kind: 'kind' }]),
   process: counter(['processes', 'Starts and stops of processes.', { status: 'status', type: 'type' }]),
@@ -122,14 +122,14 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
     SUBSCRIBER,
   ]),
   'jobs.count': gauge(['jobs', 'Jobs by queue and state.', { queue: 'queue', status: 'state' }]),
-  'jobs.due': gauge(['jobs_due', 'Scheduled jobs of which the deadline has come.', { queue: 'queue' }]),
-  'workers.count': gauge(['workers', 'Workers that are known.']),
+  'jobs.due': gauge(['jobs_due', 'Scheduled jobs that are due.', { queue: 'queue' }]),
+  'workers.count': gauge(['workers', 'Known workers.']),
   'redis.bytes_used': gauge([
     'redis_memory_used_bytes',
     'Memory that Redis uses, as counted against its limit.',
   ]),
   'redis.max_mem': gauge(['redis_memory_max_bytes', 'Memory that Redis may use; 0 if there is no limit.']),
-  'redis.low_mark': gauge(['redis_memory_low_mark_bytes', 'Autodrop goes on down to this.']),
+  'redis.low_mark': gauge(['redis_memory_low_mark_bytes', 'Autodrop stops at this.']),
   'redis.high_mark': gauge(['redis_memory_high_mark_bytes', 'Autodrop starts above this.']),
   'redis.used_cpu_sys': counter(['redis_cpu_system_seconds', 'CPU time of Redis in the kernel.']),
   'redis.used_cpu_user': counter(['redis_cpu_user_seconds', 'CPU time of Redis in user space.']),

@@ -2,29 +2,20 @@ import type { Tags } from './counter_hash.ts';
 import type { Counters } from './counters.ts';
 import { bucketTags, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 
-/** Of so many topics or queues the tags are kept; then they are made anew. */
-const MOST_KEPT = 10_000;
+/** The tags of this many topics or queues are kept. */
+const MAX_KEPT = 10_000;
 
-/** What `make` gives for a name, always the same: counters find tags that they know at once. */
+/** Remembers what `make` returns for a name: counters recognize tags by identity. */
 function kept<T>(make: (name: string) => T): (name: string) => T {
   const all = new Map<string, T>();
   return (name) => {
     const known = all.get(name);
     if (known) return known;
-    if (all.size === MOST_KEPT) all.clear();
+    if (all.size === MAX_KEPT) all.clear();
     const made = make(name);
     all.set(name, made);
     return made;
   };
-}
-
-export interface Attempt {
-  /** The subscriber's token. */
-  queue: string;
-  /** 1 for the first. */
-  attempt: number;
-  /** From the creation of the batch to this attempt, by Redis's clock. */
-  latencyMs: number;
 }
 
 export interface DeliveryResult {
@@ -32,15 +23,14 @@ export interface DeliveryResult {
   queue: string;
   status: 'success' | 'failure';
   events: number;
-  /** How long this attempt took. */
   durationMs: number;
-  /** From the creation of the batch to the end of this attempt. */
+  /** From the creation of the batch to the end of the attempt. */
   latencyMs: number;
 }
 
 const NO_TAGS: Tags = {};
 
-/** The tags of deliveries that ended alike. */
+/** The tags of deliveries with the same status. */
 interface EndTags {
   ofQueue: (queue: string) => Tags;
   ofAll: Tags;
@@ -55,7 +45,7 @@ function endTags(status: string): EndTags {
   };
 }
 
-/** What happens in the bus, put into counters. Asks nobody, and never throws. */
+/** Turns what happens in the bus into counters, in memory. Never throws. */
 export class Recorder {
   readonly #counters: Pick<Counters, 'increment'>;
   readonly #topicTags = kept((topic) => ({ topic }));
@@ -70,7 +60,7 @@ export class Recorder {
     this.#counters = counters;
   }
 
-  /** Events were accepted; `bytes` of them packed. */
+  /** Events were accepted; `bytes` is their packed size. */
   published(topic: string, events: number, bytes: number): void {
     const tags = this.#topicTags(topic);
     this.#counters.increment('events.published', tags, events);
@@ -82,32 +72,31 @@ export class Recorder {
     this.#counters.increment('events.added', this.#queueTags(queue), events);
   }
 
-  /** Events left a subscriber's queue, for whatever reason. */
+  /** Events left a subscriber's queue for any reason. */
   removed(queue: string, events: number): void {
     this.#counters.increment('events.removed', this.#queueTags(queue), events);
   }
 
-  /** Events were dropped because memory ran short, from a queue or dead letters. */
+  /** Events were dropped from a queue or dead letters because memory ran short. */
   autodropped(queue: string, events: number): void {
     this.#counters.increment('events.autodropped', this.#queueTags(queue), events);
   }
 
-  /** A batch of a subscriber became a dead letter. */
+  /** A batch became a dead letter. */
   buried(queue: string, reason: string, events: number): void {
     const tags = { queue, reason };
     this.#counters.increment('events.dead_lettered', tags, events);
     this.#counters.increment('batches.dead_lettered', tags);
   }
 
-  /** A delivery begins. */
-  attempted({ queue, attempt, latencyMs }: Attempt): void {
-    if (attempt !== 1) return;
+  /** A batch is tried for the first time, `latencyMs` after its creation. */
+  firstAttempted(queue: string, latencyMs: number): void {
     const tags = this.#queueTags(queue);
     this.#counters.increment('latency.batches.count', tags);
     this.#counters.increment('latency.batches.first_attempt', tags, latencyMs);
   }
 
-  /** A delivery has ended. */
+  /** An attempt to deliver a batch has ended. */
   delivered({ queue, status, events, durationMs, latencyMs }: DeliveryResult): void {
     const counters = this.#counters;
     const { ofQueue, ofAll, bucket } = this.#endTags[status];
@@ -124,14 +113,14 @@ export class Recorder {
     counters.increment('latency.end_to_end.sum', NO_TAGS, latencyMs);
   }
 
-  /** Dead workers were forgotten, and their jobs given back. */
+  /** Dead workers were removed and their jobs given back. */
   scrubbed({ main, aux, workers }: { main: number; aux: number; workers: number }): void {
     this.#counters.increment('jobs.scrubbed', { queue: 'main' }, main);
     this.#counters.increment('jobs.scrubbed', { queue: 'aux' }, aux);
     this.#counters.increment('workers.scrubbed', {}, workers);
   }
 
-  /** A sweep found something wrong. */
+  /** A sweep found an inconsistency. */
   swept(kind: string): void {
     this.#counters.increment('sweep.findings', { kind });
   }
@@ -141,7 +130,7 @@ export class Recorder {
     this.#counters.increment('authentication.failed', { reason });
   }
 
-  /** And too many before them, from the same address. */
+  /** Credentials were wrong too often from one address, and the request was answered 429. */
   authenticationSlowed(): void {
     this.#counters.increment('authentication.slowed', {});
   }

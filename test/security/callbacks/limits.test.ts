@@ -87,7 +87,7 @@ for (const [what, behave] of [
   ['has a status line without end', (socket) => flood(socket, 'O'.repeat(1000), 'HTTP/1.1 200 ')],
   ['says "wait" for ever', (socket) => drip(socket, 'HTTP/1.1 102 Processing\r\n\r\n')],
 ] as [string, (socket: Socket) => void][]) {
-  test(`a callback that ${what}: given up, and its connection closed, when the time is over`, async (t) => {
+  test(`a callback that ${what} fails, and its connection is closed, when the time is over`, async (t) => {
     const server = await HostileServer.start(t, behave);
     assert.equal(
       reasonOf(await send(t, { deliveryTimeoutMs: 300 })(server.url())),
@@ -97,9 +97,9 @@ for (const [what, behave] of [
   });
 }
 
-test('a callback that says "wait" as fast as it can: given up at once', async (t) => {
+test('a callback that floods informational responses fails at once', async (t) => {
   const server = await HostileServer.start(t, (socket) => flood(socket, 'HTTP/1.1 102 Processing\r\n\r\n'));
-  assert.match(reasonOf(await send(t)(server.url())), /only says that it will answer/);
+  assert.match(reasonOf(await send(t)(server.url())), /too many informational responses/);
   await server.left();
 });
 
@@ -116,7 +116,7 @@ test('a name that is never resolved: the limit for connecting ends it', async (t
   assert.match(reasonOf(outcome), /^UND_ERR_CONNECT_TIMEOUT/);
 });
 
-test('an answer that is compressed is not unpacked', async (t) => {
+test('a compressed answer is not unpacked', async (t) => {
   const server = await HostileServer.start(t, (socket) =>
     socket.end('HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nbomb'),
   );

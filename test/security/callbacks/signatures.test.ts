@@ -60,7 +60,7 @@ describe('a signature', () => {
     for (const damaged of ['', 'hunter2', 'whsec_hunter2', 'whsk_hunter2', `${newSecret()} whsec_hunter2@9`])
       assert.throws(
         () => signatureHeaders(damaged, 'id', 0, 'x'),
-        (error) => error instanceof RangeError && error.message === 'the signing secret cannot be read',
+        (error) => error instanceof RangeError && error.message === 'the signing secret is unreadable',
       );
   });
 });
