@@ -2,13 +2,18 @@ import { clock, pause } from '../clock.ts';
 import { uid } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
-import { type Cell, CounterBuffer } from './counter_buffer.ts';
-import type { CounterName, Tags } from './counter_hash.ts';
+import { type CounterName, packField, type Tags } from './counter_hash.ts';
 
 /** How many fields one script call takes: about a millisecond of Redis. */
 const MAX_FIELDS = 1000;
 const STOP_LIMIT_MS = 5000;
 const RETRY_MS = 100;
+
+interface Cell {
+  name: CounterName;
+  tags: Tags;
+  count: number;
+}
 
 /** One script call. Its number and contents never change, so Redis can ignore it when it is sent again. */
 interface Flush {
@@ -25,7 +30,7 @@ export class Counters {
   readonly #flushIntervalMs: number;
   readonly #log: Log;
   readonly #process = uid();
-  readonly #buffer = new CounterBuffer();
+  #buffer = new Map<CounterName, Map<string, Cell>>();
   #unsent: Flush[] = [];
   #lastNumber = 0;
   #flushing: Promise<void> = Promise.resolve();
@@ -41,7 +46,20 @@ export class Counters {
 
   /** Adds `by`, rounded, in memory; ignores it unless it is above 0, as counters only grow. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
-    this.#buffer.add(name, tags, by);
+    const count = Math.round(by);
+    // Redis refuses a whole flush in which one number is not an integer.
+    if (!Number.isSafeInteger(count) || count <= 0) return;
+    let cells = this.#buffer.get(name);
+    if (!cells) {
+      cells = new Map();
+      this.#buffer.set(name, cells);
+    }
+    // A counter always has the same tags, so their values identify it.
+    let id = '';
+    for (const tag in tags) id = id === '' ? String(tags[tag]) : `${id}\0${tags[tag]}`;
+    const cell = cells.get(id);
+    if (cell) cell.count += count;
+    else cells.set(id, { name, tags, count });
   }
 
   /** Starts to flush at the interval. The timer does not keep the process alive. */
@@ -71,7 +89,7 @@ export class Counters {
   }
 
   #tick(): void {
-    if (this.#busy || (this.#buffer.isEmpty && this.#unsent.length === 0)) return;
+    if (this.#busy || (this.#buffer.size === 0 && this.#unsent.length === 0)) return;
     this.flush().then(
       () => {
         this.#failing = false;
@@ -99,14 +117,14 @@ export class Counters {
 
   async #send(): Promise<void> {
     for (let flush = this.#unsent[0]; flush; flush = this.#unsent[0]) {
-      const pairs = flush.cells.flatMap(({ field, count }) => [field, count]);
+      const pairs = flush.cells.flatMap(({ name, tags, count }) => [packField(name, tags), count]);
       await this.#store.run('count', this.#process, flush.number, ...pairs);
       this.#unsent.shift();
     }
   }
 
   #nextFlushes(): Flush[] {
-    const cells = this.#buffer.take();
+    const cells = this.#takeBuffer();
     const flushes: Flush[] = [];
     for (let i = 0; i < cells.length; i += MAX_FIELDS) {
       flushes.push({ number: ++this.#lastNumber, cells: cells.slice(i, i + MAX_FIELDS) });
@@ -114,10 +132,16 @@ export class Counters {
     return flushes;
   }
 
+  #takeBuffer(): Cell[] {
+    const cells = [...this.#buffer.values()].flatMap((each) => [...each.values()]);
+    this.#buffer = new Map();
+    return cells;
+  }
+
   /** Logs sums by name, without tags: a tag may be a token, and a token may be a credential. */
   #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
-    for (const { name, count } of [...this.#unsent.flatMap(({ cells }) => cells), ...this.#buffer.take()]) {
+    for (const { name, count } of [...this.#unsent.flatMap(({ cells }) => cells), ...this.#takeBuffer()]) {
       lost[name] = (lost[name] ?? 0) + count;
     }
     this.#log.error({ lost }, 'stopped before Redis confirmed these counts');

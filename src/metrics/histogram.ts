@@ -1,5 +1,3 @@
-import type { Tags } from './counter_hash.ts';
-
 /** Upper bounds of the buckets, in seconds. A last bucket, `+Inf`, follows. */
 export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /** From far below a batch's default deadline (0.5 s) to the longest `Retry-After` that is honoured (a day). */
@@ -7,13 +5,9 @@ export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
 
-/** Returns a function from a duration to the tags of its bucket, which include `le`; always the same object for a bucket. */
-export function bucketTags(bounds: readonly number[], tags: Tags = {}): (ms: number) => Tags {
-  const buckets = [...bounds.map(String), '+Inf'].map((le) => ({ le, ...tags }));
-  return (ms) => {
-    const index = bounds.findIndex((seconds) => ms <= seconds * 1000);
-    return buckets.at(index) as Tags;
-  };
+/** The tag `le` of the bucket that counts this duration. */
+export function bucketOf(bounds: readonly number[], ms: number): string {
+  return String(bounds.find((seconds) => ms <= seconds * 1000) ?? '+Inf');
 }
 
 /**

@@ -1,22 +1,5 @@
-import type { Tags } from './counter_hash.ts';
 import type { Counters } from './counters.ts';
-import { bucketTags, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
-
-/** The tags of this many topics or queues are kept. */
-const MAX_KEPT = 10_000;
-
-/** Remembers what `make` returns for a name: counters recognize tags by identity. */
-function kept<T>(make: (name: string) => T): (name: string) => T {
-  const all = new Map<string, T>();
-  return (name) => {
-    const known = all.get(name);
-    if (known) return known;
-    if (all.size === MAX_KEPT) all.clear();
-    const made = make(name);
-    all.set(name, made);
-    return made;
-  };
-}
+import { bucketOf, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 
 export interface DeliveryResult {
   /** The subscriber's token. */
@@ -28,33 +11,9 @@ export interface DeliveryResult {
   latencyMs: number;
 }
 
-const NO_TAGS: Tags = {};
-
-/** The tags of deliveries with the same status. */
-interface EndTags {
-  ofQueue: (queue: string) => Tags;
-  ofAll: Tags;
-  bucket: (ms: number) => Tags;
-}
-
-function endTags(status: string): EndTags {
-  return {
-    ofQueue: kept((queue) => ({ queue, status })),
-    ofAll: { status },
-    bucket: bucketTags(DELIVERY_SECONDS, { status }),
-  };
-}
-
 /** Turns what happens in the bus into counters, in memory. Never throws. */
 export class Recorder {
   readonly #counters: Pick<Counters, 'increment'>;
-  readonly #topicTags = kept((topic) => ({ topic }));
-  readonly #queueTags = kept((queue) => ({ queue }));
-  readonly #endTags: Record<DeliveryResult['status'], EndTags> = {
-    success: endTags('success'),
-    failure: endTags('failure'),
-  };
-  readonly #latencyTags = bucketTags(LATENCY_SECONDS);
 
   constructor(counters: Pick<Counters, 'increment'>) {
     this.#counters = counters;
@@ -62,24 +21,23 @@ export class Recorder {
 
   /** Events were accepted; `bytes` is their packed size. */
   published(topic: string, events: number, bytes: number): void {
-    const tags = this.#topicTags(topic);
-    this.#counters.increment('events.published', tags, events);
-    this.#counters.increment('events.bytes', tags, bytes);
+    this.#counters.increment('events.published', { topic }, events);
+    this.#counters.increment('events.bytes', { topic }, bytes);
   }
 
   /** Events were put in a subscriber's queue. */
   added(queue: string, events: number): void {
-    this.#counters.increment('events.added', this.#queueTags(queue), events);
+    this.#counters.increment('events.added', { queue }, events);
   }
 
   /** Events left a subscriber's queue for any reason. */
   removed(queue: string, events: number): void {
-    this.#counters.increment('events.removed', this.#queueTags(queue), events);
+    this.#counters.increment('events.removed', { queue }, events);
   }
 
   /** Events were dropped from a queue or dead letters because memory ran short. */
   autodropped(queue: string, events: number): void {
-    this.#counters.increment('events.autodropped', this.#queueTags(queue), events);
+    this.#counters.increment('events.autodropped', { queue }, events);
   }
 
   /** A batch became a dead letter. */
@@ -91,26 +49,24 @@ export class Recorder {
 
   /** A batch is tried for the first time, `latencyMs` after its creation. */
   firstAttempted(queue: string, latencyMs: number): void {
-    const tags = this.#queueTags(queue);
-    this.#counters.increment('latency.batches.count', tags);
-    this.#counters.increment('latency.batches.first_attempt', tags, latencyMs);
+    this.#counters.increment('latency.batches.count', { queue });
+    this.#counters.increment('latency.batches.first_attempt', { queue }, latencyMs);
   }
 
   /** An attempt to deliver a batch has ended. */
   delivered({ queue, status, events, durationMs, latencyMs }: DeliveryResult): void {
     const counters = this.#counters;
-    const { ofQueue, ofAll, bucket } = this.#endTags[status];
-    const tags = ofQueue(queue);
+    const tags = { queue, status };
     counters.increment('delivery.events', tags, events);
     counters.increment('delivery.batches', tags);
     counters.increment('delivery.time', tags, durationMs);
     counters.increment('delivery.time2', tags, durationMs ** 2);
-    counters.increment('delivery.duration.bucket', bucket(durationMs));
-    counters.increment('delivery.duration.sum', ofAll, durationMs);
+    counters.increment('delivery.duration.bucket', { le: bucketOf(DELIVERY_SECONDS, durationMs), status });
+    counters.increment('delivery.duration.sum', { status }, durationMs);
     if (status !== 'success') return;
-    counters.increment('latency.batches.last_attempt', this.#queueTags(queue), latencyMs);
-    counters.increment('latency.end_to_end.bucket', this.#latencyTags(latencyMs));
-    counters.increment('latency.end_to_end.sum', NO_TAGS, latencyMs);
+    counters.increment('latency.batches.last_attempt', { queue }, latencyMs);
+    counters.increment('latency.end_to_end.bucket', { le: bucketOf(LATENCY_SECONDS, latencyMs) });
+    counters.increment('latency.end_to_end.sum', {}, latencyMs);
   }
 
   /** Dead workers were removed and their jobs given back. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import type { CounterName, Tags } from '../../src/metrics/counter_hash.ts';
-import { bucketTags, cumulate } from '../../src/metrics/histogram.ts';
+import { bucketOf, cumulate } from '../../src/metrics/histogram.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 
 let counted: [CounterName, Tags, number][] = [];
@@ -107,8 +107,7 @@ test('starts and stops of processes are counted', () => {
 describe('a histogram', () => {
   test('counts a value equal to a bound in the bucket below it', () => {
     const bounds = [0.01, 1];
-    const tagsOf = bucketTags(bounds);
-    const les = [-5, 0, 10, 10.1, 1000, 1001].map((ms) => tagsOf(ms).le);
+    const les = [-5, 0, 10, 10.1, 1000, 1001].map((ms) => bucketOf(bounds, ms));
     assert.deepEqual(les, ['0.01', '0.01', '0.01', '1', '1', '+Inf']);
   });
 
