@@ -22,7 +22,7 @@ export interface FailedDelivery {
   status?: number;
   /** The beginning of the answer's body. */
   answer?: string;
-  retryAfterMs?: number;
+  retryAfterMs?: number | undefined;
   /** The delivery was cut off by this process; the subscriber is not to blame. */
   aborted?: boolean;
 }
@@ -130,12 +130,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 function refused(status: number, headers: Headers): FailedDelivery {
   const one = (name: string) => [headers[name]].flat()[0];
   const retryAfterMs = readRetryAfter(one('retry-after'), one('date'));
-  return {
-    taken: false,
-    reason: `HTTP ${status}`,
-    status,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-  };
+  return { taken: false, reason: `HTTP ${status}`, status, retryAfterMs };
 }
 
 /**

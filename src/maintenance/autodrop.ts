@@ -45,103 +45,90 @@ type ReplyRow = [token: Buffer, queued: number, fields: (Buffer | number)[]];
  * down to the low mark or until none is left. If dropping everything would not help, because other data fills Redis, it drops
  * nothing and logs an error.
  */
-export function autodropJob(
-  store: Store,
-  settings: AutodropSettings,
-  recorder: Recorder,
-  log: Log,
-): (signal: AbortSignal) => Promise<void> {
-  const publicNames = new PublicNames(new Clients(store, settings.clients));
-  const complaint = new Complaint(store, log);
-  return async (signal) => {
-    const shortage = await lastingShortage(store, settings, signal);
+export class Autodrop {
+  readonly #store: Store;
+  readonly #settings: AutodropSettings;
+  readonly #recorder: Recorder;
+  readonly #log: Log;
+  readonly #publicNames: PublicNames;
+  #complainedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(store: Store, settings: AutodropSettings, recorder: Recorder, log: Log) {
+    this.#store = store;
+    this.#settings = settings;
+    this.#recorder = recorder;
+    this.#log = log;
+    this.#publicNames = new PublicNames(new Clients(store, settings.clients));
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const shortage = await this.#lastingShortage(signal);
     if (!shortage) return;
     const { memory, targetBytes } = shortage;
-    if (targetBytes === undefined) return complaint.log(shortage);
-    log.warn({ ...memory }, 'Redis is short of memory; dropping the oldest dead letters and batches');
+    if (targetBytes === undefined) return this.#complain(shortage);
+    this.#log.warn({ ...memory }, 'Redis is short of memory; dropping the oldest dead letters and batches');
     const drops = new Map<string, Drops>();
     try {
-      for await (const { token, queued, notice } of dropDownTo(targetBytes, store, settings, signal)) {
-        if (queued > 0) recorder.removed(token, queued);
-        recorder.autodropped(token, notice.events);
+      for await (const { token, queued, notice } of this.#dropDownTo(targetBytes, signal)) {
+        if (queued > 0) this.#recorder.removed(token, queued);
+        this.#recorder.autodropped(token, notice.events);
         drops.set(token, join(drops.get(token), notice));
       }
     } finally {
-      await report(drops, publicNames, log);
-    }
-  };
-}
-
-/** A shortage that dropping cannot end counts only if it is still there after a moment. */
-async function lastingShortage(
-  store: Store,
-  limits: MemoryLimits,
-  signal: AbortSignal,
-): Promise<Shortage | undefined> {
-  const shortage = await findShortage(store, limits);
-  if (!shortage || shortage.targetBytes !== undefined) return shortage;
-  await pause(MOMENT_MS, signal);
-  return findShortage(store, limits);
-}
-
-/** Drops until Redis uses the target, which is updated on the way; nothing is left; or dropping does not help any more. */
-async function* dropDownTo(
-  firstTarget: number,
-  store: Store,
-  limits: MemoryLimits,
-  signal: AbortSignal,
-): AsyncGenerator<Dropped> {
-  let target: number | undefined = firstTarget;
-  let begun: ScriptArgument[] = [];
-  for (let steps = 1; !signal.aborted; ) {
-    const memory = await readMemory(store, limits);
-    const { used, unfreed } = memory;
-    if (target === undefined || used <= target) return;
-    if (unfreed > 0) {
-      await pause(FREEING_MS, signal);
-      continue;
-    }
-    if (steps++ % STEPS_PER_TARGET === 0) {
-      target = (await findTarget(store, memory)).targetBytes;
-      continue;
-    }
-    const reply = await store.run('autodrop', await sliceSize(store, used, target), ...begun);
-    const [deleted, rows, next] = reply as [number, ReplyRow[], ScriptArgument[]];
-    begun = next;
-    if (deleted === 0 && begun.length === 0) return;
-    for (const [token, queued, fields] of rows) {
-      const notice = readDropNotice(fieldsOf(fields));
-      if (notice) yield { token: String(token), queued, notice };
+      await this.#report(drops);
     }
   }
-}
 
-/**
- * How many batches to drop next: half of what would reach the target if all were of one size. The later steps drop the rest.
- * A fixed number could drop everything: a hundred batches of 400 kB fill a Redis of 40 MB.
- */
-async function sliceSize(store: Store, used: number, target: number): Promise<number> {
-  const [batches, letters] = await store.command((redis, keys) =>
-    Promise.all([redis.zcard(keys.batches_index()), redis.zcard(keys.dead_letters_index())]),
-  );
-  return Math.min(MAX_SLICE, Math.ceil(((batches + letters) * (used - target)) / used / 2));
-}
-
-/** The error for a Redis that other data fills, with what to do about it. */
-class Complaint {
-  readonly #store: Store;
-  readonly #log: Log;
-  #loggedAtMs = Number.NEGATIVE_INFINITY;
-
-  constructor(store: Store, log: Log) {
-    this.#store = store;
-    this.#log = log;
+  /** A shortage that dropping cannot end counts only if it is still there after a moment. */
+  async #lastingShortage(signal: AbortSignal): Promise<Shortage | undefined> {
+    const shortage = await findShortage(this.#store, this.#settings);
+    if (!shortage || shortage.targetBytes !== undefined) return shortage;
+    await pause(MOMENT_MS, signal);
+    return findShortage(this.#store, this.#settings);
   }
 
-  /** Does nothing if it was called shortly before. */
-  async log({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
-    if (clock.monotonicMs() - this.#loggedAtMs < COMPLAIN_EVERY_MS) return;
-    this.#loggedAtMs = clock.monotonicMs();
+  /** Drops until Redis uses the target, which is updated on the way; nothing is left; or dropping does not help any more. */
+  async *#dropDownTo(firstTarget: number, signal: AbortSignal): AsyncGenerator<Dropped> {
+    let target: number | undefined = firstTarget;
+    let begun: ScriptArgument[] = [];
+    for (let steps = 1; !signal.aborted; ) {
+      const memory = await readMemory(this.#store, this.#settings);
+      const { used, unfreed } = memory;
+      if (target === undefined || used <= target) return;
+      if (unfreed > 0) {
+        await pause(FREEING_MS, signal);
+        continue;
+      }
+      if (steps++ % STEPS_PER_TARGET === 0) {
+        target = (await findTarget(this.#store, memory)).targetBytes;
+        continue;
+      }
+      const reply = await this.#store.run('autodrop', await this.#sliceSize(used, target), ...begun);
+      const [deleted, rows, next] = reply as [number, ReplyRow[], ScriptArgument[]];
+      begun = next;
+      if (deleted === 0 && begun.length === 0) return;
+      for (const [token, queued, fields] of rows) {
+        const notice = readDropNotice(fieldsOf(fields));
+        if (notice) yield { token: String(token), queued, notice };
+      }
+    }
+  }
+
+  /**
+   * How many batches to drop next: half of what would reach the target if all were of one size. The later steps drop the rest.
+   * A fixed number could drop everything: a hundred batches of 400 kB fill a Redis of 40 MB.
+   */
+  async #sliceSize(used: number, target: number): Promise<number> {
+    const [batches, letters] = await this.#store.command((redis, keys) =>
+      Promise.all([redis.zcard(keys.batches_index()), redis.zcard(keys.dead_letters_index())]),
+    );
+    return Math.min(MAX_SLICE, Math.ceil(((batches + letters) * (used - target)) / used / 2));
+  }
+
+  /** Logs, not too often, that other data fills Redis, and what to do about it. */
+  async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
+    if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
+    this.#complainedAtMs = clock.monotonicMs();
     const expiringKeys = expiringIn(await this.#store.command((redis) => redis.info('keyspace')));
     this.#log.error(
       { used, max, highMark, droppableBytes: Math.round(droppableBytes), expiringKeys },
@@ -150,21 +137,20 @@ class Complaint {
         'bus a Redis of its own',
     );
   }
+
+  /** Logs what was dropped, with public names of subscribers: a token can be a credential. */
+  async #report(drops: ReadonlyMap<string, Drops>): Promise<void> {
+    const nameOf = await this.#publicNames.of(drops.keys());
+    for (const [token, drop] of drops)
+      this.#log.warn({ subscriber: nameOf(token), ...drop }, 'dropped the oldest batches');
+  }
 }
 
-function join(one: Drops | undefined, other: Drops): Drops {
-  if (!one) return other;
+function join(one: Drops | undefined, { batches, events, fromMs, toMs }: Drops): Drops {
   return {
-    batches: one.batches + other.batches,
-    events: one.events + other.events,
-    fromMs: Math.min(one.fromMs, other.fromMs),
-    toMs: Math.max(one.toMs, other.toMs),
+    batches: batches + (one?.batches ?? 0),
+    events: events + (one?.events ?? 0),
+    fromMs: Math.min(fromMs, one?.fromMs ?? fromMs),
+    toMs: Math.max(toMs, one?.toMs ?? toMs),
   };
-}
-
-/** Logs what was dropped, with public names of subscribers: a token can be a credential. */
-async function report(drops: ReadonlyMap<string, Drops>, publicNames: PublicNames, log: Log): Promise<void> {
-  const name = await publicNames.of(drops.keys());
-  for (const [token, { batches, events, fromMs, toMs }] of drops)
-    log.warn({ subscriber: name(token), batches, events, fromMs, toMs }, 'dropped the oldest batches');
 }

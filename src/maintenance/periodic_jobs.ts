@@ -3,7 +3,7 @@ import { promoteDue } from '../delivering/queue.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Store } from '../store/store.ts';
-import { autodropJob } from './autodrop.ts';
+import { Autodrop } from './autodrop.ts';
 import { monitorJob } from './monitor.ts';
 import { scrubJob } from './scrub.ts';
 import { sweepJob } from './sweep_job.ts';
@@ -31,14 +31,14 @@ export interface JobParts {
 
 /** Every job of the `aux` queue. To add one, write its `run` in a file of its own and add a row. */
 export function periodicJobs({ config, store, recorder, log, stopping }: JobParts): PeriodicJob[] {
-  const autodrop = autodropJob(store, config, recorder, log);
+  const autodrop = new Autodrop(store, config, recorder, log);
   const monitor = monitorJob(store, config, log);
   const scrub = scrubJob(store, config.leaseMs, recorder, log);
   const sweep = sweepJob(store, config, recorder, log);
   // Prometheus scrapes the figures; they are sent to the other services.
   const monitorEveryMs = config.metricService === 'prometheus' ? 0 : config.monitorIntervalMs;
   return [
-    { name: 'autodrop', everyMs: 30_000, run: autodrop },
+    { name: 'autodrop', everyMs: 30_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: monitorEveryMs, run: monitor },
     // The scheduler promotes jobs when they are due; this is for the case that it cannot.
     { name: 'schedule', everyMs: 60_000, run: () => promoteAllDue(store) },

@@ -64,7 +64,7 @@ export class Counters {
 
   /** Starts to flush at the interval. The timer does not keep the process alive. */
   start(): void {
-    this.#timer ??= setInterval(() => this.#tick(), this.#flushIntervalMs).unref();
+    this.#timer ??= setInterval(() => void this.#tick(), this.#flushIntervalMs).unref();
   }
 
   /** Stops, and tries to flush for up to `limitMs`; logs the counts that may be lost after that. Never throws. */
@@ -88,20 +88,17 @@ export class Counters {
     return this.#flushing;
   }
 
-  #tick(): void {
+  async #tick(): Promise<void> {
     if (this.#busy || (this.#buffer.size === 0 && this.#unsent.length === 0)) return;
-    this.flush().then(
-      () => {
-        this.#failing = false;
-      },
-      (error: Error) => {
-        // Only the message: the error object holds the command's arguments, and tags may be credentials.
-        const line = { reason: error.message };
-        if (!this.#failing)
-          this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
-        this.#failing = true;
-      },
-    );
+    try {
+      await this.flush();
+      this.#failing = false;
+    } catch (error) {
+      // Only the message: the error object holds the command's arguments, and tags may be credentials.
+      const line = { reason: (error as Error).message };
+      if (!this.#failing) this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
+      this.#failing = true;
+    }
   }
 
   async #drain(): Promise<void> {
@@ -124,7 +121,8 @@ export class Counters {
   }
 
   #nextFlushes(): Flush[] {
-    const cells = this.#takeBuffer();
+    const cells = [...this.#buffer.values()].flatMap((each) => [...each.values()]);
+    this.#buffer = new Map();
     const flushes: Flush[] = [];
     for (let i = 0; i < cells.length; i += MAX_FIELDS) {
       flushes.push({ number: ++this.#lastNumber, cells: cells.slice(i, i + MAX_FIELDS) });
@@ -132,18 +130,11 @@ export class Counters {
     return flushes;
   }
 
-  #takeBuffer(): Cell[] {
-    const cells = [...this.#buffer.values()].flatMap((each) => [...each.values()]);
-    this.#buffer = new Map();
-    return cells;
-  }
-
   /** Logs sums by name, without tags: a tag may be a token, and a token may be a credential. */
   #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
-    for (const { name, count } of [...this.#unsent.flatMap(({ cells }) => cells), ...this.#takeBuffer()]) {
-      lost[name] = (lost[name] ?? 0) + count;
-    }
+    const unsent = [...this.#unsent, ...this.#nextFlushes()].flatMap(({ cells }) => cells);
+    for (const { name, count } of unsent) lost[name] = (lost[name] ?? 0) + count;
     this.#log.error({ lost }, 'stopped before Redis confirmed these counts');
   }
 }

@@ -82,7 +82,7 @@ export class CallbackPolicy {
     if (refused !== undefined || this.#proxied || isIP(bare(url.hostname))) return refused;
     const answered = new AbortController();
     const late = pause(RESOLVE_WAIT_MS, answered.signal).then(() => undefined);
-    return Promise.race([this.#refusalOfName(url), late]).finally(() => answered.abort());
+    return Promise.race([this.#refusalResolved(url), late]).finally(() => answered.abort());
   }
 
   /** Like `refusal`, but checks only what is known without resolving the name. */
@@ -109,13 +109,11 @@ export class CallbackPolicy {
     throw new CallbackRefused(this.#refusalOf(protocol, found) ?? '');
   }
 
-  async #refusalOfName({ protocol, hostname }: Target): Promise<string | undefined> {
-    try {
-      await this.addresses(protocol, hostname);
-      return undefined;
-    } catch (error) {
-      return error instanceof CallbackRefused ? error.advice : undefined;
-    }
+  #refusalResolved({ protocol, hostname }: Target): Promise<string | undefined> {
+    return this.addresses(protocol, hostname).then(
+      () => undefined,
+      (error) => (error instanceof CallbackRefused ? error.advice : undefined),
+    );
   }
 
   /** The advice for the first refused address. It does not quote the address: names of the operator's network stay private. */

@@ -82,7 +82,13 @@ test('the kept part of a refusal is valid text, whatever its bytes', async (t) =
   });
   const deliver = deliverer(t, await portOf(t, server));
   for (const answer of ['x'.repeat(255), '�a�('])
-    assert.deepEqual(await deliver(), { taken: false, reason: 'HTTP 500', status: 500, answer });
+    assert.deepEqual(await deliver(), {
+      taken: false,
+      reason: 'HTTP 500',
+      status: 500,
+      retryAfterMs: undefined,
+      answer,
+    });
 });
 
 test('Retry-After is a number of seconds, or a date by the clock of the answer', () => {

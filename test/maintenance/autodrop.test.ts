@@ -6,7 +6,7 @@ import { nthWord } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
-import { autodropJob } from '../../src/maintenance/autodrop.ts';
+import { Autodrop } from '../../src/maintenance/autodrop.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { readMemory } from '../../src/store/memory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -42,8 +42,8 @@ async function run(signal = new AbortController().signal, times = 1, store = red
     const counts = name === 'events.autodropped' ? counted : removed;
     counts[queue] = (counts[queue] ?? 0) + by;
   };
-  const job = autodropJob(store, settings, new Recorder({ increment }), log);
-  for (let i = 0; i < times; i++) await job(signal);
+  const job = new Autodrop(store, settings, new Recorder({ increment }), log);
+  for (let i = 0; i < times; i++) await job.run(signal);
   return { lines, counted, removed };
 }
 
