@@ -63,7 +63,7 @@ for (const [what, head, piece] of [
   ['one header', 'HTTP/1.1 200 OK\r\nx: ', 'x'.repeat(1000)],
   ['headers', 'HTTP/1.1 200 OK\r\n', 'a: b\r\n'.repeat(100)],
 ] as const) {
-  test(`${what} without end: cut off after 16 KiB, and no success`, async (t) => {
+  test(`${what} without end is cut off after 16 KiB and fails`, async (t) => {
     const server = await HostileServer.start(t, (socket) => flood(socket, piece, head));
     const outcome = await send(t)(server.url());
     assert.match(reasonOf(outcome), /HEADERS_OVERFLOW|HPE_/);
@@ -72,7 +72,7 @@ for (const [what, head, piece] of [
   });
 }
 
-test('a body without end: its status counts, and it is cut off after 64 KiB', async (t) => {
+test('a body without end is cut off after 64 KiB; the status counts', async (t) => {
   const server = await HostileServer.start(t, (socket) =>
     flood(socket, 'x'.repeat(1000), 'HTTP/1.1 200 OK\r\n\r\n'),
   );
@@ -103,14 +103,14 @@ test('a callback that floods informational responses fails at once', async (t) =
   await server.left();
 });
 
-test('a callback that takes connections and settles no TLS: the limit for connecting ends it', async (t) => {
+test('a callback that never completes the TLS handshake fails at the connect timeout', async (t) => {
   const server = await HostileServer.start(t, () => {});
   const outcome = await send(t, { connectTimeoutMs: 200 })(server.url('https'));
   assert.match(reasonOf(outcome), /^UND_ERR_CONNECT_TIMEOUT/);
   await server.left();
 });
 
-test('a name that is never resolved: the limit for connecting ends it', async (t) => {
+test('a name that never resolves fails at the connect timeout', async (t) => {
   const never = () => new Promise<string[]>(() => {});
   const outcome = await send(t, { connectTimeoutMs: 200, resolve: never })('https://hooks.example/');
   assert.match(reasonOf(outcome), /^UND_ERR_CONNECT_TIMEOUT/);
@@ -124,7 +124,7 @@ test('a compressed answer is not unpacked', async (t) => {
   assert.equal(outcome.taken ? '' : outcome.answer, 'bomb');
 });
 
-test("two answers to one request: the second is nobody's, and the next delivery has a connection of its own", async (t) => {
+test('a second answer to one request is discarded, and the next delivery gets a new connection', async (t) => {
   const server = await HostileServer.start(t, (socket) =>
     socket.write('HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'),
   );
