@@ -1,12 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { NonceKeys } from './nonce_keys.ts';
-import {
-  NONCE_AHEAD_MS,
-  NONCE_LIFE_MS,
-  type NonceCount,
-  type NonceCounts,
-  type Taken,
-} from './nonce_uses.ts';
+import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUse, type NonceUses } from './nonce_uses.ts';
 
 const MOST_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
@@ -19,13 +13,13 @@ const ID_CHARACTERS = 19;
 /** Nonces that carry their time and are signed, so that any web process knows those of the others without storing them. */
 export class Nonces {
   readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
-  readonly #counts: Pick<NonceCounts, 'take'>;
+  readonly #uses: Pick<NonceUses, 'consume'>;
   /** The times of nonces that were found to be ours: a client uses one many times, and the HMAC is half of Digest's CPU. */
   readonly #ours = new Map<string, number>();
 
-  constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, counts: Pick<NonceCounts, 'take'>) {
+  constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, uses: Pick<NonceUses, 'consume'>) {
     this.#keys = keys;
-    this.#counts = counts;
+    this.#uses = uses;
   }
 
   /** Whether nonces can be issued and checked; if not, `prepare`. */
@@ -57,12 +51,12 @@ export class Nonces {
   }
 
   /** Whether this count of a fresh nonce was never used before, in any process; it is used now. */
-  use(count: NonceCount, done: Taken): void {
-    this.#counts.take(count, done);
+  use(use: NonceUse): Promise<boolean> {
+    return this.#uses.consume(use);
   }
 
   /** A count of a nonce, for `use`. */
-  static count(nonce: string, nc: string): NonceCount {
+  static count(nonce: string, nc: string): NonceUse {
     return { nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) };
   }
 
