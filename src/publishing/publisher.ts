@@ -104,9 +104,9 @@ export class Publisher {
   async #storeGroup(group: readonly Publication[]): Promise<Outcome[]> {
     const { outcomes, added } = await this.#call(group);
     const published = new Map<string, { events: number; bytes: number }>();
-    for (const [index, publication] of group.entries()) {
+    group.forEach((publication, index) => {
       const { outcome, subscribers } = outcomes[index] as (typeof outcomes)[number];
-      if (outcome !== 'accepted') continue;
+      if (outcome !== 'accepted') return;
       const { topic, events } = publication;
       const bytes = bytesOf(publication);
       const before = published.get(topic);
@@ -117,7 +117,7 @@ export class Publisher {
         before.events += events.length;
         before.bytes += bytes;
       }
-    }
+    });
     for (const [topic, { events, bytes }] of published) this.#figures.published(topic, events, bytes);
     for (const [subscriber, events] of added) this.#figures.added(subscriber, events);
     return outcomes.map(({ outcome }) => outcome);
