@@ -1,3 +1,5 @@
+import timers from 'node:timers/promises';
+
 /**
  * The host's clocks. Wall time is for people to read, monotonic time for measuring durations. Neither decides which job is due
  * or which worker is dead: scripts do that by Redis's clock.
@@ -10,15 +12,7 @@ export const clock = {
 };
 
 /** Resolves after `ms`, or at once when `signal` is aborted; never rejects. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener('abort', done);
-  });
+export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  // Only an abort rejects.
+  await timers.setTimeout(ms, undefined, { signal }).catch(() => {});
 }

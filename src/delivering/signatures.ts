@@ -7,6 +7,7 @@ import {
   randomBytes,
   sign,
 } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 
 // Standard Webhooks 1.0: https://www.standardwebhooks.com
 
@@ -22,8 +23,8 @@ const ED25519_BYTES = 32;
 /** The bytes before an ed25519 private key in PKCS #8 (RFC 8410). */
 const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 
-/** How many subscribers' imported keys are kept. */
-const MOST_CACHED = 1000;
+/** Maximum subscribers whose keys are kept ready. */
+const MAX_SUBSCRIBERS = 1000;
 
 /** Signs `{id}.{timestamp}.{body}`. */
 type Signer = (head: string, body: string) => string;
@@ -34,8 +35,11 @@ interface Entry {
   signer: Signer;
 }
 
-/** By the field `signing` of a subscriber's hash. */
-const cached = new Map<string, Entry[]>();
+/**
+ * The keys of subscribers, by `signing` as Redis has it. To import a key takes 11 µs and to sign a short body with it 6; with
+ * ed25519 260 and 110.
+ */
+const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
 /** Makes a secret for a subscriber. */
 export function newSecret(): string {
@@ -65,24 +69,18 @@ export function isSecret(text: string): boolean {
 export function signatureHeaders(signing: string, id: string, atMs: number, body: string) {
   const timestamp = String(Math.floor(atMs / 1000));
   const head = `${id}.${timestamp}.`;
-  const signatures = entriesOf(signing)
+  const signatures = keys
+    .memo(signing)
     .filter(({ untilMs }) => atMs < untilMs)
     .map(({ signer }) => signer(head, body));
   return { 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }
 
-/** Cached: importing a key takes 11 µs, and signing a short body 6; with ed25519 260 and 110. */
-function entriesOf(signing: string): Entry[] {
-  const known = cached.get(signing);
-  if (known) return known;
-  const entries = signing.split(' ').map((entry) => {
+function readKeys(signing: string): Entry[] {
+  return signing.split(' ').map((entry) => {
     const [key = '', untilMs = 'Infinity'] = entry.split('@');
     return { untilMs: Number(untilMs), signer: signerOf(key) };
   });
-  const [oldest] = cached.keys();
-  if (cached.size >= MOST_CACHED && oldest !== undefined) cached.delete(oldest);
-  cached.set(signing, entries);
-  return entries;
 }
 
 function signerOf(text: string): Signer {

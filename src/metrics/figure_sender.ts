@@ -9,13 +9,17 @@ export type SendFigures = (figures: readonly Figure[]) => Promise<void>;
 
 /** The sender that `METRIC_COLLECTION_SERVICE` names; undefined for Prometheus, which scrapes `/metrics` instead. */
 export function createSender(
-  { metricService, dogstatsd }: Pick<Config, 'metricService' | 'dogstatsd'>,
+  {
+    metricService,
+    dogstatsdHost,
+    dogstatsdPort,
+  }: Pick<Config, 'metricService' | 'dogstatsdHost' | 'dogstatsdPort'>,
   store: Store,
   log: Log,
 ): SendFigures | undefined {
   if (metricService === 'print') return async (figures) => logFigures(figures, log);
   if (metricService === 'prometheus') return undefined;
-  const datadog = new Datadog(dogstatsd, new ReportedCounts(store));
+  const datadog = new Datadog({ host: dogstatsdHost, port: dogstatsdPort }, new ReportedCounts(store));
   return (figures) => datadog.send(figures);
 }
 
