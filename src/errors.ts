@@ -1,6 +1,6 @@
 /**
  * Every error that a caller may meet: its stable code, its HTTP status, its title.
- * Codes are part of the API: README lists them, and a test holds the two together.
+ * Codes are part of the API: docs/api.md lists them, and a test holds the two together.
  */
 export const ERRORS = {
   bad_body: { status: 400, title: 'The body cannot be read' },

@@ -1,7 +1,7 @@
 import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
-/** How long an answer may be used. DESIGN: what is revoked is refused everywhere within a second. */
+/** How long an answer may be used: a client that was removed is refused everywhere within a second. */
 const FRESH_MS = 1000;
 const MOST_ENTRIES = 10_000;
 
