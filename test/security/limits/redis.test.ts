@@ -20,7 +20,8 @@ const PASSWORD = 'the-password-of-the-bus';
 /** The rules of the ACL in docs/operating.md, the only place that lists them. */
 const RULES = ((): string[] => {
   const [, rules = ''] =
-    /^ACL SETUSER routemaster ([\s\S]*?)^```$/m.exec(readFileSync(join(root, 'docs/operating.md'), 'utf8')) ?? [];
+    /^ACL SETUSER routemaster ([\s\S]*?)^```$/m.exec(readFileSync(join(root, 'docs/operating.md'), 'utf8')) ??
+    [];
   return rules.trim().split(/\s+/);
 })();
 const ALLOWED = RULES.filter((rule) => rule.startsWith('+')).map((rule) => rule.slice(1));
@@ -159,7 +160,9 @@ describe('the ACL of docs/operating.md', () => {
   });
 });
 
-describe('a bus whose Redis is behind TLS, and permits what docs/operating.md says', { skip: noOpenssl }, async () => {
+describe('a bus whose Redis is behind TLS, and permits what docs/operating.md says', {
+  skip: noOpenssl,
+}, async () => {
   if (noOpenssl) return;
   const certificates = new Certificates();
   after(() => certificates.remove());
