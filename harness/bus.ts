@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { COUNTS_KEPT_MS, type NonceCount } from '../src/authentication/nonce_uses.ts';
+import { NONCE_USES_KEPT_MS, type NonceUse } from '../src/authentication/nonce_uses.ts';
 import { readAcquired } from '../src/delivering/acquired.ts';
 import type { Batch } from '../src/delivering/batch.ts';
 import type { Grant } from '../src/delivering/grant.ts';
@@ -43,7 +43,7 @@ export type Published = [
   client: string,
   events: (string | Buffer)[],
   idempotency?: { digest: string; fingerprint: string } | undefined,
-  ...counts: NonceCount[],
+  ...counts: NonceUse[],
 ];
 
 /** By what a worker holds a job. */
@@ -140,7 +140,7 @@ export class Bus {
         ...events,
       ],
     );
-    const settings = [seedOf(seed), WINDOW_MS, ROOM, COUNTS_KEPT_MS];
+    const settings = [seedOf(seed), WINDOW_MS, ROOM, NONCE_USES_KEPT_MS];
     const reply = await this.store.run('publish', ...settings, ...args);
     const [accepted, given, repeated] = reply as [number[], (Buffer | number)[], number[]];
     const added: Record<string, number> = {};
