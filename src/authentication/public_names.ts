@@ -6,7 +6,7 @@ const HASH_DIGITS = 8;
 
 /**
  * What a client is called where others can read it: in figures, and in logs.
- * The token of a client that has no secret is its credential, so it is never shown; `name.1a2b3c4d` is shown
+ * The token of a client that has no secret is its credential (DESIGN 7), so it is never shown; `name.1a2b3c4d` is shown
  * instead. A token has no dot in it, so the two cannot be mixed up.
  */
 export class PublicNames {

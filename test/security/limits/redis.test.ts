@@ -26,7 +26,7 @@ const RULES = ((): string[] => {
 })();
 const ALLOWED = RULES.filter((rule) => rule.startsWith('+')).map((rule) => rule.slice(1));
 
-/** What a Redis that speaks TLS has in its configuration, and whose user is only the one of docs/operating.md. */
+/** What a Redis that speaks TLS has in its configuration, and whose user is only the one of README. */
 const secure = (port: number, certificates: Certificates): Record<string, string> => ({
   'tls-port': String(port),
   'tls-cert-file': certificates.cert,
@@ -160,9 +160,7 @@ describe('the ACL of docs/operating.md', () => {
   });
 });
 
-describe('a bus whose Redis is behind TLS, and permits what docs/operating.md says', {
-  skip: noOpenssl,
-}, async () => {
+describe('a bus whose Redis is behind TLS, and permits what README says', { skip: noOpenssl }, async () => {
   if (noOpenssl) return;
   const certificates = new Certificates();
   after(() => certificates.remove());
