@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { SECTIONS } from '../src/config/settings.ts';
 
 const COLUMNS = 120;
@@ -15,15 +16,23 @@ export function envExample(): string {
   ].join('\n\n')}\n`;
 }
 
-/** Rows of a Markdown table: variable, default, help. */
-export function settingRows(): string[] {
-  return Object.values(SECTIONS).flatMap((settings) =>
+/** The table of settings in `docs/operating.md`: variable, default, help. */
+export function settingsTable(): string {
+  const rows = Object.values(SECTIONS).flatMap((settings) =>
     Object.values(settings).map(({ variable, unset, help }) => {
       const cell = unset ? `\`${unset}\`` : '';
       return `| \`${variable}\` | ${cell} | ${help.replaceAll('|', '\\|')} |`;
     }),
   );
+  return ['| variable | default | what it sets |', '| --- | --- | --- |', ...rows, ''].join('\n');
 }
 
-// `node harness/settings_document.ts > .env.example`
-if (import.meta.main) process.stdout.write(envExample());
+// `node harness/settings_document.ts` writes both.
+if (import.meta.main) {
+  writeFileSync('.env.example', envExample());
+  const page = readFileSync('docs/operating.md', 'utf8');
+  writeFileSync(
+    'docs/operating.md',
+    page.replace(/^\| variable .*\n(\|.*\n)*/m, () => settingsTable()),
+  );
+}

@@ -1,5 +1,5 @@
 /**
- * Every error of the API: its stable code, HTTP status and title. The docs list them, and a test compares the two.
+ * Every error of the API: its stable code, HTTP status and title. docs/api.md lists them, and a test compares the two.
  */
 export const ERRORS = {
   bad_body: { status: 400, title: 'The body cannot be read' },

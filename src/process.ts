@@ -29,7 +29,7 @@ export async function boot(store: Store, log: Log): Promise<void> {
     } catch (error) {
       const { message } = error as Error;
       if (/^NOPERM/.test(message))
-        throw new BootError(`Redis says: ${message}. README has the ACL that the bus needs.`, {
+        throw new BootError(`Redis says: ${message}. docs/operating.md has the ACL that the bus needs.`, {
           cause: error,
         });
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;

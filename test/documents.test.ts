@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { root } from '../harness/command.ts';
-import { envExample } from '../harness/settings_document.ts';
+import { envExample, settingsTable } from '../harness/settings_document.ts';
 import { VARIABLES } from '../src/config/settings.ts';
-import { readConfig } from '../src/config.ts';
 import { ERRORS } from '../src/errors.ts';
 import { FINDING_KINDS } from '../src/maintenance/sweep/finding.ts';
 import { type KeyName, LAYOUT } from '../src/store/keys.ts';
@@ -76,24 +75,9 @@ describe('INTERNALS.md', () => {
     const documented = rows('INTERNALS.md', 'Sweep').map(([kind]) => code(kind));
     assert.deepEqual(sorted(documented), sorted(Object.keys(FINDING_KINDS)));
   });
-
-  test('leads to files that are there', () => {
-    for (const document of ['INTERNALS.md', 'README.md', 'SECURITY.md']) {
-      for (const [, path = ''] of read(document).matchAll(/`((?:src|lua|test|bin)\/[\w./]+\.(?:ts|lua))`/g)) {
-        assert.doesNotThrow(() => read(path), `${document} names ${path}`);
-      }
-    }
-  });
 });
 
-const DOCUMENTS = [
-  'README.md',
-  'INTERNALS.md',
-  'SECURITY.md',
-  'CHANGELOG.md',
-  'docs/faults.md',
-  'docs/performance.md',
-];
+const DOCUMENTS = [...globSync('*.md', { cwd: root }), ...globSync('docs/*.md', { cwd: root })].sort();
 
 /** What a link to a heading ends in. */
 const anchors = (document: string) =>
@@ -116,6 +100,13 @@ for (const document of DOCUMENTS) {
       }
     });
 
+    test('names files and folders that are there', () => {
+      for (const [, path = ''] of text.matchAll(
+        /`((?:src|lua|test|docs|harness|faults|fuzz|bench|bin)\/[\w./-]*)`/g,
+      ))
+        assert.ok(existsSync(join(root, path)), `${document} names ${path}`);
+    });
+
     test('names settings that there are', () => {
       const names = [...text.matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g)].map(([name]) => name);
       const known = [...VARIABLES, 'ROUTEMASTER_DATA_DIR'];
@@ -134,28 +125,21 @@ for (const file of ['app.json', 'docker-compose.yml']) {
   });
 }
 
-test('.env.example is what harness/settings_document.ts prints', () => {
-  assert.equal(read('.env.example'), envExample());
-});
-
-describe('README.md', () => {
-  test('has every error code with its status, and no other', () => {
-    const documented = rows('README.md', 'Errors').map(([name, status]) => `${code(name)} ${status}`);
-    const known = Object.entries(ERRORS).map(([name, { status }]) => `${name} ${status}`);
-    assert.deepEqual(sorted(documented), sorted(known));
+// `node harness/settings_document.ts` writes both.
+describe('the settings', () => {
+  test('are all in .env.example, commented out, with their defaults', () => {
+    assert.equal(read('.env.example'), envExample());
   });
 
-  test('has variables that there are, with their defaults', () => {
-    const env = { ROUTEMASTER_ROOT_KEY: 'root' };
-    const defaults = readConfig(env);
-    const documented = rows('README.md', 'Configuration');
-    assert.ok(documented.length > 0);
-    for (const [cell, unset = ''] of documented) {
-      const name = code(cell) ?? '';
-      assert.ok(VARIABLES.includes(name), name);
-      // Some are told in words: "on if `NODE_ENV` is `production`".
-      const value = code(unset) ?? /^\d+(?=$|:)/.exec(unset)?.[0];
-      if (value !== undefined) assert.deepEqual(readConfig({ ...env, [name]: value }), defaults, name);
-    }
+  test('are all in the table of docs/operating.md', () => {
+    assert.ok(read('docs/operating.md').includes(`\n${settingsTable()}\n`));
+  });
+});
+
+describe('docs/api.md', () => {
+  test('has every error code with its status, and no other', () => {
+    const documented = rows('docs/api.md', 'Errors').map(([name, status]) => `${code(name)} ${status}`);
+    const known = Object.entries(ERRORS).map(([name, { status }]) => `${name} ${status}`);
+    assert.deepEqual(sorted(documented), sorted(known));
   });
 });

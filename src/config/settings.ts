@@ -84,7 +84,7 @@ const web = {
     'Seconds within which a whole request must arrive; its headers within 10.',
   ),
   maxEventDataBytes: setting('ROUTEMASTER_MAX_EVENT_DATA', bytes, '65536').help(
-    'Maximum size of the data of an event, in bytes as MessagePack; the Ruby Routemaster allowed 64.',
+    'Maximum size of the data of an event, in bytes as JSON; the Ruby Routemaster allowed 64.',
   ),
   scalingThreshold: setting('ROUTEMASTER_SCALING_THRESHOLD', bytes, '100').help(
     '`/pulse/scaling` answers a second late if more deliveries than this are due within the deadline.',

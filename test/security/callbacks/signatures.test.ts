@@ -135,8 +135,8 @@ describe('a delivery', () => {
   });
 });
 
-test('the example of the README recognizes deliveries of the bus', async () => {
-  const [, section = ''] = readFileSync(join(root, 'README.md'), 'utf8').split('\n### Signatures\n');
+test('the example of docs/receiving.md recognizes deliveries of the bus', async () => {
+  const [, section = ''] = readFileSync(join(root, 'docs/receiving.md'), 'utf8').split('\n## Signatures\n');
   const [, code = ''] = /```js\n([\s\S]*?)```/.exec(section) ?? [];
   process.env.SIGNING_SECRET = newSecret();
   const module = `data:text/javascript,${encodeURIComponent(`${code}\nexport { isFromTheBus };`)}`;
