@@ -3,7 +3,7 @@
 
 const leaves =
   '^src/(backoff|certificates|clock|ids|log|errors|config|config/values|config/settings|subscription_defaults|topic_name)[.]ts$';
-const entries = '^src/(web|worker|serve|process|web_processes)[.]ts$';
+const entries = '^src/(entry[.]cjs|(web|worker|web_main|worker_main|serve|process|web_processes)[.]ts)$';
 
 /** What each folder of src/ may import, beside itself and the leaves. */
 const folders = {
