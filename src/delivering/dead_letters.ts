@@ -1,10 +1,9 @@
 import { BusError } from '../errors.ts';
-import { Packed } from '../store/packed.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptReport } from './attempt.ts';
 import { HEAD } from './batch.ts';
 import { type DeadLetter, following, newest, type Place, readLetter } from './dead_letter.ts';
-import { eventJson } from './event_json.ts';
+import { eventJson } from './legacy_event.ts';
 
 /** How many letters one script call revives or deletes: a few milliseconds of Redis. */
 const SLICE = 100;
@@ -60,12 +59,12 @@ export class DeadLetters {
    */
   async *events({ id, event_count }: DeadLetter): AsyncGenerator<string> {
     for (let at = HEAD; at < HEAD + event_count; at += EVENTS_SLICE) {
-      const packed = await this.#store.command((redis, keys) =>
+      const stored = await this.#store.command((redis, keys) =>
         redis.lrangeBuffer(keys.dead_letter(id), at, at + EVENTS_SLICE - 1),
       );
-      if (packed.length === 0)
+      if (stored.length === 0)
         throw new BusError('dead_letter_not_found', 'the dead letter was taken away while it was read');
-      yield* packed.map(shown);
+      yield* stored.map(shown);
     }
   }
 
@@ -134,10 +133,10 @@ export class DeadLetters {
   }
 }
 
-function shown(packed: Buffer): string {
+function shown(stored: Buffer): string {
   try {
-    return eventJson(Packed.of(packed));
+    return eventJson(stored).toString();
   } catch {
-    return JSON.stringify({ undecodable: packed.toString('base64') });
+    return JSON.stringify({ undecodable: stored.toString('base64') });
   }
 }

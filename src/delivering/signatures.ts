@@ -26,7 +26,7 @@ const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 const MOST_CACHED = 1000;
 
 /** Signs `{id}.{timestamp}.{body}`. */
-type Signer = (head: string, body: string) => string;
+type Signer = (head: string, body: Buffer) => string;
 
 interface Entry {
   /** ms; signs no more from then on. */
@@ -62,7 +62,7 @@ export function isSecret(text: string): boolean {
  * The headers that sign a body, with each of the subscriber's keys that still counts at `atMs`. `signing` is as Redis has it: the
  * newest key, then those that are being replaced, each with the time until which it signs. Throws RangeError if it cannot be read.
  */
-export function signatureHeaders(signing: string, id: string, atMs: number, body: string) {
+export function signatureHeaders(signing: string, id: string, atMs: number, body: Buffer) {
   const timestamp = String(Math.floor(atMs / 1000));
   const head = `${id}.${timestamp}.`;
   const signatures = entriesOf(signing)
@@ -94,7 +94,8 @@ function signerOf(text: string): Signer {
   // Never the text itself: it may be most of a secret.
   if (seed?.length !== ED25519_BYTES) throw new RangeError('the signing secret cannot be read');
   const key = ed25519(seed);
-  return (head, body) => `v1a,${sign(null, Buffer.from(head + body), key).toString('base64')}`;
+  return (head, body) =>
+    `v1a,${sign(null, Buffer.concat([Buffer.from(head), body]), key).toString('base64')}`;
 }
 
 function ed25519(seed: Buffer): KeyObject {

@@ -1,5 +1,3 @@
-import type { ReplyReader } from './reply_reader.ts';
-
 /** What a subscriber is when its hash does not say. */
 const PERFECT_HEALTH = 100;
 
@@ -20,22 +18,24 @@ export interface Subscriber {
   maxAgeMs?: number;
 }
 
-/** As `acquire` tells of it: these fields of its hash; nothing for those that it does not have. */
-export function readSubscriber(told: ReplyReader): Subscriber {
-  told.arrayLength();
-  const next = () => (told.nothing() ? undefined : told.string());
-  const [callback = '', uuid = '', subscribedAt = '0', healthPoints = PERFECT_HEALTH] = [
-    next(),
-    next(),
-    next(),
-    next(),
-  ];
-  const [maxAttempts, maxAge, signing] = [next(), next(), next()];
+/** Fields of its hash, as `acquire` tells of them; false: it does not have that field. */
+export type SubscriberFields = [
+  callback: string | false,
+  uuid: string | false,
+  subscribedAt: string | false,
+  healthPoints: string | false,
+  maxAttempts: string | false,
+  maxAge: string | false,
+  signing: string | false,
+];
+
+export function readSubscriber(fields: SubscriberFields): Subscriber {
+  const [callback, uuid, subscribedAt, healthPoints, maxAttempts, maxAge, signing] = fields;
   return {
-    callback,
-    uuid,
-    subscribedAt,
-    healthPoints: Number(healthPoints),
+    callback: callback || '',
+    uuid: uuid || '',
+    subscribedAt: subscribedAt || '0',
+    healthPoints: Number(healthPoints || PERFECT_HEALTH),
     ...(maxAttempts && { maxAttempts: Number(maxAttempts) }),
     ...(maxAge && { maxAgeMs: Number(maxAge) }),
     ...(signing && { signing }),

@@ -1,6 +1,4 @@
-import { COUNTS_KEPT_MS, type NonceCount } from '../authentication/nonce_uses.ts';
 import { uidSeed } from '../ids.ts';
-import type { Packed } from '../store/packed.ts';
 import type { ScriptArgument } from '../store/script_values.ts';
 import type { Store } from '../store/store.ts';
 import type { Idempotency } from './idempotency.ts';
@@ -10,26 +8,17 @@ export interface Publication {
   topic: string;
   /** The client's token. */
   client: string;
-  /** Packed events, in their order. */
-  events: Packed[];
+  /** Events as JSON texts, in their order. */
+  events: string[];
   /** If it has an idempotency key. */
   idempotency?: Idempotency;
-  /** What it was authenticated by, if that is to be taken first. */
-  count?: NonceCount | undefined;
 }
 
 /**
  * What became of a publication. Nothing of it was stored by this call unless it is `accepted`: `repeated` says that it was
- * accepted before under the same key, `key_reused` that something else was, `no_room` that there may be no more topics,
- * `repeated_count` that its count was taken before.
+ * accepted before under the same key, `key_reused` that something else was, `no_room` that there may be no more topics.
  */
-export type Outcome =
-  | 'accepted'
-  | 'repeated'
-  | 'claimed_by_other'
-  | 'key_reused'
-  | 'no_room'
-  | 'repeated_count';
+export type Outcome = 'accepted' | 'repeated' | 'claimed_by_other' | 'key_reused' | 'no_room';
 
 /** As the script says it; of what is accepted it says how many subscribers got it. */
 const REFUSALS = new Map<number, Outcome>([
@@ -37,7 +26,6 @@ const REFUSALS = new Map<number, Outcome>([
   [-2, 'repeated'],
   [-3, 'key_reused'],
   [-4, 'no_room'],
-  [-5, 'repeated_count'],
 ]);
 
 export interface Stored {
@@ -64,45 +52,24 @@ export async function storePublications(
     else runs.push([publication]);
     before = publication;
   }
-  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics, COUNTS_KEPT_MS];
+  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics];
   for (const run of runs) pushRun(args, run);
   const reply = await store.run('publish', ...args);
-  const [accepted, added, repeated] = reply as [number[], (Buffer | number)[], number[]];
-  return { outcomes: readOutcomes(runs, accepted, new Set(repeated)), added: readAdded(added) };
+  const [accepted, added] = reply as [number[], (Buffer | number)[]];
+  const outcomes = runs.flatMap((run, index) => {
+    const subscribers = accepted[index] as number;
+    const outcome = REFUSALS.get(subscribers) ?? 'accepted';
+    return run.map(() => ({ outcome, subscribers }));
+  });
+  return { outcomes, added: readAdded(added) };
 }
 
 /** A run goes as one publication. */
 function pushRun(args: ScriptArgument[], run: readonly Publication[]): void {
   const { topic, client, idempotency } = run[0] as Publication;
-  args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '');
-  const sizesAt = args.push(0, 0) - 2;
-  let [counts, events] = [0, 0];
-  for (const { count } of run) {
-    if (!count) continue;
-    counts++;
-    args.push(count.nonce, count.count);
-  }
-  for (const publication of run) {
-    events += publication.events.length;
-    for (const event of publication.events) args.push(event);
-  }
-  args[sizesAt] = counts;
-  args[sizesAt + 1] = events;
-}
-
-function readOutcomes(
-  runs: readonly Publication[][],
-  accepted: readonly number[],
-  repeated: ReadonlySet<number>,
-): Stored['outcomes'] {
-  let counts = 0;
-  return runs.flatMap((run, index) => {
-    const subscribers = accepted[index] as number;
-    const outcome = REFUSALS.get(subscribers) ?? 'accepted';
-    return run.map(({ count }) =>
-      count && repeated.has(++counts) ? { outcome: 'repeated_count', subscribers } : { outcome, subscribers },
-    );
-  });
+  const events = run.reduce((sum, publication) => sum + publication.events.length, 0);
+  args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '', events);
+  for (const publication of run) for (const event of publication.events) args.push(event);
 }
 
 /** What a topic's subscribers got, in pairs: how many events, and the subscribers, a line each. */
@@ -114,17 +81,8 @@ export function readAdded(added: readonly (Buffer | number)[]): Stored['added'] 
   });
 }
 
-/**
- * Neighbours of one topic and client go as one publication: a fifth less of Redis under load. Each key is looked up for itself; a
- * count is for all of its publication, or each is for an event.
- */
+/** Neighbours of one topic and client go as one publication: a fifth less of Redis under load. Each key is looked up for itself. */
 function goAsOne(one: Publication, next: Publication): boolean {
-  if (one.topic !== next.topic || one.client !== next.client || one.idempotency || next.idempotency)
-    return false;
-  if (!one.count && !next.count) return true;
-  return isCountedEvent(one) && isCountedEvent(next);
-}
-
-function isCountedEvent({ count, events }: Publication): boolean {
-  return count !== undefined && events.length === 1;
+  if (one.topic !== next.topic || one.client !== next.client) return false;
+  return !one.idempotency && !next.idempotency;
 }

@@ -83,7 +83,7 @@ export class Publisher {
   #enqueue(publication: Publication): Promise<Outcome> {
     return new Promise((accept, fail) => {
       let bytes = 0;
-      for (const event of publication.events) bytes += event.length;
+      for (const event of publication.events) bytes += Buffer.byteLength(event);
       this.#waiting.push({ publication, bytes, accept, fail });
       this.#events += publication.events.length;
       if (!this.#underWay) void this.#commit();

@@ -13,7 +13,7 @@ export interface Gap {
 const TOPIC = 'topic:';
 
 /** A hash as a script hands it out: field, value, … */
-export function fieldsOf(flat: readonly (Buffer | number)[]): Record<string, string> {
+export function fieldsOf(flat: readonly (Buffer | string | number)[]): Record<string, string> {
   const hash: Record<string, string> = {};
   for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
   return hash;
