@@ -28,7 +28,7 @@ const JOBLESS_BID = 'aaaaaaaaaaaaaaaaaaaC';
 const LOST_BID = 'aaaaaaaaaaaaaaaaaaaD';
 
 const bus = new Bus(() => redis.store);
-const takeOver = () => prepareStorage(redis.store, silent);
+const takeOver = () => prepareStorage(redis.store, SETTINGS.leaseMs, silent);
 const job = (bid: string) => Buffer.concat([Buffer.from('92a5626174636891b4', 'hex'), Buffer.from(bid)]);
 
 beforeEach(async () => {
@@ -40,7 +40,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
   test('is in our layout after the boot, with a schema', async () => {
     await takeOver();
     await assertConsistent(redis.store);
-    assert.equal(await redis.store.redis.get('schema'), '1');
+    assert.equal(await redis.store.redis.get('schema'), '2');
     assert.equal(await redis.store.redis.exists(`batches:${BID}`), 0);
     assert.deepEqual(await redis.store.redis.lrangeBuffer(`batch:${BID}`, 3, 4), [
       RUBY_EVENT,
