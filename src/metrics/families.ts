@@ -43,7 +43,7 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
   'events.published': counter(['events_published', 'Events accepted.', { topic: 'topic' }]),
   'events.bytes': counter([
     'events_published_bytes',
-    'Size of the accepted events, packed.',
+    'Size of the accepted events, as JSON.',
     { topic: 'topic' },
   ]),
   'events.added': counter(['events_added', 'Events put in the queue of a subscriber.', SUBSCRIBER_QUEUE]),

@@ -70,7 +70,7 @@ export class Recorder {
     this.#counters = counters;
   }
 
-  /** Events were accepted; `bytes` of them packed. */
+  /** Events were accepted, with so many bytes as JSON. */
   published(topic: string, events: number, bytes: number): void {
     const tags = this.#topicTags(topic);
     this.#counters.increment('events.published', tags, events);
