@@ -1,7 +1,7 @@
 import { eventJson } from './legacy_event.ts';
 
 /** How many items of a batch's list come before its events: subscriber, time of creation, attempts. */
-export const HEAD = 3;
+export const BATCH_HEADER_LENGTH = 3;
 
 /** A ready batch, as a worker gets it: its attempt is counted already. */
 export interface Batch {

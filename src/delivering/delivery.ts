@@ -11,9 +11,9 @@ import type { Subscriber } from './subscriber.ts';
 
 const USER_AGENT = 'routemaster';
 
-const MOST_TARGETS = 10_000;
+const MAX_TARGETS = 10_000;
 
-/** What deliveries to a callback have in common. Made for each, it takes 5 to 7 % of a worker's CPU with single events. */
+/** What all deliveries to a callback share. To make it for each costs 5 to 7 % of a worker's CPU with single events. */
 interface Target {
   uuid: string;
   origin: string;
@@ -34,9 +34,9 @@ export class Delivery {
   }
 
   /**
-   * Tells of a gap too, if one is given. Resolves with the outcome, within the time limit; an aborted `signal` ends it at once.
-   * `atMs` is when the attempt began, for its signature: ms, by Redis's clock where that is known. Throws RangeError if the batch
-   * holds something that is no event, or the signing secret is none, TypeError if the callback is no URL.
+   * Resolves with the outcome, within the time limit; an aborted `signal` ends it at once. `atMs` is when the attempt began, by
+   * Redis's clock; it is signed. Throws RangeError if an event cannot be decoded or the signing secret cannot be read, and
+   * TypeError if the callback is no URL.
    */
   deliver(
     batch: Batch,
@@ -71,7 +71,7 @@ export class Delivery {
     const known = this.#targets.get(callback);
     if (known?.uuid === uuid) return known;
     const url = URL.parse(callback);
-    // The error of `new URL` quotes it, with the credentials that one taken over may have.
+    // Not `new URL`: its error quotes the callback, and one of a Ruby Routemaster may hold credentials.
     if (!url) throw new TypeError('the callback is no URL');
     const target = {
       uuid,
@@ -79,7 +79,7 @@ export class Delivery {
       path: url.pathname + url.search,
       authorization: `Basic ${Buffer.from(`${uuid}:x`).toString('base64')}`,
     };
-    if (this.#targets.size >= MOST_TARGETS) this.#targets.clear();
+    if (this.#targets.size >= MAX_TARGETS) this.#targets.clear();
     this.#targets.set(callback, target);
     return target;
   }

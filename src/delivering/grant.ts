@@ -7,18 +7,18 @@ import type { Subscriber } from './subscriber.ts';
 /** A job in a worker's hands, until it is acknowledged or taken back. */
 export interface Grant {
   worker: string;
-  /** The job as stored: what ack and nack name. */
+  /** The job as stored; ack and nack name it so. */
   packed: Packed;
   /** The number of the lease under which the worker holds the job. */
   lease: number;
   /** Undefined if the bytes are no job. */
   job: Job | undefined;
-  /** When the grant was given, ms by Redis's clock. */
+  /** When the job was handed out, ms by Redis's clock. */
   atMs: number;
-  /** For a job that delivers: its batch, and the subscriber if there still is one. */
+  /** Only jobs that deliver have a batch. The subscriber may have left. */
   batch?: Batch;
   subscriber?: Subscriber;
-  /** What was dropped of the subscriber's queue, of which it is to be told. */
+  /** What was dropped of the subscriber's queue, if this delivery is to say so. */
   gap?: Gap;
 }
 

@@ -1,4 +1,4 @@
-/** What a subscriber is when its hash does not say. */
+/** The health of a subscriber whose hash has none. */
 const PERFECT_HEALTH = 100;
 
 /** A subscriber, as deliveries need it. */

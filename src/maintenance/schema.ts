@@ -61,7 +61,7 @@ async function checkServer(store: Store, log: Log): Promise<void> {
   }
 }
 
-/** Takes over what the Ruby Routemaster left, if anything: its batches; its aux jobs are made anew by our tickers. */
+/** Takes over the batches of a Ruby Routemaster, if there are any. Our tickers make its aux jobs anew. */
 async function takeOver(store: Store, log: Log): Promise<void> {
   const total = await store.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');

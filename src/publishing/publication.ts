@@ -15,12 +15,12 @@ export interface Publication {
 }
 
 /**
- * What became of a publication. Nothing of it was stored by this call unless it is `accepted`: `repeated` says that it was
- * accepted before under the same key, `key_reused` that something else was, `no_room` that there may be no more topics.
+ * What became of a publication. This call stored it only if it is `accepted`. `repeated`: it was accepted before under the same
+ * key. `key_reused`: something else was. `claimed_by_other`: the topic is another client's. `no_room`: no topic may be made.
  */
 export type Outcome = 'accepted' | 'repeated' | 'claimed_by_other' | 'key_reused' | 'no_room';
 
-/** As the script says it; of what is accepted it says how many subscribers got it. */
+/** What the script returns instead of the number of subscribers that got an accepted publication. */
 const REFUSALS = new Map<number, Outcome>([
   [-1, 'claimed_by_other'],
   [-2, 'repeated'],
@@ -29,21 +29,21 @@ const REFUSALS = new Map<number, Outcome>([
 ]);
 
 export interface Stored {
-  /** One for each publication; `subscribers`: how many the topic has, where it is accepted. */
+  /** One for each publication. `subscribers` is how many the topic has, if the publication is accepted. */
   outcomes: { outcome: Outcome; subscribers: number }[];
-  /** How many events each subscriber got; one that has several of the topics, by topic. */
+  /** How many events each subscriber got. A subscriber of several topics has an entry for each. */
   added: [subscriber: string, events: number][];
 }
 
 /**
- * Stores publications in one script call, in their order. A key is known for `windowMs` after what it was accepted for. Where there
- * are `mostTopics` already, no topic is made.
+ * Stores publications in one script call, in their order. An idempotency key is known for `windowMs` after its publication was
+ * accepted. No topic is made beyond `maxTopics`.
  */
 export async function storePublications(
   store: Store,
   publications: readonly Publication[],
   windowMs: number,
-  mostTopics: number,
+  maxTopics: number,
 ): Promise<Stored> {
   const runs: Publication[][] = [];
   let before: Publication | undefined;
@@ -52,7 +52,7 @@ export async function storePublications(
     else runs.push([publication]);
     before = publication;
   }
-  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics];
+  const args: ScriptArgument[] = [uidSeed(), windowMs, maxTopics];
   for (const run of runs) pushRun(args, run);
   const reply = await store.run('publish', ...args);
   const [accepted, added] = reply as [number[], (Buffer | number)[]];
@@ -64,7 +64,7 @@ export async function storePublications(
   return { outcomes, added: readAdded(added) };
 }
 
-/** A run goes as one publication. */
+/** Adds a run to the arguments, as one publication. */
 function pushRun(args: ScriptArgument[], run: readonly Publication[]): void {
   const { topic, client, idempotency } = run[0] as Publication;
   const events = run.reduce((sum, publication) => sum + publication.events.length, 0);
@@ -72,7 +72,7 @@ function pushRun(args: ScriptArgument[], run: readonly Publication[]): void {
   for (const publication of run) for (const event of publication.events) args.push(event);
 }
 
-/** What a topic's subscribers got, in pairs: how many events, and the subscribers, a line each. */
+/** Reads pairs of how many events the subscribers of a topic got, and their tokens, one a line. */
 export function readAdded(added: readonly (Buffer | number)[]): Stored['added'] {
   return added.flatMap((events, i) => {
     const subscribers = String(added[i + 1] ?? '');
@@ -81,7 +81,7 @@ export function readAdded(added: readonly (Buffer | number)[]): Stored['added'] 
   });
 }
 
-/** Neighbours of one topic and client go as one publication: a fifth less of Redis under load. Each key is looked up for itself. */
+/** Neighbours of one topic and client become one publication, which saves a fifth of Redis under load. One with a key stays alone. */
 function goAsOne(one: Publication, next: Publication): boolean {
   if (one.topic !== next.topic || one.client !== next.client) return false;
   return !one.idempotency && !next.idempotency;
