@@ -3,7 +3,7 @@ export const EVENT_TYPES = ['create', 'update', 'delete', 'noop'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export interface Event {
-  /** The same for every subscriber and every attempt: visible ASCII characters other than `"` and `\\`. */
+  /** The same for every subscriber and every attempt: visible ASCII characters other than `"` and `\`. */
   id: string;
   topic: string;
   type: EventType;
