@@ -42,6 +42,7 @@ export interface BusSettings {
 }
 
 export interface Event {
+  id?: string;
   type?: string;
   url: string;
   timestamp?: number;
