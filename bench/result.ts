@@ -18,7 +18,7 @@ export const METRICS = {
   workerPercent: 'worker %',
   redisPercent: 'Redis %',
   bytes: 'bytes/event',
-  timesPacked: '× packed',
+  timesStored: '× stored',
   webMiB: 'web MiB',
   workerMiB: 'worker MiB',
   redisMiB: 'Redis MiB',

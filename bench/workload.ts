@@ -9,7 +9,7 @@ export const FIELDS = { topic: TOPIC, type: 'update' as const, url: URL, timesta
 /** The same with the time of its sending, which `stamped` sets. */
 export const STAMPED = EVENT.replace('}', ',"data":{"sentAtUs":0}}');
 /** The same as subscribers get it. */
-export const DELIVERED = `[{"topic":"${TOPIC}","type":"update","url":"${URL}","t":${TIMESTAMP},"data":{"sentAtUs":0}}]`;
+export const DELIVERED = `[{"id":"V1StGXR8_Z5jdHi6","topic":"${TOPIC}","type":"update","url":"${URL}","t":${TIMESTAMP},"data":{"sentAtUs":0}}]`;
 
 export const FORMATS = ['array', 'NDJSON'] as const;
 export type Format = (typeof FORMATS)[number];

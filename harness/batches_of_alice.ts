@@ -1,4 +1,4 @@
-import { packData, packEvent } from '../src/publishing/event.ts';
+import { eventText } from '../src/publishing/event.ts';
 import type { Bus } from './bus.ts';
 import { nthWord } from './names.ts';
 import { until } from './until.ts';
@@ -6,17 +6,18 @@ import { until } from './until.ts';
 const url = 'https://shop.example.com/1';
 
 /** An event as the bus stores it. */
-export function packed(topic: string, timestamp = 1_700_000_000_000, data: unknown = null): Buffer {
-  return packEvent({ topic, type: 'update', url, timestamp }, packData(data)).toBuffer();
+export function storedEvent(topic: string, timestamp = 1_700_000_000_000, data?: unknown): string {
+  const id = `event-${timestamp}`;
+  return eventText({ id, topic, type: 'update', url, timestamp, data: JSON.stringify(data) });
 }
 
-export function packedMany(topic: string, n: number, data?: unknown): Buffer[] {
-  return Array.from({ length: n }, () => packed(topic, undefined, data));
+export function storedEvents(topic: string, n: number, data?: unknown): string[] {
+  return Array.from({ length: n }, () => storedEvent(topic, undefined, data));
 }
 
 /** Publishes `n` events of a topic as `{seed}1`, …; what comes next is younger by Redis's clock. */
-export async function publishPacked(bus: Bus, seed: string, topic: string, n: number): Promise<void> {
-  await bus.publish(seed, topic, packedMany(topic, n));
+export async function publishEvents(bus: Bus, seed: string, topic: string, n: number): Promise<void> {
+  await bus.publish(seed, topic, storedEvents(topic, n));
   const now = await bus.nowMs();
   await until(async () => (await bus.nowMs()) > now);
 }
@@ -31,7 +32,7 @@ export async function closeBatches({ store }: Bus, token: string): Promise<void>
 export async function aliceWithBatches(bus: Bus, ...sizes: number[]): Promise<void> {
   await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: 0 });
   for (const [index, size] of sizes.entries()) {
-    await publishPacked(bus, nthWord(index), index % 2 ? 'gadgets' : 'widgets', size);
+    await publishEvents(bus, nthWord(index), index % 2 ? 'gadgets' : 'widgets', size);
     await closeBatches(bus, 'alice');
   }
 }

@@ -32,10 +32,11 @@ export class BusProcess {
   #ending: Ending | undefined;
   #mayEnd = false;
 
-  constructor({ name, command }: ProcfileLine, env: NodeJS.ProcessEnv) {
+  /** `folder`: of the release that runs; this one unless a test says otherwise. */
+  constructor({ name, command }: ProcfileLine, env: NodeJS.ProcessEnv, folder = root) {
     this.name = name;
     const child = spawn('sh', ['-c', `exec ${command}`], {
-      cwd: root,
+      cwd: folder,
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,

@@ -12,6 +12,7 @@ import type { AddressInfo } from 'node:net';
 import { type UntilOptions, until } from './until.ts';
 
 export interface DeliveredEvent {
+  id: string;
   topic: string;
   type: string;
   url: string;

@@ -33,6 +33,8 @@ const ENV = {
 
 export interface BusSettings {
   env?: Record<string, string>;
+  /** Of the release whose processes run; this one unless a test says otherwise. */
+  folder?: string;
   /** Lines of redis.conf. */
   redis?: Record<string, string>;
   /** Fills Redis before any process starts. */
@@ -40,6 +42,7 @@ export interface BusSettings {
 }
 
 export interface Event {
+  id?: string;
   type?: string;
   url: string;
   timestamp?: number;
@@ -159,7 +162,7 @@ export class RunningBus {
   async start(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<BusProcess> {
     const line = LINES.find((each) => each.name === name);
     if (!line) throw new Error(`the Procfile has no ${name}`);
-    const started = new BusProcess(line, this.#environment(env));
+    const started = new BusProcess(line, this.#environment(env), this.#settings.folder);
     this.#processes.push(started);
     if (name === 'worker') {
       await started.logs('delivering');

@@ -3,7 +3,6 @@ import { Delivery } from '../src/delivering/delivery.ts';
 import type { ConnectionSettings } from '../src/delivering/delivery_connections.ts';
 import type { DeliveryOutcome } from '../src/delivering/delivery_exchange.ts';
 import type { Subscriber } from '../src/delivering/subscriber.ts';
-import { Packed } from '../src/store/packed.ts';
 import { CallbackPolicy, type PolicyOptions } from '../src/subscribing/callback_policy.ts';
 import { RUBY_EVENT } from './ruby_redis.ts';
 
@@ -22,7 +21,7 @@ export function sender(t: TestContext, { allow = [], ...options }: SenderOptions
     createdAtMs: 0,
     attempts: 1,
     count: 1,
-    events: [Packed.of(RUBY_EVENT)],
+    pieces: [RUBY_EVENT],
   };
   return (callback: string, more: Partial<Subscriber> = {}): Promise<DeliveryOutcome> => {
     const subscriber = { callback, uuid: 'me', subscribedAt: '0', healthPoints: 100, ...more };

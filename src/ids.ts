@@ -9,6 +9,9 @@ export const uid = (): string => nanoid(20);
  */
 export const uidSeed = (): string => nanoid(16);
 
+/** An event's own id: 16 characters of URL-safe Base64, 96 bits. */
+export const eventId = (): string => nanoid(16);
+
 /** The random part of a client's token: 20 characters of `[a-z0-9]`, 103 bits. */
 export const tokenSuffix = customAlphabet('abcdefghijklmnopqrstuvwxyz0123456789', 20);
 

@@ -20,12 +20,12 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 }
 
 /** Prepares Redis. While Redis is away or full, tries again with growing pauses. */
-export async function boot(store: Store, log: Log): Promise<void> {
+export async function boot(store: Store, leaseMs: number, log: Log): Promise<void> {
   const patience = new Patience();
   const never = new AbortController().signal;
   for (;;) {
     try {
-      return await prepareStorage(store, log);
+      return await prepareStorage(store, leaseMs, log);
     } catch (error) {
       const { message } = error as Error;
       if (/^NOPERM/.test(message))

@@ -53,7 +53,7 @@ export async function serve(config: Config, log: Log): Promise<void> {
     await counters.stop();
     store.redis.disconnect();
   });
-  const booting = boot(store, log).then(() => {
+  const booting = boot(store, config.leaseMs, log).then(() => {
     state.ready = true;
     counters.start();
     recorder.processStarted('web');

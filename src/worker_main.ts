@@ -34,7 +34,7 @@ await start(async () => {
     await counters.stop();
     store.redis.disconnect();
   });
-  await boot(store, log);
+  await boot(store, config.leaseMs, log);
   if (stopping.aborted) return;
   delivering = true;
   counters.start();

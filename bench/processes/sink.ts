@@ -7,7 +7,7 @@ import { agesMs, nowMicros } from '../stamp.ts';
 /** No delivery for so long: nothing will come any more. */
 const SILENCE_MS = 30_000;
 const HEAD_END = Buffer.from('\r\n\r\n');
-const EVENT = Buffer.from('{"topic"');
+const EVENT = Buffer.from('{"id"');
 const TAKEN = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 export interface Reached {

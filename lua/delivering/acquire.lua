@@ -53,11 +53,11 @@ RETURNS
   acks                       held, removed for each finished job, as ack has them; again and again
   subscribers                the subscribers of the batches, but those that left: a subscriber, a list of its callback, uuid,
                              subscribed_at, health_points, max_attempts, max_age, signing; again and again
-  grants                     a list of {worker, job, lease, batch, gap}; the last two for jobs that deliver only: batch is
+  grants                     a list of {worker, lease, batch, gap}; the last two for jobs that deliver only: batch is
                              {subscriber, created, attempts, n, pieces}, its attempt counted; gap is what was dropped of its
                              subscriber's queue, if it is to be told, as field, value, …
-  events…                    then, for each grant with a batch, its n packed events, one after the other, in so many pieces of
-                             whole events
+  job, piece…                then, for each grant, its packed job, and the n events of its batch in so many pieces: JSON texts
+                             joined with commas, or one event that is not JSON
 ]]
 -- include: now
 -- include: try

@@ -47,7 +47,6 @@ RETURNS
 -- include: batches
 -- include: dead_letters
 -- include: drop
--- include: topic_of
 -- include: gaps
 
 -- What one call does, in µs of Redis where this was measured: then others are served. Of the largest events one chunk is enough.
@@ -88,6 +87,19 @@ local function keep_for_next_call(bid, at, counts)
     begun[#begun + 1] = topic
     begun[#begun + 1] = events
   end
+end
+
+local LONGEST_TOPIC = 64
+
+-- The topic of an event; empty if it cannot be read. An event of Routemaster or schema 1 is MessagePack ["e", {o = topic, …}].
+local function topic_of(event)
+  local topic = event:match('^{"id":"[^"]*","topic":"([a-z0-9_]+)"')
+  if topic then return topic end
+  local ok, decoded = pcall(cmsgpack.unpack, event)
+  local fields = ok and type(decoded) == 'table' and decoded[2]
+  topic = type(fields) == 'table' and fields.o
+  if type(topic) ~= 'string' or #topic > LONGEST_TOPIC or topic:find('[^a-z0-9_]') then return '' end
+  return topic
 end
 
 -- Counts the items from `first` on, which are events, by topic.

@@ -7,8 +7,7 @@ call. Each is all or nothing: the topic is claimed for the client, or found to b
 subscriber's events stay in the order of acceptance, over all its topics. A batch that fills up is closed and its job made
 instant; a new batch gets its job in the same step, so no batch is ever without one. The batches of an ordered subscriber
 stand in its index strictly in their order. A publication that was accepted under an idempotency key is known by it for a
-while: the same again, even in one call, is answered and not stored. A publication that was authenticated by a count of a nonce
-takes it first, whatever becomes of it then; if it was taken before, nothing does.
+while: the same again, even in one call, is answered and not stored.
 
 KEYS
   schema                     string  names the partition
@@ -28,24 +27,19 @@ TOUCHES
   jobs:scheduled:{q}         zset
   jobs:instant:{q}           list
   idempotency:{digest}       string  the fingerprint
-  digest:counts:{nonce}      string  a bit for each count that was taken
 ARGV
   seed                       the first 16 characters of the UIDs that this call makes
   window                     for how many ms an idempotency key is known
   most_topics                how many topics there may be: at that none is made
-  keep                       for how many ms the counts of a nonce are kept, from the first
-  topic, client, digest, fingerprint, c, n, nonce, count…, event…
+  topic, client, digest, fingerprint, n, event…
                              a publication: its topic, the token of its client, the digest of its idempotency key (empty:
-                             it has none) and the fingerprint of what goes under it; c counts that are to be taken, each
-                             after its nonce: none, one for all of it, or one for each event; n packed events; again and again
+                             it has none), the fingerprint of what goes under it, and n events as JSON; again and again
 RETURNS
   accepted                   a list with, for each publication, how many subscribers got it; -1: the topic is another
                              client's; -2: it was accepted before; -3: something else was, under this key;
-                             -4: there is no such topic, and no room for one; -5: none of its counts could be taken
+                             -4: there is no such topic, and no room for one
   added                      a list of events, subscribers, for each topic: how many events its subscribers got, and their
                              tokens, a line each (one text costs less than a list)
-  repeated                   the counts that were taken before, or cannot be, by their place among all of the call, from 1:
-                             what hangs on them is not stored
 ]]
 -- include: now
 -- include: try
@@ -55,9 +49,8 @@ RETURNS
 -- include: closing
 -- include: bulk
 -- include: opening
--- include: nonce_counts
 
-local ANOTHERS, REPEATED, REUSED, NO_ROOM, TAKEN = -1, -2, -3, -4, -5
+local ANOTHERS, REPEATED, REUSED, NO_ROOM = -1, -2, -3, -4
 local MOST_TOPICS = tonumber(ARGV[3])
 
 local publisher_of = {}
@@ -147,46 +140,20 @@ local function accept(topic, first, last)
   return subscribers
 end
 
--- Takes so many counts, which stand in ARGV from `at`. Nothing, or which of them could not be taken, and how many.
-local repeated, counts_before = {}, 0
-local function take_counts(at, c)
-  local refused, how_many
-  for i = 1, c do
-    if not take_count(ARGV[at + 2 * i - 2], ARGV[at + 2 * i - 1], ARGV[4]) then
-      refused, how_many = refused or {}, (how_many or 0) + 1
-      refused[i] = true
-      repeated[#repeated + 1] = counts_before + i
-    end
-  end
-  counts_before = counts_before + c
-  return refused, how_many
-end
-
--- Those events whose counts were taken: how many subscribers got them.
-local function accept_unless(refused, topic, first, last)
-  local subscribers
-  for e = first, last do
-    if not refused[e - first + 1] then subscribers = accept(topic, e, e) end
-  end
-  return subscribers
-end
-
--- The publication that stands in ARGV from `at`, and where its counts and events do: how many subscribers got it, or why not.
-local function take(at, counts, c, first, last)
+-- The publication that stands in ARGV from `at`, and its events: how many subscribers got it, or why not.
+local function take(at, first, last)
   local topic, digest, fingerprint = ARGV[at], ARGV[at + 2], ARGV[at + 3]
-  local refused, how_many = take_counts(counts, c)
-  if refused and how_many == c then return TAKEN end
   local refusal = digest ~= '' and known(digest, fingerprint) or claim(topic, ARGV[at + 1])
   if refusal then return refusal end
   if digest ~= '' then fingerprints[digest] = fingerprint end
-  return refused and accept_unless(refused, topic, first, last) or accept(topic, first, last)
+  return accept(topic, first, last)
 end
 
-local i = 5
+local i = 4
 while i <= #ARGV do
-  local c, n = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
-  local first = i + 6 + 2 * c
-  accepted[#accepted + 1] = take(i, i + 6, c, first, first + n - 1)
+  local n = tonumber(ARGV[i + 4])
+  local first = i + 5
+  accepted[#accepted + 1] = take(i, first, first + n - 1)
   i = first + n
 end
 end_run()
@@ -245,4 +212,4 @@ for t, topic in ipairs(topics) do
   added[2 * t - 1] = counted[topic]
   added[2 * t] = table.concat(subscribers_of[topic], '\n')
 end
-return { accepted, added, repeated }
+return { accepted, added }

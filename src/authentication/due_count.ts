@@ -14,11 +14,6 @@ export class DueCount {
     this.#take = take;
   }
 
-  /** For the call that takes it; undefined once it is taken by itself. */
-  get left(): NonceUse | undefined {
-    return this.#taken ? undefined : this.#count;
-  }
-
   /** Takes it by itself, unless that has begun. Whether it was new. Throws StorageUnavailable. */
   take(): Promise<boolean> {
     this.#taken ??= this.#take(this.#count);

@@ -1,9 +1,8 @@
-import { Packed } from '../store/packed.ts';
+import { Decoder } from '@msgpack/msgpack';
 import type { ScriptReply } from '../store/script_values.ts';
-import { type Grant, readGrant } from './grant.ts';
-import { ReplyReader } from './reply_reader.ts';
+import { type Grant, type GrantHead, readGrant } from './grant.ts';
 import type { Acknowledged } from './settlement.ts';
-import { readSubscriber, type Subscriber } from './subscriber.ts';
+import { readSubscriber, type Subscriber, type SubscriberFields } from './subscriber.ts';
 
 export interface Acquired {
   grants: Grant[];
@@ -13,21 +12,28 @@ export interface Acquired {
   acks: Acknowledged[];
 }
 
-/** What the script `acquire` answers: MessagePack that tells of all, then the events of each batch, in pieces. */
+/** What `acquire` packs as MessagePack; pairs (acks, subscribers) are flat. */
+type Head = [
+  left: number,
+  atMs: number,
+  acks: number[],
+  subscribers: (string | SubscriberFields)[],
+  grants: GrantHead[],
+];
+
+const decoder = new Decoder();
+
+/** Reads the reply of the script `acquire`: a head in MessagePack, then for each grant its job and its event pieces. */
 export function readAcquired(reply: ScriptReply): Acquired {
-  const [about, ...pieces] = reply as [about: Buffer, ...Buffer[]];
-  const reader = new ReplyReader(about);
-  let read = 0;
-  const nextPieces = (count: number) => {
-    read += count;
-    return pieces.slice(read - count, read).map(Packed.of);
-  };
-  reader.arrayLength();
-  const [left, atMs] = [reader.integer(), reader.integer()];
-  const acks = reader.list(2, () => ({ held: reader.integer() === 1, removed: reader.integer() }));
-  const subscribers = new Map(
-    reader.list(2, (): [string, Subscriber] => [reader.string(), readSubscriber(reader)]),
-  );
-  const grants = reader.list(1, () => readGrant(reader, subscribers, nextPieces, atMs));
+  const [head, ...rest] = reply as [Buffer, ...Buffer[]];
+  const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
+  const acks: Acknowledged[] = [];
+  for (let i = 0; i < flatAcks.length; i += 2)
+    acks.push({ held: flatAcks[i] === 1, removed: flatAcks[i + 1] as number });
+  const subscribers = new Map<string, Subscriber>();
+  for (let i = 0; i < flatSubscribers.length; i += 2)
+    subscribers.set(flatSubscribers[i] as string, readSubscriber(flatSubscribers[i + 1] as SubscriberFields));
+  const buffers = rest.values();
+  const grants = grantHeads.map((grantHead) => readGrant(grantHead, buffers, subscribers, atMs));
   return { left, acks, grants };
 }

@@ -1,6 +1,6 @@
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/store.ts';
-import { HEAD } from './batch.ts';
+import { BATCH_HEADER_LENGTH } from './batch.ts';
 
 /** A dead letter as listings show it. Times in ms since the Unix epoch, by Redis's clock. */
 export interface DeadLetter {
@@ -27,7 +27,7 @@ export async function readLetter(
   id: string,
 ): Promise<DeadLetter | undefined> {
   const [[subscriber, created, attempts], length, about] = await Promise.all([
-    redis.lrange(keys.dead_letter(id), 0, HEAD - 1),
+    redis.lrange(keys.dead_letter(id), 0, BATCH_HEADER_LENGTH - 1),
     redis.llen(keys.dead_letter(id)),
     redis.hgetall(keys.dead_letter_about(id)),
   ]);
@@ -39,7 +39,7 @@ export async function readLetter(
     created_at: Number(created),
     died_at: Number(about.died_at),
     attempts: Number(attempts),
-    event_count: length - HEAD,
+    event_count: length - BATCH_HEADER_LENGTH,
   };
 }
 

@@ -1,15 +1,14 @@
 import { BusError } from '../errors.ts';
-import { Packed } from '../store/packed.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptReport } from './attempt.ts';
-import { HEAD } from './batch.ts';
+import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { type DeadLetter, following, newest, type Place, readLetter } from './dead_letter.ts';
-import { eventJson } from './event_json.ts';
+import { eventJson } from './legacy_event.ts';
 
 /** How many letters one script call revives or deletes: a few milliseconds of Redis. */
 const SLICE = 100;
 
-/** How many events are read in one go: each has 64 KiB of data at most, unless that is set higher. */
+/** How many events are read at a time. Each has up to 64 KiB of data, unless the limit is set higher. */
 const EVENTS_SLICE = 20;
 
 export interface Page {
@@ -20,12 +19,12 @@ export interface Page {
 
 export type RetryOutcome = 'ok' | 'dead_letter_not_found' | 'subscriber_not_found';
 
-/** Batches that are not tried any more. For a `client`, letters of others are none; without one, root asks. */
+/** Batches that are not tried any more. A `client` finds its own letters only; root gives no client, and finds all. */
 export class DeadLetters {
   readonly #store: Store;
   readonly #revived: (token: string, events: number) => void;
 
-  /** `revived` is told how many events went back to whose queue. */
+  /** `revived` is called with how many events went back to whose queue. */
   constructor(store: Store, revived: (token: string, events: number) => void) {
     this.#store = store;
     this.#revived = revived;
@@ -35,12 +34,12 @@ export class DeadLetters {
   async list(subscriber: string | undefined, limit: number, after?: Place): Promise<Page> {
     return this.#store.command(async (redis, keys) => {
       const index = subscriber === undefined ? keys.dead_letters_index() : keys.dead_letters_of(subscriber);
-      const most = limit + 1;
-      const places = await (after ? following(redis, index, after, most) : newest(redis, index, most));
+      const max = limit + 1;
+      const places = await (after ? following(redis, index, after, max) : newest(redis, index, max));
       const page = places.slice(0, limit);
       const read = await Promise.all(page.map(({ id }) => readLetter(redis, keys, id)));
       const next = places.length > limit ? page.at(-1) : undefined;
-      // Some may have been taken away since.
+      // Letters may have been deleted since.
       return { letters: read.filter((letter) => letter !== undefined), ...(next && { next }) };
     });
   }
@@ -55,17 +54,17 @@ export class DeadLetters {
   }
 
   /**
-   * The events of a letter, each as the JSON that deliveries have, or as `{"undecodable": base64}`; a few at a time, since
-   * they can be hundreds of megabytes. Throws dead_letter_not_found if the letter is taken away meanwhile.
+   * The events of a letter, each as the JSON text that is delivered, or as `{"undecodable": base64}`. They are read a few at a
+   * time, since they can be hundreds of megabytes. Throws dead_letter_not_found if the letter is deleted meanwhile.
    */
   async *events({ id, event_count }: DeadLetter): AsyncGenerator<string> {
-    for (let at = HEAD; at < HEAD + event_count; at += EVENTS_SLICE) {
-      const packed = await this.#store.command((redis, keys) =>
+    for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + event_count; at += EVENTS_SLICE) {
+      const stored = await this.#store.command((redis, keys) =>
         redis.lrangeBuffer(keys.dead_letter(id), at, at + EVENTS_SLICE - 1),
       );
-      if (packed.length === 0)
+      if (stored.length === 0)
         throw new BusError('dead_letter_not_found', 'the dead letter was taken away while it was read');
-      yield* packed.map(shown);
+      yield* stored.map(shown);
     }
   }
 
@@ -134,10 +133,10 @@ export class DeadLetters {
   }
 }
 
-function shown(packed: Buffer): string {
+function shown(stored: Buffer): string {
   try {
-    return eventJson(Packed.of(packed));
+    return eventJson(stored).toString();
   } catch {
-    return JSON.stringify({ undecodable: packed.toString('base64') });
+    return JSON.stringify({ undecodable: stored.toString('base64') });
   }
 }

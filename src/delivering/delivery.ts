@@ -3,10 +3,9 @@ import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
 import type { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { type DropNotice, dropNoticeHeader } from '../subscribing/drop_notice.ts';
-import type { Batch } from './batch.ts';
+import { type Batch, batchBody } from './batch.ts';
 import { type ConnectionSettings, callbackConnections } from './delivery_connections.ts';
 import { type DeliveryOutcome, Exchange } from './delivery_exchange.ts';
-import { batchJson } from './event_json.ts';
 import { signatureHeaders } from './signatures.ts';
 import type { Subscriber } from './subscriber.ts';
 
@@ -47,7 +46,7 @@ export class Delivery {
     atMs = clock.wallMs(),
   ): Promise<DeliveryOutcome> {
     const { origin, path, authorization } = this.#target(subscriber);
-    const body = batchJson(batch.events, batch.count);
+    const body = batchBody(batch.pieces);
     const request: Dispatcher.DispatchOptions = {
       origin,
       path,

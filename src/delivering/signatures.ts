@@ -27,7 +27,7 @@ const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 const MAX_SUBSCRIBERS = 1000;
 
 /** Signs `{id}.{timestamp}.{body}`. */
-type Signer = (head: string, body: string) => string;
+type Signer = (head: string, body: Buffer) => string;
 
 interface Entry {
   /** When the key stops signing, in ms. */
@@ -66,7 +66,7 @@ export function isSecret(text: string): boolean {
  * The headers that sign a body with each of the subscriber's keys that is valid at `atMs`. `signing` is the text in Redis: the
  * newest key, then the replaced ones, each with the time at which it stops signing. Throws RangeError if it is unreadable.
  */
-export function signatureHeaders(signing: string, id: string, atMs: number, body: string) {
+export function signatureHeaders(signing: string, id: string, atMs: number, body: Buffer) {
   const timestamp = String(Math.floor(atMs / 1000));
   const head = `${id}.${timestamp}.`;
   const signatures = keys
@@ -92,7 +92,8 @@ function signerOf(text: string): Signer {
   // The error must not quote the text: it may be most of a secret.
   if (seed?.length !== ED25519_BYTES) throw new RangeError('the signing secret is unreadable');
   const key = ed25519(seed);
-  return (head, body) => `v1a,${sign(null, Buffer.from(head + body), key).toString('base64')}`;
+  return (head, body) =>
+    `v1a,${sign(null, Buffer.concat([Buffer.from(head), body]), key).toString('base64')}`;
 }
 
 function ed25519(seed: Buffer): KeyObject {

@@ -1,5 +1,4 @@
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
-import type { ReplyReader } from './reply_reader.ts';
 
 /** What a delivery needs to know of its subscriber. */
 export interface Subscriber {
@@ -17,22 +16,24 @@ export interface Subscriber {
   maxAgeMs?: number;
 }
 
-/** Reads the fields of its hash as the script `acquire` returns them; a missing field is nil. */
-export function readSubscriber(reader: ReplyReader): Subscriber {
-  reader.arrayLength();
-  const next = () => (reader.nothing() ? undefined : reader.string());
-  const [callback = '', uuid = '', subscribedAt = '0', healthPoints = PERFECT_HEALTH] = [
-    next(),
-    next(),
-    next(),
-    next(),
-  ];
-  const [maxAttempts, maxAge, signing] = [next(), next(), next()];
+/** Fields of its hash, as `acquire` tells of them; false: it does not have that field. */
+export type SubscriberFields = [
+  callback: string | false,
+  uuid: string | false,
+  subscribedAt: string | false,
+  healthPoints: string | false,
+  maxAttempts: string | false,
+  maxAge: string | false,
+  signing: string | false,
+];
+
+export function readSubscriber(fields: SubscriberFields): Subscriber {
+  const [callback, uuid, subscribedAt, healthPoints, maxAttempts, maxAge, signing] = fields;
   return {
-    callback,
-    uuid,
-    subscribedAt,
-    healthPoints: Number(healthPoints),
+    callback: callback || '',
+    uuid: uuid || '',
+    subscribedAt: subscribedAt || '0',
+    healthPoints: Number(healthPoints || PERFECT_HEALTH),
     ...(maxAttempts && { maxAttempts: Number(maxAttempts) }),
     ...(maxAge && { maxAgeMs: Number(maxAge) }),
     ...(signing && { signing }),

@@ -1,5 +1,14 @@
 import { BusError } from '../errors.ts';
 
+declare global {
+  // New in Node 24; TypeScript's library does not know it yet.
+  interface JSON {
+    /** Stands for this JSON text of a number: JSON.stringify writes it as it is. */
+    rawJSON(text: string): object;
+    isRawJSON(value: unknown): boolean;
+  }
+}
+
 /** JSON that would come out as something else than was sent. */
 class Unfaithful extends Error {}
 
@@ -16,7 +25,7 @@ const SURROGATE = /\\u[dD][89a-fA-F]/;
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
- * The value that JSON text stands for. Whole numbers that a double cannot hold are bigints, so that ids of 64 bits keep
+ * The value that JSON text stands for. Whole numbers that a double cannot hold are JSON.rawJSON, so that ids of 64 bits keep
  * their digits. Throws bad_body with what is wrong; `where` is put in front, and `members` go into the problem.
  */
 export function parseJson(
@@ -61,6 +70,7 @@ function refuseLoneSurrogates(text: string): void {
 function withAllDigits(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
   if (typeof value !== 'number' || source === undefined || Number.isSafeInteger(value)) return value;
   const whole = /^-?\d+$/.test(source) ? BigInt(source) : undefined;
-  if (whole === undefined ? Number.isFinite(value) : whole >= LEAST && whole <= MOST) return whole ?? value;
+  if (whole === undefined && Number.isFinite(value)) return value;
+  if (whole !== undefined && whole >= LEAST && whole <= MOST) return JSON.rawJSON(source);
   throw new Unfaithful(`has the number ${source.slice(0, 40)}, too large to be kept: send it as a string`);
 }

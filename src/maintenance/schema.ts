@@ -1,17 +1,21 @@
+import { pause } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
 
 /** The version of the data layout that this code writes. */
-const SCHEMA = 1;
+const SCHEMA = 2;
 const OLDEST_REDIS = 7;
 const SLICE = 200;
+/** How often a boot looks whether the workers of the former release are gone. */
+const LOOK_EVERY_MS = 500;
 
 /**
- * Makes sure that this Redis can be used, and brings its data up to our layout. Any number of processes may do so at once.
+ * Makes sure that this Redis can be used, and upgrades its data to our layout. Any number of processes may do so at once.
+ * Waits while workers of the former release run: one is alive until `leaseMs` after it was last heard of.
  * Throws BootError where a person has to act, StorageUnavailable where waiting may help.
  */
-export async function prepareStorage(store: Store, log: Log): Promise<void> {
+export async function prepareStorage(store: Store, leaseMs: number, log: Log): Promise<void> {
   await checkServer(store, log);
   await store.prepare();
   const found = await store.command((redis, keys) => redis.get(keys.schema()));
@@ -19,9 +23,25 @@ export async function prepareStorage(store: Store, log: Log): Promise<void> {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
   }
-  if (found !== null) return;
-  await takeOver(store, log);
-  await store.run('adopt', SCHEMA);
+  if (found === null) {
+    await takeOver(store, log);
+    await store.run('adopt', SCHEMA);
+  } else if (Number(found) < SCHEMA) {
+    await upgrade(store, found, leaseMs, log);
+  }
+}
+
+/** Layout 1 differs in how events are stored. Those that are queued stay as they are: the worker decodes them. */
+async function upgrade(store: Store, from: string, leaseMs: number, log: Log): Promise<void> {
+  const countAlive = async () => Number(await store.run('upgrade', from, SCHEMA, leaseMs));
+  let alive = await countAlive();
+  if (alive > 0)
+    log.warn({ workers: alive }, 'waiting until the workers of the former release are gone: stop them');
+  while (alive > 0) {
+    await pause(LOOK_EVERY_MS);
+    alive = await countAlive();
+  }
+  log.info({ from: Number(from), to: SCHEMA }, 'upgraded the data in Redis');
 }
 
 async function checkServer(store: Store, log: Log): Promise<void> {
@@ -41,7 +61,7 @@ async function checkServer(store: Store, log: Log): Promise<void> {
   }
 }
 
-/** Takes over what the Ruby Routemaster left, if anything: its batches; its aux jobs are made anew by our tickers. */
+/** Takes over the batches of a Ruby Routemaster, if there are any. Our tickers make its aux jobs anew. */
 async function takeOver(store: Store, log: Log): Promise<void> {
   const total = await store.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');

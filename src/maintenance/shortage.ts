@@ -1,4 +1,4 @@
-import { HEAD } from '../delivering/batch.ts';
+import { BATCH_HEADER_LENGTH } from '../delivering/batch.ts';
 import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Commands, Store } from '../store/store.ts';
 
@@ -75,7 +75,7 @@ async function estimateKind(redis: Commands, { index, gauge, list }: Kind): Prom
 /** A list that is gone by now counts nothing. */
 async function measure(redis: Commands, key: string): Promise<{ bytes: number; events: number }> {
   const [bytes, length] = await Promise.all([redis.memory('USAGE', key), redis.llen(key)]);
-  return { bytes: bytes ?? 0, events: Math.max(0, length - HEAD) };
+  return { bytes: bytes ?? 0, events: Math.max(0, length - BATCH_HEADER_LENGTH) };
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);

@@ -38,7 +38,7 @@ type InHistogram = `${'delivery.duration' | 'latency.end_to_end'}.${'bucket' | '
 /** Every figure, except those that make up histograms. */
 export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Family>> = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),
-  'events.bytes': counter('events_published_bytes', 'Size of the accepted events, packed.', TOPIC),
+  'events.bytes': counter('events_published_bytes', 'Size of the accepted events, as JSON.', TOPIC),
   'events.added': counter('events_added', 'Events put in the queue of a subscriber.', QUEUE),
   'events.removed': counter('events_removed', 'Events that left the queue of a subscriber.', QUEUE),
   'events.autodropped': counter('events_autodropped', 'Events dropped because memory ran short.', QUEUE),

@@ -19,7 +19,7 @@ export class Recorder {
     this.#counters = counters;
   }
 
-  /** Events were accepted; `bytes` is their packed size. */
+  /** Events were accepted, with so many bytes as JSON. */
   published(topic: string, events: number, bytes: number): void {
     this.#counters.increment('events.published', { topic }, events);
     this.#counters.increment('events.bytes', { topic }, bytes);

@@ -1,11 +1,15 @@
 import { BusError } from '../errors.ts';
 import { parseJson } from '../http/json.ts';
-import type { Packed } from '../store/packed.ts';
-import { DEEPEST_DATA, EVENT_TYPES, type EventType, packData, packEvent } from './event.ts';
+import { eventId } from '../ids.ts';
+import { EVENT_TYPES, type EventType, eventText } from './event.ts';
 
-const MOST_EVENTS = 10_000;
-const LONGEST_URL = 1024;
-const FIELDS = new Set(['type', 'url', 'timestamp', 'data']);
+const MAX_EVENTS = 10_000;
+const MAX_URL_LENGTH = 1024;
+/** How deep data may be nested. */
+export const MAX_DATA_DEPTH = 64;
+const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data']);
+// Visible ASCII characters that JSON takes as they are.
+const ID = /^[!#-[\]-~]{1,64}$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Printable ASCII and beyond: no white space, no control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
@@ -25,7 +29,7 @@ export interface EventLimits {
 }
 
 /**
- * Reads the body of a publish into packed events: one event, an array, or NDJSON. All are right, or it throws
+ * Reads the body of a publish into events as they are stored: one event, an array, or NDJSON. All are right, or it throws
  * bad_event with the `field` (and the `index`, where there can be several), bad_body, or body_too_large.
  */
 export function readEvents(
@@ -34,7 +38,7 @@ export function readEvents(
   topic: string,
   nowMs: number,
   limits: EventLimits,
-): Packed[] {
+): string[] {
   const body = ndjson ? parseLines(text) : parseBody(text);
   if (!Array.isArray(body)) return [readOne(body, undefined, topic, nowMs, limits)];
   if (body.length === 0) throw new BusError('bad_event', 'there are no events in the body');
@@ -81,8 +85,8 @@ function advised(error: unknown, advice: string | false): unknown {
 }
 
 function checkCount(events: number): void {
-  if (events <= MOST_EVENTS) return;
-  throw new BusError('body_too_large', `${events} events in one request; send ${MOST_EVENTS} at most`);
+  if (events <= MAX_EVENTS) return;
+  throw new BusError('body_too_large', `${events} events in one request; send ${MAX_EVENTS} at most`);
 }
 
 function readOne(
@@ -91,9 +95,9 @@ function readOne(
   topic: string,
   nowMs: number,
   limits: EventLimits,
-): Packed {
+): string {
   try {
-    return pack(value, topic, nowMs, limits);
+    return read(value, topic, nowMs, limits);
   } catch (error) {
     if (!(error instanceof BadEvent)) throw error;
     const where = index === undefined ? '' : `event ${index}: `;
@@ -105,28 +109,36 @@ function readOne(
   }
 }
 
-function pack(value: unknown, topic: string, nowMs: number, limits: EventLimits): Packed {
+function read(value: unknown, topic: string, nowMs: number, limits: EventLimits): string {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
   }
   for (const field in value) {
     if (!FIELDS.has(field))
-      throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use type, url, timestamp, data`);
+      throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use id, type, url, timestamp, data`);
   }
-  const { type, url, timestamp, data } = value as Record<string, unknown>;
+  const { id, type, url, timestamp, data } = value as Record<string, unknown>;
   if (!TYPES.has(type)) throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}`);
-  const event = {
+  return eventText({
+    id: readId(id),
     topic,
     type: type as EventType,
     url: readUrl(url),
     timestamp: readTimestamp(timestamp, nowMs),
-  };
-  return packEvent(event, readData(data, limits.maxEventDataBytes));
+    data: readData(data, limits.maxEventDataBytes),
+  });
+}
+
+function readId(id: unknown): string {
+  if (id === undefined || id === null) return eventId();
+  if (typeof id === 'string' && ID.test(id)) return id;
+  throw new BadEvent('id', 'id must be a string of 1 to 64 visible ASCII characters other than " and \\');
 }
 
 function readUrl(url: unknown): string {
   if (typeof url !== 'string') throw new BadEvent('url', 'url must be a string');
-  if (url.length > LONGEST_URL) throw new BadEvent('url', `url must have at most ${LONGEST_URL} characters`);
+  if (url.length > MAX_URL_LENGTH)
+    throw new BadEvent('url', `url must have at most ${MAX_URL_LENGTH} characters`);
   if (!HTTPS_URL.test(url) || !URL.canParse(url)) throw new BadEvent('url', 'url must be an https:// URL');
   return url;
 }
@@ -137,16 +149,23 @@ function readTimestamp(timestamp: unknown, nowMs: number): number {
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
 }
 
-function readData(data: unknown, maxBytes: number): Packed {
-  let packed: Packed;
-  try {
-    packed = packData(data);
-  } catch {
-    throw new BadEvent('data', `data must not be nested deeper than ${DEEPEST_DATA} levels`);
-  }
-  if (packed.length <= maxBytes) return packed;
+/** Data as JSON text; undefined where there is none. */
+function readData(data: unknown, maxBytes: number): string | undefined {
+  if (data === undefined || data === null) return undefined;
+  if (isDeeper(data, MAX_DATA_DEPTH))
+    throw new BadEvent('data', `data must not be nested deeper than ${MAX_DATA_DEPTH} levels`);
+  const text = JSON.stringify(data);
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= maxBytes) return text;
   throw new BadEvent(
     'data',
-    `data has ${packed.length} bytes as MessagePack; ROUTEMASTER_MAX_EVENT_DATA allows ${maxBytes}`,
+    `data has ${bytes} bytes as JSON; ROUTEMASTER_MAX_EVENT_DATA allows ${maxBytes}`,
   );
+}
+
+/** Whether arrays and objects are nested in the value deeper than so many levels. */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return !JSON.isRawJSON(value);
+  return Object.values(value).some((each) => isDeeper(each, levels - 1));
 }

@@ -1,6 +1,4 @@
-import { NONCE_USES_KEPT_MS, type NonceUse } from '../authentication/nonce_uses.ts';
 import { uidSeed } from '../ids.ts';
-import type { Packed } from '../store/packed.ts';
 import type { ScriptArgument } from '../store/script_values.ts';
 import type { Store } from '../store/store.ts';
 import type { Idempotency } from './idempotency.ts';
@@ -10,52 +8,42 @@ export interface Publication {
   topic: string;
   /** The client's token. */
   client: string;
-  /** Packed events, in their order. */
-  events: Packed[];
+  /** Events as JSON texts, in their order. */
+  events: string[];
   /** If it has an idempotency key. */
   idempotency?: Idempotency;
-  /** What it was authenticated by, if that is to be taken first. */
-  count?: NonceUse | undefined;
 }
 
 /**
- * What became of a publication. Nothing of it was stored by this call unless it is `accepted`: `repeated` says that it was
- * accepted before under the same key, `key_reused` that something else was, `no_room` that there may be no more topics,
- * `repeated_count` that its count was taken before.
+ * What became of a publication. This call stored it only if it is `accepted`. `repeated`: it was accepted before under the same
+ * key. `key_reused`: something else was. `claimed_by_other`: the topic is another client's. `no_room`: no topic may be made.
  */
-export type Outcome =
-  | 'accepted'
-  | 'repeated'
-  | 'claimed_by_other'
-  | 'key_reused'
-  | 'no_room'
-  | 'repeated_count';
+export type Outcome = 'accepted' | 'repeated' | 'claimed_by_other' | 'key_reused' | 'no_room';
 
-/** As the script says it; of what is accepted it says how many subscribers got it. */
+/** What the script returns instead of the number of subscribers that got an accepted publication. */
 const REFUSALS = new Map<number, Outcome>([
   [-1, 'claimed_by_other'],
   [-2, 'repeated'],
   [-3, 'key_reused'],
   [-4, 'no_room'],
-  [-5, 'repeated_count'],
 ]);
 
 export interface Stored {
-  /** One for each publication; `subscribers`: how many the topic has, where it is accepted. */
+  /** One for each publication. `subscribers` is how many the topic has, if the publication is accepted. */
   outcomes: { outcome: Outcome; subscribers: number }[];
-  /** How many events each subscriber got; one that has several of the topics, by topic. */
+  /** How many events each subscriber got. A subscriber of several topics has an entry for each. */
   added: [subscriber: string, events: number][];
 }
 
 /**
- * Stores publications in one script call, in their order. A key is known for `windowMs` after what it was accepted for. Where there
- * are `mostTopics` already, no topic is made.
+ * Stores publications in one script call, in their order. An idempotency key is known for `windowMs` after its publication was
+ * accepted. No topic is made beyond `maxTopics`.
  */
 export async function storePublications(
   store: Store,
   publications: readonly Publication[],
   windowMs: number,
-  mostTopics: number,
+  maxTopics: number,
 ): Promise<Stored> {
   const runs: Publication[][] = [];
   let before: Publication | undefined;
@@ -64,48 +52,27 @@ export async function storePublications(
     else runs.push([publication]);
     before = publication;
   }
-  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics, NONCE_USES_KEPT_MS];
+  const args: ScriptArgument[] = [uidSeed(), windowMs, maxTopics];
   for (const run of runs) pushRun(args, run);
   const reply = await store.run('publish', ...args);
-  const [accepted, added, repeated] = reply as [number[], (Buffer | number)[], number[]];
-  return { outcomes: readOutcomes(runs, accepted, new Set(repeated)), added: readAdded(added) };
-}
-
-/** A run goes as one publication. */
-function pushRun(args: ScriptArgument[], run: readonly Publication[]): void {
-  const { topic, client, idempotency } = run[0] as Publication;
-  args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '');
-  const sizesAt = args.push(0, 0) - 2;
-  let [counts, events] = [0, 0];
-  for (const { count } of run) {
-    if (!count) continue;
-    counts++;
-    args.push(count.nonce, count.count);
-  }
-  for (const publication of run) {
-    events += publication.events.length;
-    for (const event of publication.events) args.push(event);
-  }
-  args[sizesAt] = counts;
-  args[sizesAt + 1] = events;
-}
-
-function readOutcomes(
-  runs: readonly Publication[][],
-  accepted: readonly number[],
-  repeated: ReadonlySet<number>,
-): Stored['outcomes'] {
-  let counts = 0;
-  return runs.flatMap((run, index) => {
+  const [accepted, added] = reply as [number[], (Buffer | number)[]];
+  const outcomes = runs.flatMap((run, index) => {
     const subscribers = accepted[index] as number;
     const outcome = REFUSALS.get(subscribers) ?? 'accepted';
-    return run.map(({ count }) =>
-      count && repeated.has(++counts) ? { outcome: 'repeated_count', subscribers } : { outcome, subscribers },
-    );
+    return run.map(() => ({ outcome, subscribers }));
   });
+  return { outcomes, added: readAdded(added) };
 }
 
-/** What a topic's subscribers got, in pairs: how many events, and the subscribers, a line each. */
+/** Adds a run to the arguments, as one publication. */
+function pushRun(args: ScriptArgument[], run: readonly Publication[]): void {
+  const { topic, client, idempotency } = run[0] as Publication;
+  const events = run.reduce((sum, publication) => sum + publication.events.length, 0);
+  args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '', events);
+  for (const publication of run) for (const event of publication.events) args.push(event);
+}
+
+/** Reads pairs of how many events the subscribers of a topic got, and their tokens, one a line. */
 export function readAdded(added: readonly (Buffer | number)[]): Stored['added'] {
   return added.flatMap((events, i) => {
     const subscribers = String(added[i + 1] ?? '');
@@ -114,17 +81,8 @@ export function readAdded(added: readonly (Buffer | number)[]): Stored['added'] 
   });
 }
 
-/**
- * Neighbours of one topic and client go as one publication: a fifth less of Redis under load. Each key is looked up for itself; a
- * count is for all of its publication, or each is for an event.
- */
+/** Neighbours of one topic and client become one publication, which saves a fifth of Redis under load. One with a key stays alone. */
 function goAsOne(one: Publication, next: Publication): boolean {
-  if (one.topic !== next.topic || one.client !== next.client || one.idempotency || next.idempotency)
-    return false;
-  if (!one.count && !next.count) return true;
-  return isCountedEvent(one) && isCountedEvent(next);
-}
-
-function isCountedEvent({ count, events }: Publication): boolean {
-  return count !== undefined && events.length === 1;
+  if (one.topic !== next.topic || one.client !== next.client) return false;
+  return !one.idempotency && !next.idempotency;
 }

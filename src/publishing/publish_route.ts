@@ -130,13 +130,13 @@ export class Publishing {
       let rates: RateHeaders | undefined;
       if (rateLimit)
         rates = await rateLimit.spend({ client, events: events.length, bytes: Buffer.byteLength(body) });
-      const publication: Publication = { topic, client, events, count: due?.left };
+      const publication: Publication = { topic, client, events };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, body);
-      const isCopy = due && !due.left && !(await due.take());
-      const outcome = isCopy ? 'repeated_count' : await publisher.publish(publication);
-      // The count is taken, whatever else became of it.
+      const isCopy = due && !(await due.take());
+      // The count is taken, whatever else becomes of it.
       refuse = fail;
-      if (outcome === 'repeated_count') throw await authentication.repeated(request, caller);
+      if (isCopy) throw await authentication.repeated(request, caller);
+      const outcome = await publisher.publish(publication);
       refuseUnlessStored(outcome, topic);
       if (outcome === 'repeated') response.setHeader('Idempotent-Replayed', 'true');
       response.writeHead(204, rates as Record<string, string> | undefined).end();

@@ -43,7 +43,8 @@ export type ScriptName =
   | 'sweep_lanes'
   | 'sweep_workers'
   | 'takeover'
-  | 'unsubscribe';
+  | 'unsubscribe'
+  | 'upgrade';
 
 /**
  * Those that are called for every publication or delivery are functions, where Redis takes them: INTERNALS.md tells what that gains.

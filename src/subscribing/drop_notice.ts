@@ -15,7 +15,7 @@ const TOPIC = 'topic:';
 const MAX_TOPICS = 50;
 
 /** Turns a hash as a script returns it (field, value, …) into an object. */
-export function fieldsOf(flat: readonly (Buffer | number)[]): Record<string, string> {
+export function fieldsOf(flat: readonly (Buffer | string | number)[]): Record<string, string> {
   const hash: Record<string, string> = {};
   for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
   return hash;

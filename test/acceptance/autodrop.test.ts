@@ -4,8 +4,6 @@ import { BusAnswerError } from '../../harness/bus_client.ts';
 import { answer, type Receiver } from '../../harness/receiver.ts';
 import { type Client, RunningBus } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
-import { eventJson } from '../../src/delivering/event_json.ts';
-import { Packed } from '../../src/store/packed.ts';
 import { dropNoticeHeader } from '../../src/subscribing/drop_notice.ts';
 
 const MOST_BYTES = 20 * 1024 * 1024;
@@ -38,8 +36,8 @@ async function queuedNumbers(token: string): Promise<number[]> {
   const { redis, keys } = bus.store;
   const numbers: number[] = [];
   for (const bid of await redis.zrange(keys.batches_queued(token), '0', '-1')) {
-    const events = await redis.lrangeBuffer(keys.batch(bid), '3', '-1');
-    numbers.push(...events.map((packed) => numberOf(JSON.parse(eventJson(Packed.of(packed))).url)));
+    const events = await redis.lrange(keys.batch(bid), '3', '-1');
+    numbers.push(...events.map((event) => numberOf(JSON.parse(event).url)));
   }
   return numbers;
 }

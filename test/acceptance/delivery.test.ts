@@ -12,11 +12,19 @@ const bus = RunningBus.forTests();
 
 test('one event arrives as it was published, in a request with these headers and no others', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 100 });
-  await publisher.publish(topic, { type: 'update', url: url(1), timestamp: 1_473_080_555_409 });
+  await publisher.publish(topic, {
+    id: 'order-7',
+    type: 'update',
+    url: url(1),
+    timestamp: 1_473_080_555_409,
+  });
   const { method, path, headers, body, id } = await receiver.delivery(1);
   assert.equal(method, 'POST');
   assert.equal(path, '/events?from=bus');
-  assert.equal(body, `[{"topic":"${topic}","type":"update","url":"${url(1)}","t":1473080555409}]`);
+  assert.equal(
+    body,
+    `[{"id":"order-7","topic":"${topic}","type":"update","url":"${url(1)}","t":1473080555409}]`,
+  );
   assert.match(id, /^[A-Za-z0-9_-]{20}$/);
   assert.deepEqual(headers, {
     host: new URL(receiver.callback).host,

@@ -12,7 +12,7 @@ import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { DONE, type JobHandler } from '../../src/delivering/settlement.ts';
 import { Workers } from '../../src/delivering/workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { packData, packEvent } from '../../src/publishing/event.ts';
+import { eventText } from '../../src/publishing/event.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -49,12 +49,13 @@ test('a delivery that outlasts the stop is given back, for another worker to tak
   const wanted = { topics: ['widgets'], callback: receiver.callback, uuid: '', timeoutMs: 0, maxEvents: 1 };
   await subscriptions.subscribe('me', wanted);
   const event = {
+    id: 'e1',
     topic: 'widgets',
     type: 'create',
     url: 'https://shop.example.com/1',
     timestamp: 1,
   } as const;
-  const events = [packEvent(event, packData(null))];
+  const events = [eventText(event)];
   await storePublications(store, [{ topic: 'widgets', client: 'shop', events }], 1, 10_000);
 
   receiver.answers(answer.hang);

@@ -76,9 +76,10 @@ async function writeAsRubyDoes({ redis }: Store): Promise<void> {
 test('everything that was queued is delivered', async () => {
   await until(() => receiver.events.length === 5);
   const batches = new Map(receiver.deliveries.map((each) => [each.id, each]));
-  const created = { topic: 'widgets', type: 'create', url: 'https://a.example.com/w/1', t: CREATED_AT_MS };
+  const [url, topic] = ['https://a.example.com/w/1', 'widgets'];
+  const created = { id: 'Sm-vP7v_ci4UICAV', topic, type: 'create', url, t: CREATED_AT_MS };
   const updated = {
-    ...{ topic: 'widgets', type: 'update', url: 'https://a.example.com/w/1', t: UPDATED_AT_MS },
+    ...{ id: 'Kn_d7nmm9O-G6fvK', topic, type: 'update', url, t: UPDATED_AT_MS },
     data: { color: 'teal', n: 1, f: 1.5, z: null, b: true },
   };
   assert.deepEqual(batches.get(HELD)?.events, [created, updated]);

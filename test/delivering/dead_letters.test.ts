@@ -4,12 +4,13 @@ import { Bus } from '../../harness/bus.ts';
 import { buryAll, readDeadLetters } from '../../harness/dead_letters.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
 import { longName, shortName } from '../../harness/names.ts';
+import { RUBY_EVENT } from '../../harness/ruby_redis.ts';
 import { scriptCalls } from '../../harness/script_calls.ts';
 import { TestStore } from '../../harness/store.ts';
 import { attemptJson } from '../../src/delivering/attempt.ts';
 import type { DeadLetter, Place } from '../../src/delivering/dead_letter.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
-import { packData, packEvent } from '../../src/publishing/event.ts';
+import { eventText } from '../../src/publishing/event.ts';
 import type { ScriptArgument } from '../../src/store/script_values.ts';
 import type { ScriptName, Store } from '../../src/store/store.ts';
 
@@ -122,12 +123,16 @@ describe('one letter', () => {
     for await (const json of deadLetters().events(letter)) events.push(JSON.parse(json));
     return events;
   }
-  const publishPacked = (...events: Buffer[]) => bus.publish('a', 'widgets', events);
-  const packed = (n: number, data?: unknown) =>
-    packEvent(
-      { topic: 'widgets', type: 'noop', url: `https://a.example/${n}`, timestamp: n },
-      packData(data),
-    ).toBuffer();
+  const publishEvents = (...events: (string | Buffer)[]) => bus.publish('a', 'widgets', events);
+  const event = (n: number, data?: string) =>
+    eventText({
+      id: `e${n}`,
+      topic: 'widgets',
+      type: 'noop',
+      url: `https://a.example/${n}`,
+      timestamp: n,
+      data,
+    });
 
   test('has the history of its attempts', async () => {
     await bus.subscribe('alice', { max: 1 });
@@ -145,20 +150,20 @@ describe('one letter', () => {
   test('has its events as they would have been delivered, and what cannot be decoded as it is', async () => {
     await bus.subscribe('alice', { max: 3 });
     const garbled = Buffer.from([0x92, 0xa1, 0x65, 0x85, 0xc1, 0xff]);
-    await publishPacked(packed(1), garbled, packed(3, { color: 'teal', id: 2n ** 60n }));
+    await publishEvents(event(1, '{"n":1152921504606846976}'), garbled, RUBY_EVENT);
     await buryAll(redis.store);
     const texts: string[] = [];
     for await (const json of deadLetters().events(await found('a1'))) texts.push(json);
     assert.deepEqual(texts, [
-      '{"topic":"widgets","type":"noop","url":"https://a.example/1","t":1}',
+      '{"id":"e1","topic":"widgets","type":"noop","url":"https://a.example/1","t":1,"data":{"n":1152921504606846976}}',
       `{"undecodable":"${garbled.toString('base64')}"}`,
-      '{"topic":"widgets","type":"noop","url":"https://a.example/3","t":3,"data":{"color":"teal","id":1152921504606846976}}',
+      '{"id":"Sm-vP7v_ci4UICAV","topic":"widgets","type":"create","url":"https://a.example.com/w/1","t":1795166913608}',
     ]);
   });
 
   test('has any number of events, read a few at a time', async () => {
     await bus.subscribe('alice', { max: 1000 });
-    await publishPacked(...Array.from({ length: 1000 }, (_, n) => packed(n)));
+    await publishEvents(...Array.from({ length: 1000 }, (_, n) => event(n)));
     await buryAll(redis.store);
     const events = (await eventsOf(await found('a1'))) as { t: number }[];
     assert.deepEqual(
@@ -169,7 +174,7 @@ describe('one letter', () => {
 
   test('that is taken away while it is read is no letter any more', async () => {
     await bus.subscribe('alice', { max: 100 });
-    await publishPacked(...Array.from({ length: 100 }, (_, n) => packed(n)));
+    await publishEvents(...Array.from({ length: 100 }, (_, n) => event(n)));
     await buryAll(redis.store);
     const events = deadLetters().events(await found('a1'));
     assert.equal((await events.next()).done, false);

@@ -74,7 +74,7 @@ describe('a client', () => {
 
   test('reads one whole, as it would have been delivered', async () => {
     await ok('sub', 'POST', '/subscription', { topics: ['widgets'], callback: CALLBACK, max: 2 });
-    const event = { type: 'update', url: 'https://a.example/1', timestamp: 1_600_000_000_000 };
+    const event = { id: 'e1', type: 'update', url: 'https://a.example/1', timestamp: 1_600_000_000_000 };
     await ok('pub', 'POST', '/topics/widgets', [event, { ...event, data: { 'a "b"': [1, null, 'é'] } }]);
     const failed = {
       at: 1_600_000_000_001,

@@ -7,13 +7,14 @@ import { readDeadLetters } from '../../harness/dead_letters.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
 import { longName } from '../../harness/names.ts';
 import { answer, Receiver } from '../../harness/receiver.ts';
+import { RUBY_EVENT } from '../../harness/ruby_redis.ts';
 import { TestStore } from '../../harness/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { Workshop } from '../../harness/workshop.ts';
 import type { AttemptReport } from '../../src/delivering/attempt.ts';
 import { promoteDue } from '../../src/delivering/queue.ts';
-import { packData, packEvent } from '../../src/publishing/event.ts';
+import { eventText } from '../../src/publishing/event.ts';
 import type { Subscription } from '../../src/subscribing/subscription.ts';
 
 const redis = new TestStore();
@@ -22,7 +23,7 @@ const { log } = capturedLog();
 const HOUR_MS = 3_600_000;
 const url = (n: number) => `https://shop.example.com/${n}`;
 const event = (n: number) =>
-  packEvent({ topic: 'widgets', type: 'create', url: url(n), timestamp: 1 }, packData(null)).toBuffer();
+  eventText({ id: `e${n}`, topic: 'widgets', type: 'create', url: url(n), timestamp: 1 });
 
 let receiver: Receiver;
 let closing: (() => Promise<void>)[] = [];
@@ -239,7 +240,7 @@ describe('a payload that cannot be decoded', () => {
   test('becomes a dead letter at once; nothing is sent, health stays, and other batches are delivered', async () => {
     const { buried, grants } = await deliver();
     await subscribe();
-    const garbled = [Buffer.from('garbled'), event(1).subarray(0, 20), Buffer.from([0xc1])];
+    const garbled = [Buffer.from('garbled'), RUBY_EVENT.subarray(0, 20), Buffer.from([0xc1])];
     for (const [i, bad] of garbled.entries())
       await bus.publish(String.fromCharCode(97 + i), 'widgets', [bad]);
     await bus.publish('good', 'widgets', [event(2)]);

@@ -301,15 +301,32 @@ describe('a throttled subscriber', () => {
   });
 });
 
-test('the events of a batch come in pieces of whole events, of 8 KB or of one event that is longer', async () => {
-  const events = [100, 0, 8092, 8192, 1, 20_000, 9000, 5000, 3192, 1, 0].map((length) => 'x'.repeat(length));
-  await bus.subscribe('alice', { max: events.length });
-  await bus.publish('a', 'widgets', events);
-  await bus.publish('b', 'widgets', Array(events.length).fill('y'));
-  const { grants } = readAcquired(await bus.store.run('acquire', 'main', 30_000, 10, 100, 0, 'w1', 'w2'));
-  const lengths = grants.map(({ batch }) => batch?.events.map(({ length }) => length));
-  assert.deepEqual(lengths, [[8192, 8192, 1, 20_000, 9000, 8192, 1], [11]]);
-  assert.match(grants[1]?.batch?.events[0]?.text ?? '', /^y+$/);
+describe('the events of a batch come in pieces', () => {
+  async function piecesOf(events: string[]): Promise<string[]> {
+    await bus.subscribe('alice', { max: events.length });
+    await bus.publish('a', 'widgets', events);
+    const { grants } = readAcquired(await bus.store.run('acquire', 'main', 30_000, 10, 100, 0, 'w1'));
+    return grants[0]?.batch?.pieces.map(String) ?? [];
+  }
+  const json = (length: number) => `{${'x'.repeat(length - 2)}}`;
+
+  test('of 8 KB, or of one event that is longer, joined with commas', async () => {
+    const events = [100, 2, 8088, 8191, 2, 20_000, 9000, 5000, 3191, 2].map(json);
+    const lengths = (await piecesOf(events)).map(({ length }) => length);
+    assert.deepEqual(lengths, [8192, 8191, 2, 20_000, 9000, 8192, 2]);
+  });
+
+  test('of all events, where they are short', async () => {
+    const events = Array.from({ length: 100 }, () => json(50));
+    assert.deepEqual(await piecesOf(events), [events.join(',')]);
+  });
+
+  test('of one event, where that is not JSON: the worker decodes it', async () => {
+    const [one, two] = [json(10), json(20)];
+    const events = ['legacy', one, two, 'legacy', 'legacy', one, 'legacy'];
+    const pieces = ['legacy', `${one},${two}`, 'legacy', 'legacy', one, 'legacy'];
+    assert.deepEqual(await piecesOf(events), pieces);
+  });
 });
 
 test('without workers nothing changes', async () => {

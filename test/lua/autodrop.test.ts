@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { aliceWithBatches, packedMany } from '../../harness/batches_of_alice.ts';
+import { aliceWithBatches, storedEvents } from '../../harness/batches_of_alice.ts';
 import { Bus } from '../../harness/bus.ts';
 import { readDeadLetters } from '../../harness/dead_letters.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
@@ -62,14 +62,14 @@ describe('what autodrop takes', () => {
 
   test('is no more than some thousand events a call', async () => {
     await bus.subscribe('alice', { max: 1000 });
-    for (let i = 0; i < 9; i++) await bus.publish(nthWord(i), 'widgets', packedMany('widgets', 1000));
-    assert.deepEqual(await bus.autodrop(100), { batches: 3, dropped: { alice: 3000 } });
+    for (let i = 0; i < 9; i++) await bus.publish(nthWord(i), 'widgets', storedEvents('widgets', 1000));
+    assert.deepEqual(await bus.autodrop(100), { batches: 2, dropped: { alice: 2000 } });
   });
 
   test('is no more than a megabyte or two a call', async () => {
     await bus.subscribe('alice', { max: 10 });
     for (let i = 0; i < 9; i++)
-      await bus.publish(nthWord(i), 'widgets', packedMany('widgets', 10, 'x'.repeat(40_000)));
+      await bus.publish(nthWord(i), 'widgets', storedEvents('widgets', 10, 'x'.repeat(40_000)));
     assert.deepEqual(await bus.autodrop(100), { batches: 4, dropped: { alice: 40 } });
   });
 
@@ -78,7 +78,7 @@ describe('what autodrop takes', () => {
     await loadScripts(bus.store);
     const spent: number[] = [];
     for (const batches of [1, 30]) {
-      await bus.publish(nthWord(batches), 'widgets', packedMany('widgets', batches));
+      await bus.publish(nthWord(batches), 'widgets', storedEvents('widgets', batches));
       const before = await commands(bus.store);
       assert.equal((await bus.autodrop(100)).batches, batches);
       spent.push((await commands(bus.store)) - before);
@@ -97,7 +97,7 @@ describe('what autodrop takes', () => {
 
   test('leaves an ordered lane with its next batch on its way, and says so', async (t) => {
     await bus.subscribe('alice', { max: 1, ordered: 1 });
-    await bus.publish('a', 'widgets', packedMany('widgets', 3));
+    await bus.publish('a', 'widgets', storedEvents('widgets', 3));
     await bus.acquire(['w1', 'w2', 'w3']);
     await bus.nack('w1', 'a1', { delayMs: 60_000 });
     assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a2', 'a3'] });
@@ -109,7 +109,7 @@ describe('what autodrop takes', () => {
 });
 
 describe('a large batch', () => {
-  const publishLarge = (name: string, n = 10_000) => bus.publish(name, 'widgets', packedMany('widgets', n));
+  const publishLarge = (name: string, n = 10_000) => bus.publish(name, 'widgets', storedEvents('widgets', n));
 
   /** Drops one batch in as many calls as it takes, doing this in between. */
   async function dropOne(between = async () => {}, counted: ScriptReply[] = []) {
@@ -127,7 +127,7 @@ describe('a large batch', () => {
   test('is counted in several calls, and dropped by the last of them, to the event', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 20_000 });
     for (const [i, topic] of ['widgets', 'gadgets', 'widgets', 'gadgets'].entries())
-      await bus.publish(nthWord(i), topic, packedMany(topic, 2000 + i));
+      await bus.publish(nthWord(i), topic, storedEvents(topic, 2000 + i));
     const { calls, dropped, begun } = await dropOne();
     assert.ok(calls > 1);
     assert.deepEqual([dropped, begun], [{ alice: 8006 }, []]);
@@ -154,7 +154,7 @@ describe('a large batch', () => {
   test('may be delivered or die meanwhile: what was counted of a batch counts for that batch alone', async () => {
     await bus.subscribe('alice', { max: 10_000, topics: ['widgets', 'gadgets'] });
     await publishLarge('a');
-    await bus.publish('b', 'gadgets', packedMany('gadgets', 5));
+    await bus.publish('b', 'gadgets', storedEvents('gadgets', 5));
     const { begun } = await bus.autodropStep(1);
     await bus.acquire(['w1']);
     const [bid = '', at = 0, ...counts] = begun.map(String);

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { aliceWithBatches, closeBatches, packedMany, publishPacked } from '../../harness/batches_of_alice.ts';
+import {
+  aliceWithBatches,
+  closeBatches,
+  publishEvents,
+  storedEvents,
+} from '../../harness/batches_of_alice.ts';
 import { Bus } from '../../harness/bus.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
 import { nthWord } from '../../harness/names.ts';
@@ -22,10 +27,10 @@ describe('what was dropped', () => {
   test('is noted for each subscriber, to the event: how much, of which topics, from when to when', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 5, timeout: 0 });
     await bus.subscribe('bob', { topics: ['gadgets'], max: 5, timeout: 0 });
-    await publishPacked(bus, 'a', 'widgets', 3);
-    await publishPacked(bus, 'b', 'gadgets', 2);
+    await publishEvents(bus, 'a', 'widgets', 3);
+    await publishEvents(bus, 'b', 'gadgets', 2);
     await closeBatches(bus, 'bob');
-    await publishPacked(bus, 'c', 'gadgets', 4);
+    await publishEvents(bus, 'c', 'gadgets', 4);
     const [from, to] = [await createdMs('a1'), await createdMs('c1')];
     assert.deepEqual(await bus.autodrop(2), { batches: 2, dropped: { alice: 5, bob: 2 } });
     const first = { batches: 1, events: 5, fromMs: from, toMs: from, topics: { widgets: 3, gadgets: 2 } };
@@ -128,8 +133,8 @@ describe('a gap is told', () => {
     assert.deepEqual(await told('w1'), { ab1: 1 });
     await bus.store.run('remove_subscriber', 'alice');
     await bus.subscribe('alice', { timeout: 0 });
-    await publishPacked(bus, 'x', 'widgets', 1);
-    await publishPacked(bus, 'y', 'widgets', 1);
+    await publishEvents(bus, 'x', 'widgets', 1);
+    await publishEvents(bus, 'y', 'widgets', 1);
     await bus.autodrop(1);
     await bus.ack('w1', 'ab1');
     assert.deepEqual((await bus.gaps('alice')).untold?.events, 1);
@@ -199,7 +204,7 @@ describe('whatever happens in whatever order', () => {
       const dropped = { batches: 0, events: 0 };
       for (const [index, each] of steps.entries()) {
         if ('publish' in each)
-          await bus.publish(nthWord(index), each.publish, packedMany(each.publish, each.n));
+          await bus.publish(nthWord(index), each.publish, storedEvents(each.publish, each.n));
         else if ('acquire' in each) await reader.acquire(each.acquire);
         else if ('settle' in each) await reader.settle(each.settle, each.how as 'ack' | 'nack' | 'bury');
         else {

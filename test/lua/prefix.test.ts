@@ -22,7 +22,7 @@ beforeEach(() => redis.flush());
 /** Every script once at least, and what the models write beside them. */
 async function everything(bus: Bus): Promise<void> {
   const { store } = bus;
-  await prepareStorage(store, createLog('silent', {}));
+  await prepareStorage(store, 30_000, createLog('silent', {}));
   await new Clients(store, []).create('billing');
   await bus.subscribe('alice', { max: 1 });
   await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });

@@ -13,7 +13,7 @@ import {
 import { TestStore } from '../../harness/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Clients } from '../../src/authentication/client.ts';
-import { batchJson } from '../../src/delivering/event_json.ts';
+import { batchBody } from '../../src/delivering/batch.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
@@ -28,7 +28,7 @@ const JOBLESS_BID = 'aaaaaaaaaaaaaaaaaaaC';
 const LOST_BID = 'aaaaaaaaaaaaaaaaaaaD';
 
 const bus = new Bus(() => redis.store);
-const takeOver = () => prepareStorage(redis.store, silent);
+const takeOver = () => prepareStorage(redis.store, SETTINGS.leaseMs, silent);
 const job = (bid: string) => Buffer.concat([Buffer.from('92a5626174636891b4', 'hex'), Buffer.from(bid)]);
 
 beforeEach(async () => {
@@ -40,7 +40,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
   test('is in our layout after the boot, with a schema', async () => {
     await takeOver();
     await assertConsistent(redis.store);
-    assert.equal(await redis.store.redis.get('schema'), '1');
+    assert.equal(await redis.store.redis.get('schema'), '2');
     assert.equal(await redis.store.redis.exists(`batches:${BID}`), 0);
     assert.deepEqual(await redis.store.redis.lrangeBuffer(`batch:${BID}`, 3, 4), [
       RUBY_EVENT,
@@ -93,9 +93,9 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     const callback = 'https://s.example/';
     assert.deepEqual(grant?.subscriber, { callback, uuid: 'hello', subscribedAt: '0', healthPoints: 96 });
     assert.equal(
-      batchJson(grant.batch.events, grant.batch.count),
-      '[{"topic":"widgets","type":"create","url":"https://a.example.com/w/1","t":1795166913608},' +
-        '{"topic":"widgets","type":"update","url":"https://a.example.com/w/1","t":1795166913612,' +
+      String(batchBody(grant.batch.pieces)),
+      '[{"id":"Sm-vP7v_ci4UICAV","topic":"widgets","type":"create","url":"https://a.example.com/w/1","t":1795166913608},' +
+        '{"id":"Kn_d7nmm9O-G6fvK","topic":"widgets","type":"update","url":"https://a.example.com/w/1","t":1795166913612,' +
         '"data":{"color":"teal","n":1,"f":1.5,"z":null,"b":true}}]',
     );
     assert.deepEqual(await redis.store.redis.smembers(`batches:current:${RUBY_TOKEN}`), [OTHER_BID]);

@@ -9,7 +9,7 @@ import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
 
 const redis = new TestStore();
-const prepare = () => prepareStorage(redis.store, createLog('silent', {}));
+const prepare = () => prepareStorage(redis.store, 30_000, createLog('silent', {}));
 const config = (name: string, value: string) => redis.store.redis.config('SET', name, value);
 
 /** Refused with this advice, and with nothing changed. */
@@ -28,7 +28,7 @@ afterEach(() => config('maxmemory-policy', 'noeviction'));
 test('an empty Redis gets the schema and nothing else', async () => {
   await prepare();
   assert.deepEqual(await redis.store.redis.keys('*'), ['schema']);
-  assert.equal(await redis.store.redis.get('schema'), '1');
+  assert.equal(await redis.store.redis.get('schema'), '2');
   const once = await snapshot(redis.store);
   await prepare();
   assert.deepEqual(await snapshot(redis.store), once);
@@ -44,7 +44,7 @@ test('a process that is slow to boot forgets no job that has begun since another
   await aux.enqueue('sweep');
   assert.equal((await aux.acquire(['w'])).grants.length, 1);
   const before = await snapshot(redis.store);
-  assert.equal(await redis.store.run('adopt', 1), 0);
+  assert.equal(await redis.store.run('adopt', 2), 0);
   assert.deepEqual(await snapshot(redis.store), before);
 });
 
@@ -57,8 +57,8 @@ describe('what is refused', () => {
   }
 
   test('data of a layout that is newer than this release', async () => {
-    await redis.store.redis.set('schema', '2');
-    await refused(/layout 2.*knows layout 1/);
+    await redis.store.redis.set('schema', '3');
+    await refused(/layout 3.*knows layout 2/);
   });
 });
 
@@ -74,5 +74,5 @@ test('while Redis loads or is away, waiting may help', async () => {
     ),
   );
   assert.ok(errors.every((error) => error instanceof StorageUnavailable));
-  assert.equal(await redis.store.redis.get('schema'), '1');
+  assert.equal(await redis.store.redis.get('schema'), '2');
 });

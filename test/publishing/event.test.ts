@@ -1,81 +1,100 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { decode, encode } from '@msgpack/msgpack';
 import fc from 'fast-check';
-import { RUBY_EVENT, RUBY_EVENT_WITH_DATA } from '../../harness/ruby_redis.ts';
-import { DEEPEST_DATA, EVENT_TYPES, type Event, packData, packEvent } from '../../src/publishing/event.ts';
+import { EVENT_TYPES } from '../../src/publishing/event.ts';
+import { MAX_DATA_DEPTH, readEvents } from '../../src/publishing/event_input.ts';
 
-const pack = (event: Event) => packEvent(event, packData(event.data)).toBuffer();
+const NOW_MS = 1_795_166_913_608;
+const LIMITS = { maxEventDataBytes: 65_536 };
 const url = 'https://a.example.com/w/1';
 
-const anyEvent: fc.Arbitrary<Event> = fc.record({
-  topic: fc.stringMatching(/^[a-z0-9_]{1,64}$/),
+const stored = (body: string) => readEvents(body, false, 'widgets', NOW_MS, LIMITS);
+const storedOne = (members: string) => String(stored(`{"type":"noop","url":"${url}",${members}}`));
+
+describe('an event is stored as the JSON text that is delivered', () => {
+  test('with its members in this order', () => {
+    const members = '"data":{"b":1,"a":[]},"timestamp":5,"id":"order-7#2"';
+    const expected = `{"id":"order-7#2","topic":"widgets","type":"noop","url":"${url}","t":5,"data":{"b":1,"a":[]}}`;
+    assert.equal(storedOne(members), expected);
+  });
+
+  test('without data where it is null or missing, and with the time of its arrival', () => {
+    const expected = `{"id":"x","topic":"widgets","type":"noop","url":"${url}","t":${NOW_MS}}`;
+    assert.equal(storedOne('"id":"x"'), expected);
+    assert.equal(storedOne('"id":"x","data":null,"timestamp":null'), expected);
+  });
+
+  test('with data that is false, 0 or empty', () => {
+    for (const data of ['false', '0', '""', '[]', '{}'])
+      assert.ok(storedOne(`"data":${data}`).endsWith(`,"data":${data}}`));
+  });
+
+  test('with an id of its own where the publisher gives none', () => {
+    const body = JSON.stringify(Array(1000).fill({ type: 'noop', url, id: null }));
+    const ids = stored(body).map((text) => JSON.parse(text).id);
+    assert.equal(new Set(ids).size, 1000);
+    assert.ok(ids.every((id) => /^[\w-]{16}$/.test(id)));
+  });
+});
+
+describe('numbers keep their digits', () => {
+  for (const digits of ['9007199254740993', '-9223372036854775808', '18446744073709551615', '1.5', '-0.25'])
+    test(digits, () => assert.match(storedOne(`"data":{"n":[${digits}]}`), new RegExp(`\\[${digits}\\]`)));
+});
+
+const anyEvent = fc.record({
+  id: fc.stringMatching(/^[!#-[\]-~]{1,64}$/),
   type: fc.constantFrom(...EVENT_TYPES),
-  url: fc.oneof(fc.webUrl(), fc.string({ unit: 'grapheme', maxLength: 1024 })),
-  timestamp: fc.oneof(fc.maxSafeInteger(), fc.integer({ min: -40_000, max: 5_000_000_000 })),
-  // The library refuses to decode this key; msgpack_json.test.ts reads it with ours.
-  data: fc.jsonValue().filter((value) => !JSON.stringify(value).includes('__proto__')),
+  url: fc.webUrl({ validSchemes: ['https'] }),
+  timestamp: fc.maxSafeInteger(),
+  // Whole numbers of more than 64 bits are refused.
+  data: fc.jsonValue({ stringUnit: 'binary' }).filter((value) => !/\d{19}/.test(JSON.stringify(value))),
 });
 
-describe('an event is packed byte for byte as Routemaster does', () => {
-  test('without data', () => {
-    const event: Event = { topic: 'widgets', type: 'create', url, timestamp: 1795166913608 };
-    assert.equal(pack(event).toString('hex'), RUBY_EVENT.toString('hex'));
-    assert.equal(pack({ ...event, data: null }).toString('hex'), RUBY_EVENT.toString('hex'));
-  });
-
-  test('with data', () => {
-    const data = { color: 'teal', n: 1, f: 1.5, z: null, b: true };
-    const event: Event = { topic: 'widgets', type: 'update', url, timestamp: 1795166913612, data };
-    assert.equal(pack(event).toString('hex'), RUBY_EVENT_WITH_DATA.toString('hex'));
-  });
+test('whatever is published comes out equal', () => {
+  fc.assert(
+    fc.property(fc.array(anyEvent, { minLength: 1, maxLength: 5 }), (events) => {
+      const texts = stored(JSON.stringify(events));
+      const expected = events.map(({ id, type, url, timestamp, data }) => {
+        return { id, topic: 'widgets', type, url, t: timestamp, ...(data === null ? {} : { data }) };
+      });
+      assert.equal(`[${texts.join(',')}]`, JSON.stringify(expected));
+    }),
+    { numRuns: 500 },
+  );
 });
 
-describe('any event', () => {
-  test('reads back as it was', () => {
-    fc.assert(
-      fc.property(anyEvent, (event) => {
-        const { topic: o, type: y, url: u, timestamp: t, data } = event;
-        const d = JSON.stringify(data ?? null);
-        const [code, read] = decode(pack(event)) as [string, { d: unknown }];
-        // -0 becomes 0, as it does in JSON.
-        assert.deepEqual([code, { ...read, d: JSON.stringify(read.d) }], ['e', { t, o, y, u, d }]);
-      }),
-    );
-  });
+test('64-bit whole numbers anywhere in the data come out equal', () => {
+  const number = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 64n - 1n });
+  fc.assert(
+    fc.property(fc.array(number), fc.dictionary(fc.string({ unit: 'binary' }), number), (list, map) => {
+      const members = Object.entries(map).map(([key, value]) => `${JSON.stringify(key)}:${value}`);
+      const data = `{"list":[${list}],"map":{${members}}}`;
+      const [text = ''] = stored(`{"id":"x","type":"noop","url":"${url}","timestamp":1,"data":${data}}`);
+      const sorted = (json: string) => JSON.stringify(JSON.parse(json, keepSource));
+      assert.equal(
+        sorted(text),
+        sorted(`{"id":"x","topic":"widgets","type":"noop","url":"${url}","t":1,"data":${data}}`),
+      );
+    }),
+  );
+  function keepSource(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
+    return typeof value === 'number' ? `${source}` : value;
+  }
+});
 
-  test('is packed as the library packs it, wherever a length changes its form', () => {
-    for (const bytes of [1, 31, 32, 255, 256, 1024]) {
-      for (const timestamp of [0, 127, 128, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER, -1]) {
-        const [topic, text] = ['w'.repeat(Math.min(bytes, 64)), 'é'.repeat(bytes)];
-        const expected = encode(['e', { t: timestamp, o: topic, y: 'noop', u: text, d: null }]);
-        const event: Event = { topic, type: 'noop', url: text, timestamp };
-        assert.equal(pack(event).toString('hex'), Buffer.from(expected).toString('hex'));
-      }
+describe('data may be nested', () => {
+  const nested = (levels: number, inner: string) => '['.repeat(levels) + inner + ']'.repeat(levels);
+
+  test(`${MAX_DATA_DEPTH} levels deep, whatever is inside`, () => {
+    for (const inner of ['', '1', '18446744073709551615', '"x"']) {
+      const data = nested(MAX_DATA_DEPTH, inner);
+      assert.ok(storedOne(`"data":${data}`).endsWith(`,"data":${data}}`));
+      assert.throws(() => storedOne(`"data":[${data}]`), /nested deeper than 64 levels/);
     }
   });
 
-  test('keeps its bytes when others are packed after it', () => {
-    const event: Event = { topic: 'widgets', type: 'create', url, timestamp: 1795166913608, data: [1, 2, 3] };
-    const packed = pack(event);
-    const data = packData('a').toBuffer();
-    const before = [packed.toString('hex'), data.toString('hex')];
-    for (let i = 0; i < 100; i++) pack({ ...event, data: 'x'.repeat(i * 100) });
-    assert.deepEqual([packed.toString('hex'), data.toString('hex')], before);
-  });
-});
-
-describe('data', () => {
-  const nested = (depth: number): unknown => (depth === 0 ? 1 : [nested(depth - 1)]);
-
-  test('may be nested, but not without end', () => {
-    assert.deepEqual(decode(packData(nested(DEEPEST_DATA - 1)).toBuffer()), nested(DEEPEST_DATA - 1));
-    assert.throws(() => packData(nested(DEEPEST_DATA + 1)), /deep/i);
-    assert.deepEqual(decode(packData([1]).toBuffer()), [1], 'the next is packed as if nothing had happened');
-  });
-
-  test('is as long as it is packed', () => {
-    assert.equal(packData(undefined).length, 1);
-    assert.equal(packData('x'.repeat(62)).length, 64);
+  test('and a million levels are refused like 65', () => {
+    assert.throws(() => storedOne(`"data":${nested(1_000_000, '')}`), /nested deeper than 64 levels/);
   });
 });

@@ -9,7 +9,6 @@ import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
-import { Packed } from '../../src/store/packed.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -23,7 +22,7 @@ const publisher = () => new Publisher(redis.store, figures, WINDOW_MS);
 const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
   topic,
   client,
-  events: [new Packed(event)],
+  events: [event],
 });
 const queued = async (token: string) => {
   const { queued: names, batches } = await bus.state();
@@ -59,19 +58,19 @@ describe('group commit', () => {
 
   test('takes one call for one publication', async () => {
     const before = await scriptCalls(redis.store);
-    await publisher().publish({ ...one('e1'), events: ['e1', 'e2', 'e3'].map((text) => new Packed(text)) });
+    await publisher().publish({ ...one('e1'), events: ['e1', 'e2', 'e3'] });
     assert.equal((await scriptCalls(redis.store)) - before, 1);
     assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3']);
   });
 
   test('splits what is too much for one call: 2,000 events, or 2 MB', async () => {
     const shared = publisher();
-    const thousand = { ...one(''), events: Array.from({ length: 1000 }, (_, i) => new Packed(`${i}`)) };
+    const thousand = { ...one(''), events: Array.from({ length: 1000 }, (_, i) => `${i}`) };
     let before = await scriptCalls(redis.store);
     await Promise.all([thousand, thousand, thousand].map((each) => shared.publish(each)));
     assert.equal((await scriptCalls(redis.store)) - before, 2, 'two thousand; a thousand');
 
-    const megabyte = { ...one(''), events: [new Packed('x'.repeat(1_000_000))] };
+    const megabyte = { ...one(''), events: ['x'.repeat(1_000_000)] };
     before = await scriptCalls(redis.store);
     await Promise.all([megabyte, megabyte, one('last')].map((each) => shared.publish(each)));
     assert.equal((await scriptCalls(redis.store)) - before, 2, '2 MB; the last');
@@ -85,7 +84,7 @@ describe('group commit', () => {
     const events = (n: number) => ({
       topic: 'crowded',
       client: 'shop',
-      events: Array.from({ length: n }, () => new Packed('e')),
+      events: Array.from({ length: n }, () => 'e'),
     });
     await shared.publish(events(1));
     const before = await scriptCalls(redis.store);
@@ -102,7 +101,7 @@ describe('group commit', () => {
   });
 
   test('sends alone what is over the bounds by itself', async () => {
-    const events = Array.from({ length: 10_000 }, (_, i) => new Packed(`${i}`));
+    const events = Array.from({ length: 10_000 }, (_, i) => `${i}`);
     const shared = publisher();
     // It has to know how many subscribers there are.
     await shared.publish(one('first'));
@@ -111,7 +110,7 @@ describe('group commit', () => {
       await Promise.all(all.map((each) => shared.publish(each))),
       all.map(() => 'accepted'),
     );
-    assert.deepEqual(await queued('alice'), ['first', 'before', ...events.map(({ text }) => text), 'after']);
+    assert.deepEqual(await queued('alice'), ['first', 'before', ...events, 'after']);
   });
 });
 
@@ -133,7 +132,7 @@ describe('answers', () => {
   test('come after the events are in Redis, with figures of what was accepted only', async () => {
     await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });
     const shared = publisher();
-    const two = { ...one(''), events: [new Packed('123'), new Packed('45')] };
+    const two = { ...one(''), events: ['123', '45'] };
     assert.equal(await shared.publish(two), 'accepted');
     assert.deepEqual(await queued('bob'), ['123', '45']);
     assert.equal(await shared.publish(one('e', 'widgets', 'mill')), 'claimed_by_other');
@@ -143,40 +142,6 @@ describe('answers', () => {
       ['added', 'bob', 2],
     ]);
   });
-});
-
-test('counts of nonces are taken each for its publication, of which many go together', async () => {
-  const shared = publisher();
-  const counted = (event: string, count: number, others: Partial<Publication> = {}): Publication => ({
-    ...one(event),
-    count: { nonce: 'n'.repeat(19), count },
-    ...others,
-  });
-  const key = idempotency('shop', 'k', 'widgets', 'e6');
-  const answers = await Promise.all(
-    [
-      counted('e1', 1),
-      counted('e2', 2),
-      counted('e3', 1),
-      counted('e4', 3),
-      one('e5'),
-      counted('e6', 4, { idempotency: key }),
-      counted('e7', 2, { events: [new Packed('e7'), new Packed('e8')] }),
-      counted('e9', 5),
-      counted('e10', 6, { client: 'mill' }),
-      counted('e11', 5, { client: 'mill' }),
-    ].map((each) => shared.publish(each)),
-  );
-  assert.deepEqual(answers, [
-    ...['accepted', 'accepted', 'repeated_count', 'accepted'],
-    ...['accepted', 'accepted', 'repeated_count', 'accepted'],
-    ...['claimed_by_other', 'repeated_count'],
-  ]);
-  assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e4', 'e5', 'e6', 'e9']);
-  assert.deepEqual(figures.counted, [
-    ['published', 'widgets', 6, 12],
-    ['added', 'alice', 6],
-  ]);
 });
 
 describe('an idempotency key', () => {
@@ -236,7 +201,7 @@ describe('an idempotency key', () => {
   test('answers a repeat as at first, though there are too many subscribers for it by now', async () => {
     const large: Publication = {
       ...one('', 'crowded'),
-      events: Array.from({ length: 6000 }, () => new Packed('e')),
+      events: Array.from({ length: 6000 }, () => 'e'),
       idempotency: idempotency('shop', 'k', 'crowded', 'e'),
     };
     const shared = publisher();

@@ -12,7 +12,6 @@ import { Queue } from '../../src/delivering/queue.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
-import { Packed } from '../../src/store/packed.ts';
 
 const LINES = 6;
 const ROUNDS = 25;
@@ -47,7 +46,7 @@ describe('publishing on connections that are cut at random', () => {
   const publication = (event: string): Publication => ({
     topic: 'widgets',
     client: 'shop',
-    events: [new Packed(event)],
+    events: [event],
   });
   const keyed = (event: string): Publication => ({
     ...publication(event),

@@ -3,13 +3,12 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/store.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
-import { Packed } from '../../src/store/packed.ts';
 import { readScripts } from '../../src/store/script_source.ts';
 
 const redis = new TestStore();
 const write = () => redis.store.command((commands) => commands.set('a', 'b'));
 
-const publication = { topic: 'widgets', client: 'shop', events: [new Packed('e')] };
+const publication = { topic: 'widgets', client: 'shop', events: ['e'] };
 
 beforeEach(() => redis.flush());
 afterEach(() => redis.store.redis.config('SET', 'maxmemory', '0'));

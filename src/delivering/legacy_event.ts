@@ -1,0 +1,58 @@
+import { hash } from 'node:crypto';
+import { decode } from '@msgpack/msgpack';
+
+const OPENING_BRACE = 0x7b;
+const ID_LENGTH = 16;
+
+/**
+ * Strings stay strings, whole numbers of 64 bits keep their digits, and whatever JSON cannot hold is refused. Keys become
+ * text, as Ruby may have packed numbers.
+ */
+const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
+
+/**
+ * The JSON text of a stored event. Today's events are stored as that text and pass as they are, alone or joined with commas.
+ * Legacy events, of a Ruby Routemaster or of our schema 1, are decoded. Throws RangeError if the bytes are no event.
+ */
+export function eventJson(stored: Buffer): Buffer {
+  return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
+}
+
+/**
+ * Decodes MessagePack `["e", {t, o, y, u, d}]`. Its id is made of its bytes: the same for every subscriber and every attempt.
+ * (Two legacy events have one id only if they are equal in all members.)
+ */
+function legacyEventJson(stored: Buffer): string {
+  const fields = decodeFields(stored);
+  const event = {
+    id: hash('sha256', stored, 'base64url').slice(0, ID_LENGTH),
+    topic: fields.o,
+    type: fields.y,
+    url: fields.u,
+    t: fields.t,
+    data: fields.d ?? undefined,
+  };
+  return JSON.stringify(event, asJson);
+}
+
+function decodeFields(stored: Buffer): Record<string, unknown> {
+  let event: unknown;
+  try {
+    // A plain copy: strings that Ruby packed as binary would come out as Buffers, which write themselves as objects.
+    event = decode(new Uint8Array(stored), OPTIONS);
+  } catch (cause) {
+    throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });
+  }
+  if (!Array.isArray(event) || event.length !== 2 || event[0] !== 'e' || !isRecord(event[1]))
+    throw new RangeError('an event is the array ["e", {…}]');
+  return event[1];
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function asJson(_key: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return JSON.rawJSON(String(value));
+  return value instanceof Uint8Array ? Buffer.from(value).toString() : value;
+}

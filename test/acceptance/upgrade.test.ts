@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { snapshot } from '../../harness/invariants.ts';
+import { Receiver } from '../../harness/receiver.ts';
+import { RUBY_EVENT } from '../../harness/ruby_redis.ts';
+import { RunningBus } from '../../harness/running_bus.ts';
+import { TestStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { createLog } from '../../src/log.ts';
+import { prepareStorage } from '../../src/maintenance/schema.ts';
+import type { Store } from '../../src/store/store.ts';
+import { restoreSchema1, schema1 } from '../fixtures/schema_1.ts';
+
+describe('a Redis that the release before filled', () => {
+  const redis = new TestStore();
+
+  test('differs only in its schema after the upgrade', async () => {
+    await restoreSchema1(redis.store);
+    const before = await snapshot(redis.store);
+    await Promise.all([1, 2].map(() => prepareStorage(redis.store, 30_000, createLog('silent', {}))));
+    assert.equal(await redis.store.redis.get('schema'), '2');
+    await redis.store.redis.set('schema', '1');
+    assert.deepEqual(await snapshot(redis.store), before);
+  });
+});
+
+describe('a bus on a Redis that the release before filled', () => {
+  let receiver: Receiver;
+  const bus = RunningBus.forTests({
+    env: { ROUTEMASTER_WORKER_LEASE: '1' },
+    prepare: async (store) => {
+      await restoreSchema1(store);
+      receiver = await Receiver.start();
+      for (const { token } of Object.values(schema1.clients))
+        if (await store.redis.exists(`subscriber:${token}`))
+          await store.redis.hset(`subscriber:${token}`, 'callback', receiver.callback);
+    },
+  });
+  const clientOf = (name: string) => {
+    const { token, secret } = schema1.clients[name] ?? { token: '', secret: '' };
+    return bus.clientOf(token, secret);
+  };
+  const urls = (topic: string) =>
+    receiver.events.filter((event) => event.topic === topic).map(({ url }) => url.split('/').at(-1));
+
+  test('delivers whatever was queued: current, ready, held by a dead worker, aside, or to be tried again', async (t) => {
+    t.after(() => receiver.stop());
+    await until(() => ['current', 'ready', 'held', 'failing'].every((topic) => urls(topic).length > 0));
+    await until(() => urls('held').length === 3 && urls('ready').length === 4);
+    assert.deepEqual(urls('current'), ['1', '2', '3']);
+    assert.deepEqual(urls('ready').sort(), ['1', '2', '3', '4']);
+    assert.deepEqual(urls('held').sort(), ['2', '3', '4']);
+    assert.deepEqual(urls('failing'), ['1']);
+    assert.deepEqual(urls('gone'), [], 'its subscriber is paused');
+    const body = receiver.deliveries.find(({ events }) => events[0]?.topic === 'current')?.body ?? '';
+    assert.match(body, /"data":\{"color":"teal","größe":"ü","long":18446744073709551615\}/);
+
+    const { topics, callback } = (await clientOf('gone').report()) as { topics: string[]; callback: string };
+    const subscription = { topics, callback, uuid: 'gone', timeout: 0, max: 1 };
+    await clientOf('gone').call('POST', '/subscription', subscription);
+    await until(() => urls('gone').length === 3);
+
+    const letters = (await clientOf('dead').call('GET', '/dead_letters')) as { id: string }[];
+    assert.equal(letters.length, 2);
+    const shown = await clientOf('dead').call('GET', `/dead_letters/${letters[0]?.id}`);
+    await clientOf('dead').call('POST', `/dead_letters/${letters[0]?.id}/retry`);
+    await until(() => urls('dead').length === 1);
+    const delivered = receiver.events.find(({ topic }) => topic === 'dead');
+    assert.deepEqual(
+      (shown as { events: unknown[] }).events,
+      [delivered],
+      'with the id that the listing shows',
+    );
+
+    const ids = receiver.events.map(({ id }) => id);
+    assert.ok(ids.every((id) => /^[\w-]{16}$/.test(id)));
+    assert.equal(new Set(ids).size, ids.length);
+  });
+
+  test('knows what was published under a key, and counts on', async () => {
+    const published = () => bus.metric('routemaster_events_published_total', { topic: 'current' });
+    await until(async () => (await published()) === 3);
+    await clientOf('shop').publish(
+      'current',
+      { url: 'https://shop.example.com/current/3', timestamp: 1 },
+      'first-try',
+    );
+    assert.equal(await bus.store.redis.hget('topic:current', 'counter'), '3', 'it was answered, not stored');
+    await clientOf('shop').publish('current', { url: 'https://shop.example.com/current/4' });
+    assert.equal(await bus.store.redis.hget('topic:current', 'counter'), '4');
+    await until(async () => (await published()) === 4);
+  });
+});
+
+describe('while processes of the release before still run', () => {
+  const WAITING = 'waiting until the workers of the former release are gone: stop them';
+  const hear = async ({ redis }: Store, worker: string) => {
+    const [seconds] = await redis.time();
+    await redis.hset('workers', worker, Number(seconds) * 1000);
+  };
+
+  test('a boot waits for its workers, and goes on when the last has retired or is not heard of', async (t) => {
+    const bus = await RunningBus.open({
+      env: { ROUTEMASTER_WORKER_LEASE: '2' },
+      prepare: async ({ redis }) => void (await redis.set('schema', '1')),
+    });
+    t.after(() => bus.close());
+    const { store } = bus;
+    await hear(store, 'retires');
+    await hear(store, 'is killed');
+    const beats = setInterval(() => void hear(store, 'retires'), 100);
+    t.after(() => clearInterval(beats));
+    const started = bus.start('worker');
+    const { level } = await until(() => bus.process('worker').log.find(({ msg }) => msg === WAITING));
+    assert.equal(level, 40);
+    const isForgotten = async () => {
+      const [seconds] = await store.redis.time();
+      return Number(await store.redis.hget('workers', 'is killed')) < Number(seconds) * 1000 - 3000;
+    };
+    await until(isForgotten);
+    assert.equal(await store.redis.get('schema'), '1', 'one is alive');
+    clearInterval(beats);
+    await store.redis.hdel('workers', 'retires');
+    await started;
+    assert.equal(await store.redis.get('schema'), '2');
+    assert.equal(bus.process('worker').log.filter(({ msg }) => msg === WAITING).length, 1);
+  });
+
+  test('what its web stores is delivered among the events of today', async (t) => {
+    const bus = await RunningBus.open({});
+    t.after(() => bus.close());
+    await bus.start('web');
+    const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 3_600_000, max: 3 });
+    await publisher.publish(topic, { url: 'https://shop.example.com/1' });
+    const { redis, keys } = bus.store;
+    const [bid = ''] = await redis.smembers(keys.batches_current(subscriber.token));
+    await redis.rpush(keys.batch(bid), RUBY_EVENT);
+    await redis.hincrby(keys.gauge_events(), subscriber.token, 1);
+    await publisher.publish(topic, { url: 'https://shop.example.com/3' });
+    await bus.start('worker');
+    const { events } = await receiver.delivery(1);
+    assert.deepEqual(
+      events.map(({ url }) => url),
+      ['https://shop.example.com/1', 'https://a.example.com/w/1', 'https://shop.example.com/3'],
+    );
+  });
+});
