@@ -3,9 +3,8 @@ import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../harness/bus_client.ts';
 import { parseProcfile } from '../harness/local/procfile.ts';
-import type { Options } from '../harness/options.ts';
 import type { PrivateRedis } from '../harness/private_redis.ts';
-import { keyspace } from '../src/store/keys.ts';
+import type { Options } from './options.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 
@@ -15,8 +14,11 @@ export const FAR_MS = 3_600_000;
 /** Where nobody is to deliver to, since no worker runs. */
 export const NOWHERE = 'https://127.0.0.1:9/events';
 
-/** Asked of Redis itself: the API would tell of every subscriber. */
-const KEYS = keyspace('');
+/**
+ * Keys of the Ruby Routemaster's layout, which no version of the bus renames. They are read from Redis itself because the API
+ * would report every subscriber.
+ */
+const KEYS = { queuedBatches: 'batches:gauges:batch', auxJobs: 'jobs:index:aux' };
 
 /** This checkout. */
 export const OWN_TREE = join(import.meta.dirname, '..');
@@ -114,7 +116,7 @@ export class Bus {
 
   /** Resolves when nothing is queued: every delivery has been acknowledged. */
   async drained(): Promise<void> {
-    const isEmpty = async () => Number(await this.store.call('HLEN', KEYS.gauge_batches())) === 0;
+    const isEmpty = async () => Number(await this.store.call('HLEN', KEYS.queuedBatches)) === 0;
     await until(isEmpty, DRAIN_MS, 'events were delivered, and stayed queued');
   }
 
@@ -122,7 +124,7 @@ export class Bus {
   async #settled(): Promise<void> {
     let idle = 0;
     const isIdle = async () => {
-      const jobs = Number(await this.store.call('SCARD', KEYS.jobs_index('aux')));
+      const jobs = Number(await this.store.call('SCARD', KEYS.auxJobs));
       idle = jobs === 0 ? idle + 1 : 0;
       return idle > IDLE_LOOKS;
     };

@@ -1,4 +1,4 @@
-import type { Helper } from '../harness/helper.ts';
+import type { Helper } from '../harness/measuring/helper.ts';
 import type { Bus } from './bus.ts';
 import type { LoadCalls } from './processes/load.ts';
 import type { Reached } from './processes/sink.ts';

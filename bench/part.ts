@@ -1,4 +1,4 @@
-import type { Options } from '../harness/options.ts';
+import type { Options } from './options.ts';
 import { announced } from './progress.ts';
 import type { Figures, Row, Table } from './result.ts';
 import type { Stage } from './stage.ts';

@@ -1,12 +1,12 @@
-import { columns } from '../harness/columns.ts';
-import type { Spread } from '../harness/statistics.ts';
+import { columns } from '../harness/measuring/report.ts';
+import type { Spread } from '../harness/measuring/statistics.ts';
 import type { Measured } from './part.ts';
 import { METRICS, type Metric, type Row, ratio, summary, type Table } from './result.ts';
 import type { Verdict } from './targets.ts';
 
 const ALL = Object.keys(METRICS) as Metric[];
 
-/** A table as text, with the ratios to its floors and what it was to reach below it. */
+/** A table as text; below it, the ratios to its floors and the verdicts on its targets. */
 export function forPeople({ table, verdicts }: Measured): string {
   const { head, rows, ratios } = cellsOf(table);
   return [
@@ -18,23 +18,7 @@ export function forPeople({ table, verdicts }: Measured): string {
   ].join('\n');
 }
 
-/** The same as Markdown. */
-export function forDocument({ table, verdicts }: Measured): string {
-  const { head, rows, ratios } = cellsOf(table);
-  const line = (cells: string[]) => `| ${cells.join(' | ')} |`;
-  return [
-    `#### ${table.title}`,
-    '',
-    ...table.notes.map((note) => `- ${note}`),
-    ...(table.notes.length > 0 ? [''] : []),
-    line(head),
-    line(head.map((_, at) => (at === 0 ? '---' : '--:'))),
-    ...[...rows, ...ratios].map(line),
-    ...(verdicts.length > 0 ? ['', ...verdicts.map((each) => `- ${judgement(each)}`)] : []),
-  ].join('\n');
-}
-
-/** A table as data: every metric with its median, least, greatest and all its values. */
+/** A table as data: each metric with its median, min, max and all values. */
 export function forMachines({ table, verdicts }: Measured) {
   const rows = table.rows.map((row) => ({
     name: row.name,
@@ -64,7 +48,7 @@ export function judgement({ text, met, found }: Verdict): string {
   return `${met ? 'met' : 'MISSED'}: ${text} (${figures.join('; ')})`;
 }
 
-/** Only the columns that some row has something for. */
+/** Leaves out the columns that no row has a value for. */
 function cellsOf(table: Table): { head: string[]; rows: string[][]; ratios: string[][] } {
   const shown = ALL.filter((metric) => table.rows.some((row) => summary(row, metric)));
   return {

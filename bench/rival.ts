@@ -2,6 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PrivateRedis } from '../harness/private_redis.ts';
+import type { Case } from './part.ts';
+import type { Figures } from './result.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 
@@ -28,6 +30,35 @@ export function installRivals(): void {
 export function rivalVersion(): string {
   const { version } = JSON.parse(readFileSync(join(DIR, 'node_modules/bullmq/package.json'), 'utf8'));
   return `BullMQ ${version}`;
+}
+
+/** Events of an array, and of a batch. */
+export const ARRAY = 100;
+export const JOB_AN_EVENT = 'a job an event';
+export const JOB_AN_ARRAY = 'a job an array';
+
+/** The name of a row of the bus of this checkout, for targets. */
+export const busRow = (name: string) => `bus, ${name}`;
+export const rivalRow = (name: string, way: string) => `BullMQ, ${name}, ${way}`;
+
+/**
+ * The rows of each bus beside those of BullMQ, which can do some things in several ways. Every row of the one is compared
+ * with every row of the other, and the bus of this checkout with the other's.
+ */
+export function beside(
+  name: string,
+  buses: { name: string; measure: () => Promise<Figures> }[],
+  rival: Record<string, () => Promise<Figures>>,
+): Case[] {
+  const its = Object.entries(rival).map(([way, measure]) => ({ row: rivalRow(name, way), measure }));
+  const own = buses.map((bus) => ({ row: `${bus.name}, ${name}`, measure: bus.measure }));
+  return [
+    ...own.map((each, index) => ({
+      ...each,
+      floors: [...its, ...own.slice(index + 1)].map(({ row }) => row),
+    })),
+    ...its.map((each) => ({ ...each, floors: [busRow(name)] })),
+  ];
 }
 
 /** The bus's work done with BullMQ: a Redis, one web process and, while it is wanted, one worker process. */
@@ -78,7 +109,7 @@ export class Rival {
   }
 }
 
-/** As its documentation and Express's have it for production. */
+/** As the documentation of BullMQ and that of Express advise for production. */
 function environment(redis: PrivateRedis): Record<string, string> {
   return { PATH: process.env.PATH ?? '', NODE_ENV: 'production', REDIS_URL: redis.url };
 }

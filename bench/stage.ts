@@ -2,8 +2,8 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Calls, Helper } from '../harness/helper.ts';
 import { keep } from '../harness/keeper.ts';
+import { type Calls, Helper } from '../harness/measuring/helper.ts';
 import { PrivateRedis } from '../harness/private_redis.ts';
 
 /** How long a process may take to stop by itself, as it must to write its profile. */

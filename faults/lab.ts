@@ -1,6 +1,6 @@
-import type { Bar } from '../harness/bar.ts';
 import { BusClient, type Credentials } from '../harness/bus_client.ts';
 import type { BusProcess } from '../harness/bus_process.ts';
+import type { Bar } from '../harness/measuring/report.ts';
 import { Random } from '../harness/random.ts';
 import type { Receiver } from '../harness/receiver.ts';
 import { type BusSettings, type Client, type Owner, RunningBus } from '../harness/running_bus.ts';

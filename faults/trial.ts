@@ -1,4 +1,4 @@
-import type { Bar } from '../harness/bar.ts';
+import type { Bar } from '../harness/measuring/report.ts';
 import { Lab, type LabOptions } from './lab.ts';
 import type { Totals } from './ledger.ts';
 import type { Scenario } from './scenario.ts';

@@ -1,5 +1,5 @@
-import { waitedMs } from '../harness/cpu.ts';
-import { LoadConnection } from '../harness/load_connection.ts';
+import { waitedMs } from '../harness/measuring/cpu.ts';
+import { LoadConnection } from '../harness/measuring/load_connection.ts';
 import { pause } from '../src/clock.ts';
 
 /** How often it publishes, answered or not. */

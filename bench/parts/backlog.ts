@@ -1,5 +1,5 @@
-import { cpuSince } from '../../harness/cpu.ts';
-import type { Helper } from '../../harness/helper.ts';
+import { cpuSince } from '../../harness/measuring/cpu.ts';
+import type { Helper } from '../../harness/measuring/helper.ts';
 import { Bus, FAR_MS, NOWHERE } from '../bus.ts';
 import { eventsBetween, fill } from '../filling.ts';
 import { type Case, isChosen, measureInTurn, type Part, type Plan } from '../part.ts';
@@ -37,12 +37,12 @@ const MAX = 100;
 const CROWD = 'crowd';
 const MANY = 'many_';
 /** What a subscription may name. */
-const MOST_TOPICS = 1000;
+const SUBSCRIPTION_TOPICS_MAX = 1000;
 const PUBLISH = `backlog: cost of a publish, ${CONNECTIONS} connections`;
 const DELIVERY = `backlog: cost of a delivery, batches of ${MAX}`;
 const FLOOR = 'nothing queued';
 const ALL_PUBLISHED = ', all published to';
-const FLATTEST = 1.2;
+const MAX_RATIO = 1.2;
 
 interface Standing {
   row: string;
@@ -109,8 +109,8 @@ async function crowd(load: Helper<LoadCalls>, bus: Bus, count: number): Promise<
 /** Topics that have been published to, with a subscriber each, who has as many as one may have. */
 async function manyTopics(load: Helper<LoadCalls>, bus: Bus, count: number): Promise<number> {
   const names = Array.from({ length: count }, (_, at) => `${MANY}${at}`);
-  for (let at = 0; at < count; at += MOST_TOPICS) {
-    const topics = names.slice(at, at + MOST_TOPICS);
+  for (let at = 0; at < count; at += SUBSCRIPTION_TOPICS_MAX) {
+    const topics = names.slice(at, at + SUBSCRIPTION_TOPICS_MAX);
     await bus.audience(1, { topics, callback: NOWHERE, timeout: FAR_MS, max: MAX });
   }
   await load.call('run', manyPlan(bus, count, count));
@@ -211,8 +211,8 @@ function flat(cases: readonly Case[], metrics: Metric[]): Target[] {
     .filter(({ row }) => row !== FLOOR)
     .flatMap(({ row }) =>
       metrics.map((metric) => ({
-        text: `${row}: ${names[metric]} CPU an event ≤ ${FLATTEST} × that beside ${FLOOR}`,
-        bars: [{ row, floor: FLOOR, metric, most: FLATTEST }],
+        text: `${row}: ${names[metric]} CPU an event ≤ ${MAX_RATIO} × that beside ${FLOOR}`,
+        bars: [{ row, floor: FLOOR, metric, max: MAX_RATIO }],
       })),
     );
 }

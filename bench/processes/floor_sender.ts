@@ -1,5 +1,5 @@
 import { type Dispatcher, Pool } from 'undici';
-import { serveCalls } from '../../harness/helper.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
 import type { Sample } from './sink.ts';
 
 export interface SendPlan {

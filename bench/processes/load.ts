@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
-import { serveCalls } from '../../harness/helper.ts';
-import { LoadConnection } from '../../harness/load_connection.ts';
-import { percentile } from '../../harness/statistics.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
+import { LoadConnection } from '../../harness/measuring/load_connection.ts';
+import { percentile } from '../../harness/measuring/statistics.ts';
 import { nowMicros, stampedAt } from '../stamp.ts';
 import { authorizer, type LoadCredentials } from './authorization.ts';
 import type { Beat } from './metronome.ts';

@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { serveCalls } from '../../harness/helper.ts';
-import { percentile } from '../../harness/statistics.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
+import { percentile } from '../../harness/measuring/statistics.ts';
 import { agesMs, nowMicros } from '../stamp.ts';
 
 /** No delivery for so long: nothing will come any more. */
 const SILENCE_MS = 30_000;
 const HEAD_END = Buffer.from('\r\n\r\n');
-const EVENT = Buffer.from('{"topic"');
+/** Each event has this once, wherever it stands. */
+const EVENT = Buffer.from('"topic":"');
 const TAKEN = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 export interface Reached {

@@ -1,6 +1,6 @@
-import { waitedMs } from '../../harness/cpu.ts';
-import { serveCalls } from '../../harness/helper.ts';
-import { percentile } from '../../harness/statistics.ts';
+import { waitedMs } from '../../harness/measuring/cpu.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
+import { percentile } from '../../harness/measuring/statistics.ts';
 import { type Answer, OfferConnection } from './offer_connection.ts';
 
 /** How often it is looked how many requests are due. */

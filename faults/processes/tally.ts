@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { serveCalls } from '../../harness/helper.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
 
 /** The URLs of processes/offer.ts. */
 const URLS = /"url":"https:\/\/shop\.example\.com\/([^/"]+)\/(\d+)\/(\d+)"/g;

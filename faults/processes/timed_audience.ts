@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../../harness/bus_client.ts';
-import { serveCalls } from '../../harness/helper.ts';
-import { percentile } from '../../harness/statistics.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
+import { percentile } from '../../harness/measuring/statistics.ts';
 import { until } from '../../harness/until.ts';
 
 const ARRIVES_WITHIN_MS = 60_000;

@@ -1,7 +1,7 @@
-import { HelperProcess } from '../../harness/helper_process.ts';
+import { HelperProcess } from '../../harness/measuring/helper.ts';
+import { spread } from '../../harness/measuring/statistics.ts';
 import type { Random } from '../../harness/random.ts';
 import type { Client } from '../../harness/running_bus.ts';
-import { spread } from '../../harness/statistics.ts';
 import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
 import type { BadCalls } from '../processes/bad_callbacks.ts';

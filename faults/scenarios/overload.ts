@@ -1,4 +1,4 @@
-import { HelperProcess } from '../../harness/helper_process.ts';
+import { HelperProcess } from '../../harness/measuring/helper.ts';
 import { pause } from '../../src/clock.ts';
 import type { Lab } from '../lab.ts';
 import type { OfferCalls, Offered, OfferPlan } from '../processes/offer.ts';

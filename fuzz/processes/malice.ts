@@ -1,4 +1,4 @@
-import { serveCalls } from '../../harness/helper.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
 import { Random } from '../../harness/random.ts';
 import { Attacker, type Manner, type Outcome } from '../attack.ts';
 import type { Known } from '../grammar.ts';

@@ -10,11 +10,11 @@ import { answer, Receiver } from '../../harness/receiver.ts';
 import { TestStore } from '../../harness/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
-import { Workshop } from '../../harness/workshop.ts';
 import type { AttemptReport } from '../../src/delivering/attempt.ts';
 import { promoteDue } from '../../src/delivering/queue.ts';
 import { packData, packEvent } from '../../src/publishing/event.ts';
 import type { Subscription } from '../../src/subscribing/subscription.ts';
+import { Workshop } from './workshop.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

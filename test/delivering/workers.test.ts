@@ -8,10 +8,10 @@ import { scriptCalls } from '../../harness/script_calls.ts';
 import { EMPTY, EMPTY_QUEUE } from '../../harness/state.ts';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
-import { Workshop } from '../../harness/workshop.ts';
 import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from '../../src/delivering/job_handler.ts';
 import { tickMs } from '../../src/delivering/workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
+import { Workshop } from './workshop.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

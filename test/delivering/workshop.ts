@@ -1,13 +1,13 @@
-import type { Grant } from '../src/delivering/grant.ts';
-import type { JobHandler } from '../src/delivering/job_handler.ts';
-import { Queue } from '../src/delivering/queue.ts';
-import { Workers } from '../src/delivering/workers.ts';
-import { connectListener } from '../src/store/connection.ts';
-import type { QueueName } from '../src/store/job.ts';
-import type { Store } from '../src/store/store.ts';
-import { Wakeups } from '../src/store/wakeups.ts';
-import { capturedLog } from './captured_log.ts';
-import { until } from './until.ts';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { until } from '../../harness/until.ts';
+import type { Grant } from '../../src/delivering/grant.ts';
+import type { JobHandler } from '../../src/delivering/job_handler.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import { Workers } from '../../src/delivering/workers.ts';
+import { connectListener } from '../../src/store/connection.ts';
+import type { QueueName } from '../../src/store/job.ts';
+import type { Store } from '../../src/store/store.ts';
+import { Wakeups } from '../../src/store/wakeups.ts';
 
 interface WorkshopOptions {
   queue?: QueueName;

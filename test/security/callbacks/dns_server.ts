@@ -2,7 +2,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
 import { isIPv4, isIPv6 } from 'node:net';
-import type { Resolve } from '../src/subscribing/callback_policy.ts';
+import type { Resolve } from '../../../src/subscribing/callback_policy.ts';
 
 const TYPES = { A: 1, AAAA: 28 } as const;
 const NAME_ERROR = 3;

@@ -1,9 +1,9 @@
 import type { TestContext } from 'node:test';
-import { StorageUnavailable } from '../src/errors.ts';
-import type { Store } from '../src/store/store.ts';
-import { type Cut, CuttingProxy } from './cutting_proxy.ts';
-import { openStore } from './store.ts';
-import { until } from './until.ts';
+import { type Cut, CuttingProxy } from '../../harness/cutting_proxy.ts';
+import { openStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+import type { Store } from '../../src/store/store.ts';
 
 /** What one process has of Redis: a connection, which is cut now and then, in the middle of a call. */
 export class CutLine {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { type Answer, type Api, problemIn } from './api.ts';
+import { type Answer, type Api, problemIn } from '../../harness/api.ts';
 
 /** A request and what is to be answered to it, as one line of a transcript. */
 export interface Exchange {

@@ -1,7 +1,7 @@
-import { createLog } from '../src/log.ts';
-import { connectListener } from '../src/store/connection.ts';
-import type { Store } from '../src/store/store.ts';
-import { until } from './until.ts';
+import { until } from '../../harness/until.ts';
+import { createLog } from '../../src/log.ts';
+import { connectListener } from '../../src/store/connection.ts';
+import type { Store } from '../../src/store/store.ts';
 
 const MARK = 'mark';
 
