@@ -1,4 +1,3 @@
-import { missing } from '../harness/ledger.ts';
 import type { Delivery, Receiver } from '../harness/receiver.ts';
 
 /** How the books close. Events are counted for each subscriber by itself, but for `accepted`. */
@@ -46,7 +45,7 @@ export class Ledger {
     let outOfOrder: number | undefined;
     for (const { topic, receiver, ordered } of this.#audiences) {
       const accepted = this.#accepted.get(topic) ?? [];
-      lost += missing(accepted, receiver).length;
+      lost += receiver.missing(accepted).length;
       const repeats = repeated(receiver.deliveries);
       duplicated += repeats.all;
       storedTwice += repeats.inOtherBatches;

@@ -111,6 +111,12 @@ export class Receiver {
     return this.events.map(({ url }) => url);
   }
 
+  /** The URLs that it has not taken. */
+  missing(urls: readonly string[]): string[] {
+    const taken = new Set(this.urls);
+    return urls.filter((url) => !taken.has(url));
+  }
+
   /** The next requests are answered so; those after them as usual. */
   answers(...answers: Answer[]): void {
     this.#next.push(...answers);
