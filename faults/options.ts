@@ -4,9 +4,9 @@ import type { Scenario } from './scenario.ts';
 export interface Options {
   scenarios: Scenario[];
   seed: number;
-  /** How many events each scenario publishes; undefined: what it thinks right. */
+  /** How many events each scenario publishes; undefined for the scenario's own number. */
   events: number | undefined;
-  /** How often each is run; every run has the next seed. */
+  /** How often each scenario runs; every run has the next seed. */
   runs: number;
   quick: boolean;
   json: boolean;

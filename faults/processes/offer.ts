@@ -3,9 +3,9 @@ import { serveCalls } from '../../harness/measuring/helper.ts';
 import { percentile } from '../../harness/measuring/statistics.ts';
 import { type Answer, OfferConnection } from './offer_connection.ts';
 
-/** How often it is looked how many requests are due. */
+/** How often due requests are sent. */
 const TICK_MS = 5;
-/** How many connections are made at a time. */
+/** Connections that are opened at a time. */
 const CONNECTING = 50;
 const ANSWERED_WITHIN_MS = 60_000;
 
@@ -13,31 +13,31 @@ export interface OfferPlan {
   port: number;
   path: string;
   authorization: string;
-  /** Keeps the events of one load apart from those of others. */
+  /** Part of the events' URLs. */
   name: string;
-  /** How many events a POST has. */
+  /** Events of a POST. */
   perPost: number;
   seconds: number;
-  /** How many connections there are; all stand before the first POST. */
+  /** Connections; all are open before the first POST. */
   connections: number;
-  /** POSTs a second, whether or not answers come; without, each connection waits for its answer. */
+  /** POSTs a second, whether or not answers come; without it, each connection waits for its answer. */
   perSecond?: number;
-  /** The server, if times are wanted without those in which it was ready to run and had no CPU. */
+  /** The server's pid. Times during which it was ready to run and had no CPU are then subtracted. */
   serverPid?: number;
 }
 
 export interface Offered {
   /** POSTs that were sent. */
   sent: number;
-  /** POSTs that were due while every connection waited for its answer: they were not sent. */
+  /** POSTs that were due while every connection was busy, and were not sent. */
   held: number;
   /** The numbers of the POSTs that were accepted. */
   accepted: number[];
   refused: number;
-  /** How long refusals took. */
+  /** The times of refusals. */
   refusedP99Ms: number;
   refusedMaxMs: number;
-  /** What came back instead of 204, or 503 with Retry-After, and how often. */
+  /** Counts of answers other than 204, or 503 with Retry-After. */
   wrong: Map<string, number>;
 }
 
@@ -95,9 +95,9 @@ class Offer {
     }
   }
 
-  /** Answers whether there was a connection for it. */
+  /** Returns whether a connection was free. */
   #send(): boolean {
-    // In turn: a server ends connections on which nothing came for half a minute.
+    // All connections in turn: a server ends those that are silent for half a minute.
     const connection = this.#free.shift();
     if (!connection) return false;
     const post = this.#result.sent++;

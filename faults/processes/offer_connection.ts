@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-/** What came back for a request. */
+/** The answer to a request. */
 export interface Answer {
-  /** 0: the connection ended before. */
+  /** 0 if the connection ended before the answer. */
   status: number;
-  /** Whether it said `Retry-After`. */
+  /** Whether it has `Retry-After`. */
   retryAfter: boolean;
-  /** What ended the connection. */
+  /** The error that ended the connection. */
   error?: string;
 }
 
@@ -35,12 +35,12 @@ export class OfferConnection {
     socket.on('close', () => this.#end(error));
   }
 
-  /** Whether the server keeps it for another request. */
+  /** Whether the server keeps the connection open. */
   get open(): boolean {
     return this.#open;
   }
 
-  /** Calls `answered` once, whatever becomes of it. */
+  /** Calls `answered` exactly once, also if the connection ends. */
   send(request: string, answered: (answer: Answer) => void): void {
     this.#answered = answered;
     this.#socket.write(request, 'latin1');

@@ -5,7 +5,7 @@ import { LONGEST_WAIT_MS } from '../publishing.ts';
 import type { Meddling } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** What happens to a connection, in an order of chance and again and again; a muted one costs its process 5 s. */
+/** The troubles of a connection, repeated in random order. A muted connection costs its process 5 s. */
 const TROUBLES = ['cut', 'cut', 'cut', 'delay', 'delay', 'delay', 'mute'] as const;
 type Trouble = (typeof TROUBLES)[number];
 
@@ -38,7 +38,7 @@ export const redisProxy: Scenario = {
   },
 };
 
-/** Answers how often each trouble was made, as it is made. */
+/** Returns the counts of troubles, which grow as they are made. */
 function meddle({ proxy }: Proxied, random: Random, quick: boolean): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   const messages = () => (quick ? random.whole(4, 12) : random.whole(20, 120));

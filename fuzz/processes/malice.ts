@@ -10,7 +10,7 @@ export interface AttackPlan {
   seed: string;
   requests: number;
   manner: Manner;
-  /** How many send at the same time, each waiting for its answer. */
+  /** Concurrent senders; each waits for its answer. */
   senders: number;
 }
 
@@ -44,7 +44,7 @@ async function beSlow(count: number, port: number, known: Known, seed: string): 
   slow = await SlowConnections.open(count, port, known, new Random(seed));
 }
 
-/** Answers how many the server has closed. */
+/** Resolves with how many connections the server has closed. */
 async function stopSlow(): Promise<number> {
   await slow?.stop();
   return slow?.closed ?? 0;
