@@ -18,7 +18,7 @@ interface CallFrame {
 }
 
 interface Thread {
-  /** The entry that it runs. */
+  /** The entry that the thread runs. */
   name: string;
   ms: number;
   places: [name: string, share: number][];

@@ -40,7 +40,7 @@ export function forMachines({ table, verdicts }: Measured) {
   return { title: table.title, notes: table.notes, rows, ratios, targets };
 }
 
-/** A verdict in a line. */
+/** A verdict as one line. */
 export function judgement({ text, met, found }: Verdict): string {
   const figures = found.map(
     ({ bar, spread }) => `${cell(spread, bar.floor ? '×' : '')} ${METRICS[bar.metric]}`,
@@ -61,7 +61,7 @@ function cellsOf(table: Table): { head: string[]; rows: string[][]; ratios: stri
   };
 }
 
-/** Each row with each of its floors. */
+/** Pairs each row with each of its floors. */
 function comparisons({ rows }: Table): { row: Row; floor: Row }[] {
   return rows.flatMap((row) =>
     row.floors.flatMap((name) =>
@@ -86,7 +86,7 @@ function cell(spread: Spread | undefined, unit = ''): string {
   return `${figure(median)}${unit} [${figure(min)}–${figure(max)}]`;
 }
 
-/** Three significant digits, and no fractions of what is beyond a hundred. */
+/** Three significant digits, and no fraction above a hundred. */
 function figure(value: number): string {
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en');
   return value.toFixed(Math.abs(value) >= 10 ? 1 : 2);

@@ -1,6 +1,6 @@
 import { type Spread, spread } from '../harness/measuring/statistics.ts';
 
-/** What is measured, with the heading that people read. */
+/** The metrics, with their headings in tables. */
 export const METRICS = {
   eventsPerSecond: 'events/s',
   webMicros: 'web µs/event',

@@ -7,10 +7,10 @@ import type { Figures } from './result.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 
-/** A package of its own: whoever runs the bus need not install its rivals. */
+/** A package of its own, so that users of the bus need not install its rivals. */
 const DIR = join(import.meta.dirname, 'rivals');
 const LOCK = join(DIR, 'package-lock.json');
-/** What was installed last. */
+/** A copy of the lock file that was installed last. */
 const STAMP = join(DIR, 'node_modules', '.package-lock.installed.json');
 const CREDENTIALS = { token: 'billing', secret: 'Uakgb_J5m9g-0JDMbcJqLJ_Uakgb_J5m' };
 
@@ -61,7 +61,7 @@ export function beside(
   ];
 }
 
-/** The bus's work done with BullMQ: a Redis, one web process and, while it is wanted, one worker process. */
+/** The work of a bus, done with BullMQ: a Redis, one web process and, on demand, a worker process. */
 export class Rival {
   readonly port: number;
   readonly redis: PrivateRedis;
@@ -89,7 +89,7 @@ export class Rival {
     this.port = port;
   }
 
-  /** For the load that `LoadPlan` describes. */
+  /** The part of a `LoadPlan` that names the server. */
   get target() {
     return { port: this.port, credentials: { scheme: 'basic', ...CREDENTIALS } as const };
   }
@@ -100,7 +100,7 @@ export class Rival {
     return (await Promise.all(lists)).reduce((sum, length) => sum + Number(length), 0);
   }
 
-  /** Starts a worker process that has so many deliveries in flight. */
+  /** Starts a worker process with this many deliveries in flight. */
   async readyWorker(concurrency: number): Promise<Running> {
     const env = { ...environment(this.redis), CONCURRENCY: String(concurrency) };
     const worker = this.#stage.node(DIR, ['worker.js'], env);

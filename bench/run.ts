@@ -48,7 +48,7 @@ async function runPart(part: Part, options: Options): Promise<Measured[]> {
   }
 }
 
-/** Says how many targets are met; answers whether the run counts as a success. */
+/** Reports how many targets are met, and returns whether the run is a success. */
 function passed(done: readonly Done[], { quick, ignoreTargets }: Options): boolean {
   if (quick) return true;
   const missed = done.flatMap(({ part, verdicts }) =>

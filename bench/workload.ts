@@ -21,7 +21,7 @@ export function bulk(format: Format, events: number): { body: string; contentTyp
     : { body: all.join('\n'), contentType: 'application/x-ndjson' };
 }
 
-/** A number as tables name it: `10,000 subscribers`. */
+/** A number with its unit, such as `10,000 subscribers`. */
 export function counted(count: number, of: string): string {
   return `${count.toLocaleString('en')} ${of}${count === 1 ? '' : 's'}`;
 }

@@ -10,14 +10,14 @@ import type { Figures } from '../result.ts';
 import type { Target } from '../targets.ts';
 import { counted, RUBY } from '../workload.ts';
 
-/** A worker process has 64 workers unless told otherwise, and a subscriber 16 deliveries in flight. */
+/** The defaults: workers of a worker process, and deliveries in flight of a subscriber. */
 const WORKERS = 64;
 const LANE = 16;
-/** More batches than are under way at a time, which have been sent before anything is measured. */
+/** A backlog has at least this many times the batches in flight: the first ones leave before the measurement. */
 const MIN_ROUNDS = 2;
 const FULL = { events: 200_000, audiences: [1, 100], sizes: [1, 10, 100, 1000], floorRequests: 20_000 };
 const QUICK: typeof FULL = { events: 500, audiences: [1, 5], sizes: [1, 10], floorRequests: 200 };
-/** Events/s that the Ruby Routemaster delivers, by the size of its batches, and how many times that we mean to reach. */
+/** Events/s that the Ruby Routemaster delivers, by the size of its batches, and the target as a multiple of that. */
 const RUBY_DELIVERS = new Map([
   [1, { eventsPerSecond: 890, times: 15 }],
   [100, { eventsPerSecond: 40_000, times: 10 }],
@@ -119,8 +119,8 @@ interface Backlog {
 }
 
 /**
- * The worker delivers some first, to warm up: a process that starts compiles for half a second. Then the subscribers
- * hold back their answers, which stops the worker, until the whole backlog is there.
+ * The worker first delivers some events to warm up: a new process compiles for half a second. Then the subscribers hold back
+ * their answers, which stops the worker, until the whole backlog is queued.
  */
 async function measureBus(
   parts: Parts,
@@ -130,7 +130,7 @@ async function measureBus(
 ): Promise<Figures> {
   const { sink } = parts;
   await sink.call('reset');
-  // Full batches only: others would wait for their deadline, which is far away.
+  // Full batches only: a partial one would wait for its far deadline.
   const batches = Math.max(events / max, MIN_ROUNDS * connectionsFor(audience));
   const toEach = Math.ceil(batches / audience) * max;
   const warmUp = Math.ceil(toEach / 10 / max) * max;
@@ -156,7 +156,7 @@ async function measureFloor(
   const requests = Math.max(floorRequests, events / max);
   await sink.call('reset');
   const sending = sender.call('send', { port, request, requests, connections: connectionsFor(audience) });
-  const from = await sink.call('reach', Math.ceil((requests * max) / 10)); // what came until then warmed up
+  const from = await sink.call('reach', Math.ceil((requests * max) / 10)); // the first tenth warms up
   const [figures] = await Promise.all([
     measureFrom(from, parts, max, requests * max, { worker: sender.pid }),
     sending,
@@ -164,7 +164,7 @@ async function measureFloor(
   return figures;
 }
 
-/** From what was reached to the last event. */
+/** Measures from what was reached to the last event. */
 async function measureFrom(
   from: Reached,
   { sink }: Parts,

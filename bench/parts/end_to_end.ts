@@ -10,13 +10,13 @@ import { DELIVERED, RUBY, STAMPED } from '../workload.ts';
 const CONNECTIONS = 64;
 const FULL = { rates: [10, 100, 1000], seconds: 6, warmUp: 3000 };
 const QUICK: typeof FULL = { rates: [100], seconds: 1, warmUp: 100 };
-/** The median from publish to receipt of the Ruby Routemaster with timeout 0, by the size of its batches. */
+/** The Ruby Routemaster's median from publish to receipt with timeout 0, in ms, by the size of its batches. */
 const RUBY_MEDIANS = new Map([
   [1, 4],
   [100, 54],
 ]);
 const JUDGED = 100;
-/** The timeout of `lateAfter`; long batches, so that none is full before its deadline. */
+/** Batches are so long that none is full before its deadline. */
 const TIMEOUT = 500;
 const LONGEST = 10_000;
 
@@ -116,7 +116,7 @@ function topicFor({ timeout, max }: Setting): string {
   return `timeout_${timeout}_max_${max}`;
 }
 
-/** With a subscriber for each setting; each of its processes has compiled what it needs. */
+/** Starts a worker and a subscriber for each setting, and warms all processes up. */
 async function startWorker(parts: Parts, bus: Bus, warmUp: number): Promise<number> {
   const callback = `http://127.0.0.1:${parts.sinkPort}/events`;
   const settings = [

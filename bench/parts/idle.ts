@@ -16,7 +16,7 @@ const QUICK: typeof FULL = { settleMs: 0, windowMs: 1500 };
 const PROCESSES = 2;
 const EVENTS = 100;
 
-/** What a bus costs that has nothing to do. */
+/** The cost of a bus that has nothing to do. */
 export const idle: Part = {
   name: 'idle',
   title: 'commands and CPU of a bus that has nothing to do',

@@ -82,7 +82,7 @@ function rowOf(bus: string, max: number): string {
   return `${bus}, batches of ${max}`;
 }
 
-/** How many bytes an event has as its subscriber gets it: one is delivered. */
+/** The bytes of an event as its subscriber gets it, found by delivering one. */
 async function deliveredBytes(stage: Stage, load: Helper<LoadCalls>, bus: Bus): Promise<number> {
   const sink = stage.helper<SinkCalls>('sink.ts');
   const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;

@@ -29,7 +29,7 @@ const JUDGED = 64;
 const FULL = {
   connections: [1, 16, 64, 256],
   audiences: [1, 10, 100],
-  /** So that a measurement takes about two seconds. */
+  /** Enough for a measurement of about two seconds. */
   events: (connections: number, audience: number) =>
     connections === 1 ? 6_000 : ({ 10: 30_000, 100: 10_000 }[audience] ?? 50_000),
 };
@@ -42,7 +42,7 @@ interface Offered {
   pids: { web: number; redis?: number };
 }
 
-/** Single events. Nothing is delivered meanwhile: no worker runs. */
+/** Single events, without a worker. */
 export const publish: Part = {
   name: 'publish',
   title: 'single events: connections, Basic and Digest, subscribers; beside node:http and Express',
@@ -94,7 +94,7 @@ async function startFloors(stage: Stage): Promise<Record<(typeof FLOORS)[number]
   return Object.fromEntries(await Promise.all(entries));
 }
 
-/** A topic for each size of audience. */
+/** Makes a topic for each size of audience. */
 async function subscribe(bus: Bus, audiences: readonly number[]): Promise<void> {
   for (const count of audiences) {
     await bus.audience(count, { topics: [topicFor(count)], callback: NOWHERE, timeout: FAR_MS, max: 100 });

@@ -13,7 +13,7 @@ import type { Target } from '../targets.ts';
 import { STAMPED } from '../workload.ts';
 import { ARRAYS, type Work } from './rivals_accepting.ts';
 
-/** What a worker process of the bus has. BullMQ gets as many deliveries in flight. */
+/** Deliveries in flight of BullMQ: as many as a worker process of the bus has workers. */
 const CONCURRENCY = 64;
 const SINGLY = 'event by event';
 

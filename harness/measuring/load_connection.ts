@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
 /**
- * A keep-alive connection for one request at a time. Raw, because a load generator that costs more than the server that
- * it loads measures itself: this takes a third of the CPU of Node's own client.
+ * A keep-alive connection for one request at a time. It is raw TCP and takes a third of the CPU of Node's HTTP client: a load
+ * generator that costs more than its server would measure itself.
  */
 export class LoadConnection {
   readonly #socket: Socket;
@@ -25,7 +25,7 @@ export class LoadConnection {
     socket.on('close', () => this.#failed(new Error('the server closed the connection')));
   }
 
-  /** Calls `answered` at every 2xx, and `failed` once at any other end. */
+  /** Calls `answered` at every 2xx, and `failed` once at any other answer or a broken connection. */
   on(answered: () => void, failed: (error: Error) => void): void {
     this.#answered = answered;
     this.#failed = failed;

@@ -2,7 +2,7 @@
 export interface Bar {
   text: string;
   ok: boolean;
-  /** What was found, where that says more than the text. */
+  /** What was found, if it says more than the text. */
   found?: string;
 }
 

@@ -12,11 +12,11 @@ import { Wakeups } from '../../src/store/wakeups.ts';
 interface WorkshopOptions {
   queue?: QueueName;
   count?: number;
-  /** Long by default, so that what happens within a test was announced and not found by looking. */
+  /** Long by default, so that workers find jobs by announcements and not by a tick. */
   tickMs?: number;
 }
 
-/** Workers on a real Redis, with a handler of the test's; stopped by `close`. */
+/** Workers on a real Redis, with the test's own handler; `close` stops them. */
 export class Workshop {
   readonly recorded = capturedLog();
   readonly grants: Grant[] = [];
@@ -25,7 +25,7 @@ export class Workshop {
   readonly workers: Workers;
   readonly #wakeups: Wakeups;
 
-  /** Starts, and waits until announcements are heard: from then on nothing is polled. */
+  /** Starts the workers, and waits until they hear announcements. */
   static async open(
     store: Store,
     url: string,

@@ -33,7 +33,7 @@ export class CutLine {
     this.#cuts = cuts;
   }
 
-  /** What the call answers, or `lost` if it was cut off; the connection is ready again then. */
+  /** The result of the call, or `lost` if it was cut off; the connection is ready again then. */
   async once<T>(call: () => Promise<T>): Promise<T | 'lost'> {
     const next = this.#cuts.next();
     const cut = next.done ? undefined : next.value;
