@@ -1,5 +1,5 @@
 import { waitedMs } from '../harness/measuring/cpu.ts';
-import { LoadConnection } from '../harness/measuring/load_connection.ts';
+import { type LoadAnswer, LoadConnection, refusalOf } from '../harness/measuring/load_connection.ts';
 import { pause } from '../src/clock.ts';
 
 /** It publishes this often, answered or not. */
@@ -30,10 +30,9 @@ export class GoodClient {
     });
     while (!isOver) {
       const sentMs = this.#nowMs();
-      await new Promise<void>((answered, failed) => {
-        connection.on(answered, failed);
-        connection.send(this.#request);
-      });
+      const answer = await new Promise<LoadAnswer>((answered) => connection.send(this.#request, answered));
+      const refusal = refusalOf(answer);
+      if (refusal) throw refusal;
       timesMs.push(Math.max(0, this.#nowMs() - sentMs));
       await pause(EVERY_MS);
     }

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { serveCalls } from '../../harness/measuring/helper.ts';
-import { LoadConnection } from '../../harness/measuring/load_connection.ts';
+import { type LoadAnswer, LoadConnection, refusalOf } from '../../harness/measuring/load_connection.ts';
 import { percentile } from '../../harness/measuring/statistics.ts';
 import { nowMicros, stampedAt } from '../stamp.ts';
 import { authorizer, type LoadCredentials } from './authorization.ts';
@@ -81,13 +81,15 @@ class ClosedLoop {
           if (this.#sent === this.latenciesMs.length) return;
           this.#sent++;
           sentMs = performance.now();
-          connection.send(request());
+          connection.send(request(), answered);
         };
-        connection.on(() => {
+        const answered = (answer: LoadAnswer) => {
+          const refusal = refusalOf(answer);
+          if (refusal) return reject(refusal);
           this.latenciesMs[this.#answered++] = performance.now() - sentMs;
           if (this.#answered === this.latenciesMs.length) resolve();
           else send();
-        }, reject);
+        };
         send();
       }
     });
@@ -115,13 +117,14 @@ class OpenLoop {
     const sendDue = () => {
       while (this.#dueUs.length > 0 && free.length > 0) {
         const [client, dueUs] = [free.pop() as Client, this.#dueUs.shift() as number];
-        client.connection.on(() => {
+        client.connection.send(client.request(dueUs), (answer) => {
+          const refusal = refusalOf(answer);
+          if (refusal) return reject(refusal);
           this.latenciesMs[answered++] = (nowMicros() - dueUs) / 1000;
           free.push(client);
           if (answered === this.latenciesMs.length) resolve();
           else sendDue();
-        }, reject);
-        client.connection.send(client.request(dueUs));
+        });
       }
     };
     const beat: Beat = { everyUs: this.#everyUs, beats: this.latenciesMs.length };

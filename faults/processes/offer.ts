@@ -1,7 +1,7 @@
 import { waitedMs } from '../../harness/measuring/cpu.ts';
 import { serveCalls } from '../../harness/measuring/helper.ts';
+import { type LoadAnswer, LoadConnection } from '../../harness/measuring/load_connection.ts';
 import { percentile } from '../../harness/measuring/statistics.ts';
-import { type Answer, OfferConnection } from './offer_connection.ts';
 
 /** How often due requests are sent. */
 const TICK_MS = 5;
@@ -49,7 +49,7 @@ async function offer(plan: OfferPlan): Promise<Offered> {
 
 class Offer {
   readonly #plan: OfferPlan;
-  #free: OfferConnection[] = [];
+  #free: LoadConnection[] = [];
   readonly #refusedMs: number[] = [];
   readonly #result: Offered = {
     ...{ sent: 0, held: 0, accepted: [], refused: 0, refusedP99Ms: 0, refusedMaxMs: 0, wrong: new Map() },
@@ -91,7 +91,7 @@ class Offer {
   async #connect(connections: number): Promise<void> {
     while (this.#free.length < connections) {
       const some = Array.from({ length: Math.min(CONNECTING, connections - this.#free.length) });
-      this.#free.push(...(await Promise.all(some.map(() => OfferConnection.open(this.#plan.port)))));
+      this.#free.push(...(await Promise.all(some.map(() => LoadConnection.open(this.#plan.port)))));
     }
   }
 
@@ -114,7 +114,7 @@ class Offer {
   }
 
   async #reconnect(): Promise<void> {
-    if (!this.#over) this.#free.push(await OfferConnection.open(this.#plan.port));
+    if (!this.#over) this.#free.push(await LoadConnection.open(this.#plan.port));
   }
 
   #nowMs(): number {
@@ -122,15 +122,16 @@ class Offer {
     return performance.now() - (serverPid === undefined ? 0 : waitedMs(serverPid));
   }
 
-  #note(post: number, { status, retryAfter, error }: Answer, ms: number): void {
+  #note(post: number, { status, text }: LoadAnswer, ms: number): void {
     const { accepted, wrong } = this.#result;
+    const retryAfter = /\r\nretry-after: *[1-9]/i.test(text);
     if (status === 204) {
       accepted.push(post);
     } else if (status === 503 && retryAfter) {
       this.#result.refused++;
       this.#refusedMs.push(ms);
     } else {
-      const what = error ?? `${status} ${retryAfter ? 'with' : 'without'} Retry-After`;
+      const what = status === 0 ? text : `${status} ${retryAfter ? 'with' : 'without'} Retry-After`;
       wrong.set(what, (wrong.get(what) ?? 0) + 1);
     }
   }
