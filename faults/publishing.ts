@@ -6,7 +6,7 @@ import type { Ledger } from './ledger.ts';
 /** The pause after a refusal. */
 const AFTER_REFUSAL_MS = 20;
 /** How long a client waits for an answer, as `BusClient` does. */
-export const LONGEST_WAIT_MS = 10_000;
+export const MAX_WAIT_MS = 10_000;
 
 export interface PublishingOptions {
   /** Part of its events' URLs. */

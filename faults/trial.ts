@@ -20,7 +20,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
     try {
       return await what();
     } catch (error) {
-      failures.push({ text: 'it comes to its end', ok: false, found: messageOf(error) });
+      failures.push({ text: 'the scenario ends by itself', ok: false, found: messageOf(error) });
       return undefined;
     }
   };

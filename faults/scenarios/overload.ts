@@ -34,7 +34,7 @@ const PROBES = { perSecond: 50, connections: 200 };
  */
 export const overload: Scenario = {
   name: 'overload',
-  title: `${TIMES} times of the load that the bus sustains`,
+  title: `${TIMES} times the load that the bus sustains`,
   events: { full: 2_400_000, quick: 150_000 },
   async run(lab) {
     const web = await lab.start('web');
@@ -72,7 +72,7 @@ export const overload: Scenario = {
     const { offered, refusedMs, grownBytes, goodput } = lab.quick ? LIMITS.quick : LIMITS.full;
     lab.bar(text, sent >= offered * TIMES * sustained, `only ${whole(sent)} were offered`);
     lab.bar(
-      `${whole(goodput * 100)} % of what it sustains, or more, are accepted meanwhile`,
+      `${whole(goodput * 100)} % of what it sustains is accepted meanwhile, or more`,
       accepted >= goodput * sustained,
     );
     judge(lab, loaded, probed, refusedMs);

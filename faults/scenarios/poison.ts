@@ -34,7 +34,7 @@ export const poison: Scenario = {
     const explained = poisoned.every(({ token }, index) =>
       letters[index]?.every(({ subscriber, reason }) => subscriber === token && reason !== ''),
     );
-    lab.bar('it says whose it is, and why', explained);
+    lab.bar('it names its subscriber and the reason', explained);
     await others.done;
     await lab.settle();
     const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
