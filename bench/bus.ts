@@ -9,7 +9,7 @@ import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 
 const ROOT_KEY = 'the-root-key-of-a-bus-that-lives-for-a-benchmark';
-/** The longest timeout that the bus allows, in ms: batches with it are delivered only when they are full. */
+/** Maximum timeout of a subscription, in ms. Batches with it are delivered only when they are full. */
 export const FAR_MS = 3_600_000;
 /** A callback that is never called, because no worker runs. */
 export const NOWHERE = 'https://127.0.0.1:9/events';

@@ -6,7 +6,7 @@ export interface Options {
   parts: string[];
   /** Measure only the rows whose table and name contain this text, and their floors. */
   only: string | undefined;
-  /** How often each row is measured. */
+  /** The number of measurements of each row. */
   runs: number;
   /** Measure as little as shows that everything works. */
   quick: boolean;

@@ -31,7 +31,7 @@ export function emptyProfiles(dir: string): void {
   for (const file of profilesIn(dir)) rmSync(file);
 }
 
-/** Where the time of each thread went, by package or folder and by function; idling and start-up are left out. */
+/** Formats the CPU time of each thread by package or folder and by function, without idling and start-up. */
 export function profilesForPeople(dir: string): string {
   return threadsIn(dir)
     .map(({ name, ms, places, functions }) =>

@@ -45,7 +45,7 @@ export interface Row {
 /** Rows that were measured in turn, so that repetition n of each saw the machine in the same state. */
 export interface Table {
   title: string;
-  /** What a reader must know to read the figures. */
+  /** Remarks that a reader needs to understand the figures. */
   notes: string[];
   rows: Row[];
 }

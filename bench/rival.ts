@@ -109,7 +109,7 @@ export class Rival {
   }
 }
 
-/** As the documentation of BullMQ and that of Express advise for production. */
+/** The environment that the documentation of BullMQ and of Express advises for production. */
 function environment(redis: PrivateRedis): Record<string, string> {
   return { PATH: process.env.PATH ?? '', NODE_ENV: 'production', REDIS_URL: redis.url };
 }

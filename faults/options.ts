@@ -6,7 +6,7 @@ export interface Options {
   seed: number;
   /** How many events each scenario publishes; undefined for the scenario's own number. */
   events: number | undefined;
-  /** How often each scenario runs; every run has the next seed. */
+  /** The number of runs of each scenario; every run uses the next seed. */
   runs: number;
   quick: boolean;
   json: boolean;

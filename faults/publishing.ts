@@ -31,7 +31,7 @@ export class Publishing {
   accepted = 0;
   /** POSTs that were refused or got no answer. */
   refused = 0;
-  /** The longest time to an answer. */
+  /** Maximum time to an answer so far. */
   longestMs = 0;
   underWay = true;
   readonly #options: PublishingOptions;

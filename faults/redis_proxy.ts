@@ -7,7 +7,7 @@ import { firstWords, RespReader } from './resp.ts';
 
 /** A call of a process to Redis. */
 export interface Call {
-  /** In lower case. */
+  /** The command's name in lower case. */
   command: string;
   /** The script that the call runs; `publish` and `subscribe` are also plain commands. */
   script: string | undefined;

@@ -2,7 +2,7 @@ import { waitedMs } from '../harness/measuring/cpu.ts';
 import { type LoadAnswer, LoadConnection, refusalOf } from '../harness/measuring/load_connection.ts';
 import { pause } from '../src/clock.ts';
 
-/** It publishes this often, answered or not. */
+/** The pause between two publishes. */
 const EVERY_MS = 4;
 
 /** A well-behaved publisher that measures its answers. */

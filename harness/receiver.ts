@@ -45,12 +45,12 @@ export const answer = {
       // The sender may have died meanwhile.
       if (!response.destroyed) response.writeHead(status, headers).end();
     },
-  /** With a body. */
+  /** Answers with this body. */
   text:
     (status: number, text: string): Answer =>
     (response) =>
       void response.writeHead(status).end(text),
-  /** A body that begins with this text and grows by a byte every few ms, for ever. */
+  /** Answers with a body that begins with this text and grows by a byte every 10 ms, without an end. */
   drip:
     (status: number, beginning: string): Answer =>
     (response) => {

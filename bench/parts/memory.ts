@@ -22,7 +22,7 @@ const SAMPLE_MS = 250;
 const COMPARED = 3;
 const settling = (slices: number) => Math.floor(slices / 3);
 
-/** What events take of Redis, and what the processes take of the machine. */
+/** Measures the memory of queued events in Redis, and of web and worker over ten million events. */
 export const memory: Part = {
   name: 'memory',
   title: 'bytes of Redis a queued event; memory of web and worker over 10 million events',

@@ -100,7 +100,7 @@ function everydayTargets(perSecond: number): Target[] {
   ];
 }
 
-/** As the part `deliver` does it. */
+/** Measures the delivery of a backlog, like the part `deliver`. */
 async function measureBacklog(
   load: Helper<LoadCalls>,
   sink: Helper<SinkCalls>,

@@ -22,7 +22,7 @@ export interface LoadPlan {
 
 export interface LoadResult {
   seconds: number;
-  /** From a request, or from the time that it was due, to its answer. */
+  /** Time from a request, or from when it was due, to its answer. */
   p50Ms: number;
   p99Ms: number;
 }

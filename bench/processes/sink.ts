@@ -7,7 +7,7 @@ import { agesMs, nowMicros } from '../stamp.ts';
 /** After this long without a delivery, no more are expected. */
 const SILENCE_MS = 30_000;
 const HEAD_END = Buffer.from('\r\n\r\n');
-/** Each event has this once, wherever it stands. */
+/** This text occurs exactly once in each delivered event, and so counts events. */
 const EVENT = Buffer.from('"topic":"');
 const TAKEN = 'HTTP/1.1 204 No Content\r\n\r\n';
 
@@ -72,7 +72,7 @@ function hold(): void {
   held = [];
 }
 
-/** Answers all deliveries, those that wait and those to come. Returns how many events had arrived. */
+/** Answers the deliveries that were held back, and all later ones. Returns how many events had arrived. */
 function release(): Reached {
   const reached = { events, atUs: nowMicros() };
   for (const socket of held ?? []) socket.write(TAKEN, 'latin1');

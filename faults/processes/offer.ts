@@ -3,7 +3,7 @@ import { serveCalls } from '../../harness/measuring/helper.ts';
 import { type LoadAnswer, LoadConnection } from '../../harness/measuring/load_connection.ts';
 import { percentile } from '../../harness/measuring/statistics.ts';
 
-/** How often due requests are sent. */
+/** The interval at which due requests are sent. */
 const TICK_MS = 5;
 /** Connections that are opened at a time. */
 const CONNECTING = 50;

@@ -6,7 +6,7 @@ import { serveCalls } from '../../harness/measuring/helper.ts';
 
 /** The URLs of processes/offer.ts. */
 const URLS = /"url":"https:\/\/shop\.example\.com\/([^/"]+)\/(\d+)\/(\d+)"/g;
-/** The most events of a POST. */
+/** Maximum events of a POST; numbers of events are unique below it. */
 const MAX_PER_POST = 1000;
 
 export type TallyCalls = { listen: typeof listen; received: typeof received; missing: typeof missing };

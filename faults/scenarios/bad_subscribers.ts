@@ -16,7 +16,7 @@ const PER_SECOND = 30;
 const ROUNDS = { full: 3, quick: 1 };
 /** The largest ratio of the good subscribers' p99 to that beside nobody. */
 const BARS = { apart: 1.2, together: 2 };
-/** On a machine that is busy with other tests, only starvation differs from noise, and it takes seconds. */
+/** Slack for a machine that is busy with other tests. Starvation would take seconds. */
 const NOISE_MS = 500;
 const AT_A_TIME = 16;
 /** Before each round, so that the cost of subscribing five hundred is no part of it. */

@@ -70,7 +70,7 @@ export class HelperProcess<C extends Calls> {
     });
   }
 
-  /** As `Helper.call`; rejects also when the process ends. */
+  /** Like `Helper.call`, but also rejects when the process ends. */
   call<K extends keyof C & string>(call: K, ...args: Parameters<C[K]>): Promise<Awaited<ReturnType<C[K]>>> {
     return Promise.race([this.#helper.call(call, ...args), this.#lost]);
   }

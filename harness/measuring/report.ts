@@ -2,7 +2,7 @@
 export interface Bar {
   text: string;
   ok: boolean;
-  /** What was found, if it says more than the text. */
+  /** The finding, if it adds to the text. */
   found?: string;
 }
 
