@@ -3,30 +3,32 @@ import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../harness/bus_client.ts';
 import { parseProcfile } from '../harness/local/procfile.ts';
-import type { Options } from '../harness/options.ts';
 import type { PrivateRedis } from '../harness/private_redis.ts';
-import { keyspace } from '../src/store/keys.ts';
+import type { Options } from './options.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 
 const ROOT_KEY = 'the-root-key-of-a-bus-that-lives-for-a-benchmark';
-/** What is not to be delivered by its deadline has this one, in ms: the longest that the bus takes. */
+/** Maximum timeout of a subscription, in ms. Batches with it are delivered only when they are full. */
 export const FAR_MS = 3_600_000;
-/** Where nobody is to deliver to, since no worker runs. */
+/** A callback that is never called, because no worker runs. */
 export const NOWHERE = 'https://127.0.0.1:9/events';
 
-/** Asked of Redis itself: the API would tell of every subscriber. */
-const KEYS = keyspace('');
+/**
+ * Keys of the Ruby Routemaster's layout, which no version of the bus renames. They are read from Redis itself because the API
+ * would report every subscriber.
+ */
+const KEYS = { queuedBatches: 'batches:gauges:batch', auxJobs: 'jobs:index:aux' };
 
 /** This checkout. */
 export const OWN_TREE = join(import.meta.dirname, '..');
-/** How many clients are made at a time. */
+/** Clients that are made at a time. */
 const AT_ONCE = 32;
-/** Nothing may be queued so long after the last event was delivered. */
+/** The time in which the queues must be empty after the last delivery. */
 const DRAIN_MS = 10_000;
-/** What a worker does by itself when it starts, a sweep of ten million events, takes less. */
+/** More than a worker's first sweep takes beside ten million events. */
 const SETTLE_MS = 300_000;
-/** How often it must look so before it is idle; its jobs are put as it starts, and not all at once. */
+/** A worker is idle if no aux job is seen this many times in a row: it enqueues its first jobs one by one. */
 const IDLE_LOOKS = 20;
 
 export interface Subscription {
@@ -36,7 +38,7 @@ export interface Subscription {
   max: number;
 }
 
-/** A bus: a Redis, one web process and, while it is wanted, one worker process. It has a publisher. */
+/** A bus with a Redis of its own, one web process, a publisher and, on demand, worker processes. */
 export class Bus {
   readonly port: number;
   readonly redis: PrivateRedis;
@@ -73,12 +75,12 @@ export class Bus {
     this.publisher = parts.publisher;
   }
 
-  /** For the load that `LoadPlan` describes. */
+  /** The part of a `LoadPlan` that names the server. */
   get target() {
     return { port: this.port, credentials: { scheme: 'basic', ...this.publisher } as const };
   }
 
-  /** Starts a worker process, and waits until it is done with what it does of itself then. */
+  /** Starts a worker process, and waits until its first jobs, such as a sweep, are done. */
   async readyWorker(env: Record<string, string> = {}): Promise<Running> {
     const worker = this.worker(env);
     await worker.said('"delivering"');
@@ -103,7 +105,7 @@ export class Bus {
     await its.call('POST', '/subscription', { uuid: 'benchmark', ...subscription });
   }
 
-  /** Makes so many clients that all subscribe to the same. */
+  /** Makes this many clients with the same subscription. */
   async audience(count: number, subscription: Subscription): Promise<void> {
     let left = count;
     const some = async () => {
@@ -114,15 +116,15 @@ export class Bus {
 
   /** Resolves when nothing is queued: every delivery has been acknowledged. */
   async drained(): Promise<void> {
-    const isEmpty = async () => Number(await this.store.call('HLEN', KEYS.gauge_batches())) === 0;
+    const isEmpty = async () => Number(await this.store.call('HLEN', KEYS.queuedBatches)) === 0;
     await until(isEmpty, DRAIN_MS, 'events were delivered, and stayed queued');
   }
 
-  /** Resolves when no aux job is left, nor any comes: a sweep, say. */
+  /** Resolves when no aux job, such as a sweep, is left or follows. */
   async #settled(): Promise<void> {
     let idle = 0;
     const isIdle = async () => {
-      const jobs = Number(await this.store.call('SCARD', KEYS.jobs_index('aux')));
+      const jobs = Number(await this.store.call('SCARD', KEYS.auxJobs));
       idle = jobs === 0 ? idle + 1 : 0;
       return idle > IDLE_LOOKS;
     };
@@ -130,7 +132,7 @@ export class Bus {
   }
 }
 
-/** The bus of this checkout and of the one that it is compared with, with what their rows are called. */
+/** Starts the bus of this checkout and that of `--against`. `name` begins the names of their rows. */
 export async function startBuses(stage: Stage, { against }: Options): Promise<{ name: string; bus: Bus }[]> {
   const trees = [OWN_TREE, ...(against ? [against] : [])];
   return Promise.all(
@@ -141,7 +143,7 @@ export async function startBuses(stage: Stage, { against }: Options): Promise<{ 
   );
 }
 
-/** What a checkout has Node run as this process. */
+/** Node's arguments for this process, by the checkout's Procfile. */
 function argumentsOf(tree: string, process: 'web' | 'worker'): string[] {
   const lines = parseProcfile(readFileSync(join(tree, 'Procfile'), 'utf8'));
   const [node, ...args] = lines.find(({ name }) => name === process)?.command.split(' ') ?? [];
@@ -149,7 +151,7 @@ function argumentsOf(tree: string, process: 'web' | 'worker'): string[] {
   return args;
 }
 
-/** Nothing of our own environment: a variable that is set by chance must not change what is measured. */
+/** The whole environment of the bus; our own is left out, because a stray variable must not change the figures. */
 function environment(redis: PrivateRedis): Record<string, string> {
   return {
     PATH: process.env.PATH ?? '',
@@ -157,12 +159,12 @@ function environment(redis: PrivateRedis): Record<string, string> {
     ROUTEMASTER_REDIS_URL: redis.url,
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
     ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8',
-    // Subscribers hold back answers for as long as it takes to publish a backlog.
+    // Subscribers hold back their answers until a backlog is published.
     ROUTEMASTER_TIMEOUT: '600',
-    // More than the ten thousand of each that a backlog is measured beside.
+    // More than the ten thousand that the part `backlog` makes.
     ROUTEMASTER_MAX_TOPICS: '20000',
     ROUTEMASTER_MAX_SUBSCRIBERS: '20000',
-    // There is one when a worker starts; another in the middle would be measured by chance.
+    // A worker sweeps as it starts; a sweep during a measurement would distort it.
     ROUTEMASTER_SWEEP_INTERVAL: '86400',
   };
 }
@@ -174,7 +176,7 @@ function answers(root: BusClient): Promise<boolean> {
   );
 }
 
-/** Throws `otherwise` if it does not become true in time. */
+/** Throws an Error with the message `otherwise` if the condition does not become true in time. */
 export async function until(
   condition: () => Promise<boolean>,
   limitMs: number,

@@ -1,4 +1,4 @@
-import type { Options } from '../harness/options.ts';
+import type { Options } from './options.ts';
 import { announced } from './progress.ts';
 import type { Figures, Row, Table } from './result.ts';
 import type { Stage } from './stage.ts';
@@ -7,13 +7,13 @@ import { judge, type Target, type Verdict } from './targets.ts';
 /** A part of the suite: one file of `bench/parts/`. */
 export interface Part {
   name: string;
-  /** For the list of parts. */
+  /** Shown in the list of parts. */
   title: string;
-  /** What it measures. The stage ends with the part, and all that runs on it. */
+  /** Measures. The stage, with all its processes, ends with the part. */
   run: (stage: Stage, options: Options) => Promise<Measured[]>;
 }
 
-/** A table to be: what to measure for each row. */
+/** A table that is not measured yet: a case for each row. */
 export interface Plan {
   title: string;
   notes: string[];
@@ -32,7 +32,7 @@ export interface Measured {
   verdicts: Verdict[];
 }
 
-/** Measures all cases in turn, then all again: a machine that is slower for a while is so for neighbouring rows alike. */
+/** Measures all cases once, then all again, so that a slow spell of the machine hits neighbouring rows alike. */
 export async function measureInTurn(
   part: string,
   plans: readonly Plan[],
@@ -66,7 +66,7 @@ function choose({ title, cases }: Plan, only: string | undefined): Case[] {
   return cases.filter((each) => chosen.includes(each) || floors.has(each.row));
 }
 
-/** Whether `--only` is for this row. */
+/** Whether `--only` selects this row. */
 export function isChosen(title: string, row: string, only: string | undefined): boolean {
   return only === undefined || `${title}: ${row}`.includes(only);
 }

@@ -1,9 +1,9 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
-const MOST_FUNCTIONS = 20;
-/** A thread that did less than this in all has nothing to tell: the primary of a worker process, say. */
-const LEAST_MS = 200;
+const FUNCTIONS_SHOWN = 20;
+/** Threads that worked for less than this are left out: the primary of a worker process, say. */
+const MIN_WORK_MS = 200;
 
 interface Profile {
   nodes: { id: number; callFrame: CallFrame; children?: number[] }[];
@@ -18,7 +18,7 @@ interface CallFrame {
 }
 
 interface Thread {
-  /** The entry that it runs. */
+  /** The entry that the thread runs. */
   name: string;
   ms: number;
   places: [name: string, share: number][];
@@ -31,7 +31,7 @@ export function emptyProfiles(dir: string): void {
   for (const file of profilesIn(dir)) rmSync(file);
 }
 
-/** Where the time of each thread went, without idling and starting up: by package or folder, and by function. */
+/** Formats the CPU time of each thread by package or folder and by function, without idling and start-up. */
 export function profilesForPeople(dir: string): string {
   return threadsIn(dir)
     .map(({ name, ms, places, functions }) =>
@@ -45,19 +45,6 @@ export function profilesForPeople(dir: string): string {
     .join('\n');
 }
 
-/** The same as Markdown. */
-export function profilesForDocument(dir: string): string {
-  const list = (entries: [string, number][]) =>
-    entries.map(([name, share]) => `| ${percent(share).trim()} | \`${name}\` |`).join('\n');
-  return threadsIn(dir)
-    .map(
-      ({ name, ms, places, functions }) =>
-        `\`${name}\`, ${Math.round(ms).toLocaleString('en')} ms of work:\n\n` +
-        `| share | where |\n| --: | --- |\n${list(places)}\n\n| share | function, by itself |\n| --: | --- |\n${list(functions)}`,
-    )
-    .join('\n\n');
-}
-
 function profilesIn(dir: string): string[] {
   return readdirSync(dir)
     .filter((file) => file.endsWith('.cpuprofile'))
@@ -67,7 +54,7 @@ function profilesIn(dir: string): string[] {
 function threadsIn(dir: string): Thread[] {
   return profilesIn(dir)
     .map((file) => summarize(JSON.parse(readFileSync(file, 'utf8')) as Profile))
-    .filter(({ ms }) => ms >= LEAST_MS)
+    .filter(({ ms }) => ms >= MIN_WORK_MS)
     .sort((a, b) => b.ms - a.ms);
 }
 
@@ -87,16 +74,16 @@ function summarize({ nodes, samples, timeDeltas }: Profile): Thread {
   });
   const entry = nodes
     .map(({ callFrame }) => callFrame.url)
-    .find((url) => /\/src\/(web|worker|runtime\/delivery_thread)\.ts$/.test(url));
+    .find((url) => /\/src\/(web|worker|\w+\/delivery_thread)\.ts$/.test(url));
   return {
     name: entry ? fileOf(entry) : 'a thread',
     ms: all / 1000,
     places: shares(places, all),
-    functions: shares(functions, all).slice(0, MOST_FUNCTIONS),
+    functions: shares(functions, all).slice(0, FUNCTIONS_SHOWN),
   };
 }
 
-/** What is called while modules are loaded: a process that runs for days does it once. Parents come before their children. */
+/** The ids of nodes that load modules, which a process does once. Parents come before their children. */
 function startingUp(nodes: Profile['nodes']): ReadonlySet<number> {
   const all = new Set<number>();
   for (const { id, callFrame, children = [] } of nodes) {
@@ -110,7 +97,7 @@ function add(sums: Map<string, number>, name: string, value: number): void {
   sums.set(name, (sums.get(name) ?? 0) + value);
 }
 
-/** In their order, without those below a percent. */
+/** The largest first; those below 1 % are left out. */
 function shares(sums: ReadonlyMap<string, number>, all: number): [string, number][] {
   return [...sums]
     .map(([name, value]): [string, number] => [name, value / all])

@@ -1,6 +1,6 @@
 import { type Figures, METRICS, type Metric } from './result.ts';
 
-/** Says on stderr what is being measured, and the figures when they are there. */
+/** Reports on stderr what is being measured, and its figures afterwards. */
 export async function announced(what: string, measure: () => Promise<Figures>): Promise<Figures> {
   process.stderr.write(`${what} … `);
   const figures = await measure();

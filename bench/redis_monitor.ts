@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-/** Counts the commands that a Redis is sent, but for those of scripts: INFO counts these too. Costs it something: for idle buses. */
+/** Counts the commands that clients send to a Redis, by MONITOR; INFO would count those of scripts too. For idle buses only. */
 export class CommandCount {
   readonly #socket: Socket;
   #text = '';
@@ -24,7 +24,7 @@ export class CommandCount {
     });
   }
 
-  /** How many there were. */
+  /** Ends the count, and returns it. */
   stop(): number {
     this.#socket.destroy();
     const lines = this.#text.split('\r\n').filter((line) => line !== '+OK' && line !== '');

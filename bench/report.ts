@@ -1,12 +1,12 @@
-import { columns } from '../harness/columns.ts';
-import type { Spread } from '../harness/statistics.ts';
+import { columns } from '../harness/measuring/report.ts';
+import type { Spread } from '../harness/measuring/statistics.ts';
 import type { Measured } from './part.ts';
 import { METRICS, type Metric, type Row, ratio, summary, type Table } from './result.ts';
 import type { Verdict } from './targets.ts';
 
 const ALL = Object.keys(METRICS) as Metric[];
 
-/** A table as text, with the ratios to its floors and what it was to reach below it. */
+/** A table as text; below it, the ratios to its floors and the verdicts on its targets. */
 export function forPeople({ table, verdicts }: Measured): string {
   const { head, rows, ratios } = cellsOf(table);
   return [
@@ -18,23 +18,7 @@ export function forPeople({ table, verdicts }: Measured): string {
   ].join('\n');
 }
 
-/** The same as Markdown. */
-export function forDocument({ table, verdicts }: Measured): string {
-  const { head, rows, ratios } = cellsOf(table);
-  const line = (cells: string[]) => `| ${cells.join(' | ')} |`;
-  return [
-    `#### ${table.title}`,
-    '',
-    ...table.notes.map((note) => `- ${note}`),
-    ...(table.notes.length > 0 ? [''] : []),
-    line(head),
-    line(head.map((_, at) => (at === 0 ? '---' : '--:'))),
-    ...[...rows, ...ratios].map(line),
-    ...(verdicts.length > 0 ? ['', ...verdicts.map((each) => `- ${judgement(each)}`)] : []),
-  ].join('\n');
-}
-
-/** A table as data: every metric with its median, least, greatest and all its values. */
+/** A table as data: each metric with its median, min, max and all values. */
 export function forMachines({ table, verdicts }: Measured) {
   const rows = table.rows.map((row) => ({
     name: row.name,
@@ -56,7 +40,7 @@ export function forMachines({ table, verdicts }: Measured) {
   return { title: table.title, notes: table.notes, rows, ratios, targets };
 }
 
-/** A verdict in a line. */
+/** A verdict as one line. */
 export function judgement({ text, met, found }: Verdict): string {
   const figures = found.map(
     ({ bar, spread }) => `${cell(spread, bar.floor ? '×' : '')} ${METRICS[bar.metric]}`,
@@ -64,7 +48,7 @@ export function judgement({ text, met, found }: Verdict): string {
   return `${met ? 'met' : 'MISSED'}: ${text} (${figures.join('; ')})`;
 }
 
-/** Only the columns that some row has something for. */
+/** Leaves out the columns that no row has a value for. */
 function cellsOf(table: Table): { head: string[]; rows: string[][]; ratios: string[][] } {
   const shown = ALL.filter((metric) => table.rows.some((row) => summary(row, metric)));
   return {
@@ -77,7 +61,7 @@ function cellsOf(table: Table): { head: string[]; rows: string[][]; ratios: stri
   };
 }
 
-/** Each row with each of its floors. */
+/** Pairs each row with each of its floors. */
 function comparisons({ rows }: Table): { row: Row; floor: Row }[] {
   return rows.flatMap((row) =>
     row.floors.flatMap((name) =>
@@ -102,7 +86,7 @@ function cell(spread: Spread | undefined, unit = ''): string {
   return `${figure(median)}${unit} [${figure(min)}–${figure(max)}]`;
 }
 
-/** Three significant digits, and no fractions of what is beyond a hundred. */
+/** Three significant digits, and no fraction above a hundred. */
 function figure(value: number): string {
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en');
   return value.toFixed(Math.abs(value) >= 10 ? 1 : 2);

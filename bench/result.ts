@@ -1,6 +1,6 @@
-import { type Spread, spread } from '../harness/statistics.ts';
+import { type Spread, spread } from '../harness/measuring/statistics.ts';
 
-/** What is measured, with the heading that people read. */
+/** The metrics, with their headings in tables. */
 export const METRICS = {
   eventsPerSecond: 'events/s',
   webMicros: 'web µs/event',
@@ -18,7 +18,7 @@ export const METRICS = {
   workerPercent: 'worker %',
   redisPercent: 'Redis %',
   bytes: 'bytes/event',
-  timesStored: '× stored',
+  timesJson: '× JSON',
   webMiB: 'web MiB',
   workerMiB: 'worker MiB',
   redisMiB: 'Redis MiB',
@@ -31,32 +31,32 @@ export const METRICS = {
 
 export type Metric = keyof typeof METRICS;
 
-/** One measurement; a metric that it has nothing to say about is missing. */
+/** One measurement, with the metrics that it has. */
 export type Figures = Partial<Record<Metric, number>>;
 
 /** The same thing measured several times. */
 export interface Row {
   name: string;
-  /** The names of what the row's ratios are to; none for a floor itself. */
+  /** The names of the rows that this one is compared with; empty for a floor. */
   floors: string[];
   repetitions: Figures[];
 }
 
-/** A table: rows that were measured in turn, so that repetition n of each saw the same machine. */
+/** Rows that were measured in turn, so that repetition n of each saw the machine in the same state. */
 export interface Table {
   title: string;
-  /** What the figures mean, where that does not go without saying. */
+  /** Remarks that a reader needs to understand the figures. */
   notes: string[];
   rows: Row[];
 }
 
-/** The median, least and greatest of a metric; undefined if the row has none. */
+/** The median, min and max of a metric; undefined if the row has none. */
 export function summary(row: Row, metric: Metric): Spread | undefined {
   const values = row.repetitions.flatMap((figures) => figures[metric] ?? []);
   return values.length === 0 ? undefined : spread(values);
 }
 
-/** A row's metric in multiples of its floor's, repetition by repetition; undefined where one of the two has none. */
+/** The ratio of a row's metric to its floor's, repetition by repetition; undefined if one of the two has none. */
 export function ratio(row: Row, floor: Row, metric: Metric): Spread | undefined {
   const values = row.repetitions.flatMap((figures, index) => {
     const [own, its] = [figures[metric], floor.repetitions[index]?.[metric]];

@@ -2,13 +2,15 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PrivateRedis } from '../harness/private_redis.ts';
+import type { Case } from './part.ts';
+import type { Figures } from './result.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 
-/** A package of its own: whoever runs the bus need not install its rivals. */
+/** A package of its own, so that users of the bus need not install its rivals. */
 const DIR = join(import.meta.dirname, 'rivals');
 const LOCK = join(DIR, 'package-lock.json');
-/** What was installed last. */
+/** A copy of the lock file that was installed last. */
 const STAMP = join(DIR, 'node_modules', '.package-lock.installed.json');
 const CREDENTIALS = { token: 'billing', secret: 'Uakgb_J5m9g-0JDMbcJqLJ_Uakgb_J5m' };
 
@@ -30,7 +32,36 @@ export function rivalVersion(): string {
   return `BullMQ ${version}`;
 }
 
-/** The bus's work done with BullMQ: a Redis, one web process and, while it is wanted, one worker process. */
+/** Events of an array, and of a batch. */
+export const ARRAY = 100;
+export const JOB_AN_EVENT = 'a job an event';
+export const JOB_AN_ARRAY = 'a job an array';
+
+/** The name of a row of the bus of this checkout, for targets. */
+export const busRow = (name: string) => `bus, ${name}`;
+export const rivalRow = (name: string, way: string) => `BullMQ, ${name}, ${way}`;
+
+/**
+ * The rows of each bus beside those of BullMQ, which can do some things in several ways. Every row of the one is compared
+ * with every row of the other, and the bus of this checkout with the other's.
+ */
+export function beside(
+  name: string,
+  buses: { name: string; measure: () => Promise<Figures> }[],
+  rival: Record<string, () => Promise<Figures>>,
+): Case[] {
+  const its = Object.entries(rival).map(([way, measure]) => ({ row: rivalRow(name, way), measure }));
+  const own = buses.map((bus) => ({ row: `${bus.name}, ${name}`, measure: bus.measure }));
+  return [
+    ...own.map((each, index) => ({
+      ...each,
+      floors: [...its, ...own.slice(index + 1)].map(({ row }) => row),
+    })),
+    ...its.map((each) => ({ ...each, floors: [busRow(name)] })),
+  ];
+}
+
+/** The work of a bus, done with BullMQ: a Redis, one web process and, on demand, a worker process. */
 export class Rival {
   readonly port: number;
   readonly redis: PrivateRedis;
@@ -58,7 +89,7 @@ export class Rival {
     this.port = port;
   }
 
-  /** For the load that `LoadPlan` describes. */
+  /** The part of a `LoadPlan` that names the server. */
   get target() {
     return { port: this.port, credentials: { scheme: 'basic', ...CREDENTIALS } as const };
   }
@@ -69,7 +100,7 @@ export class Rival {
     return (await Promise.all(lists)).reduce<number>((sum, length) => sum + Number(length), 0);
   }
 
-  /** Starts a worker process that has so many deliveries in flight. */
+  /** Starts a worker process with this many deliveries in flight. */
   async readyWorker(concurrency: number): Promise<Running> {
     const env = { ...environment(this.redis), CONCURRENCY: String(concurrency) };
     const worker = this.#stage.node(DIR, ['worker.js'], env);
@@ -78,7 +109,7 @@ export class Rival {
   }
 }
 
-/** As its documentation and Express's have it for production. */
+/** The environment that the documentation of BullMQ and of Express advises for production. */
 function environment(redis: PrivateRedis): Record<string, string> {
   return { PATH: process.env.PATH ?? '', NODE_ENV: 'production', REDIS_URL: redis.url };
 }

@@ -1,19 +1,19 @@
-// The suite: `npm run bench`. A part is one file of parts/, named in parts.ts; it says what to measure for each row of its
+// The suite: `npm run bench`. A part is one file of parts/, named in parts.ts. It says what to measure for each row of its
 // tables (part.ts), on a stage (stage.ts) that starts buses (bus.ts), Redis, and the helpers of processes/: load, sink, floors.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, machine } from '../harness/machine.ts';
-import { help, type Options, readOptions, UsageError } from '../harness/options.ts';
-import { placeInFile } from './document.ts';
+import { runCommand, UsageError } from '../harness/measuring/command_line.ts';
+import { describe, machine } from '../harness/measuring/machine.ts';
+import { help, type Options, readOptions } from './options.ts';
 import type { Measured, Part } from './part.ts';
 import { PARTS } from './parts.ts';
-import { emptyProfiles, profilesForDocument, profilesForPeople } from './profile.ts';
-import { forDocument, forMachines, forPeople, judgement } from './report.ts';
+import { emptyProfiles, profilesForPeople } from './profile.ts';
+import { forMachines, forPeople, judgement } from './report.ts';
 import { Stage } from './stage.ts';
 
 type Done = Measured & { part: string };
 
-async function run(options: Options): Promise<Done[]> {
+async function run(options: Options): Promise<boolean> {
   const on = machine();
   const print = (text: string) => options.json !== '-' && process.stdout.write(`${text}\n`);
   print(describe(on));
@@ -25,7 +25,6 @@ async function run(options: Options): Promise<Done[]> {
     done.push(...measured.map((each) => ({ part: part.name, ...each })));
     for (const each of measured) print(`\n${forPeople(each)}\n`);
     if (profile) print(profilesForPeople(profile));
-    if (options.report) report(options.report, part.name, measured, { ...options, profile });
   }
   if (done.length === 0)
     throw new UsageError(`no row of ${options.parts.join(', ')} has '${options.only}' in it`);
@@ -33,7 +32,7 @@ async function run(options: Options): Promise<Done[]> {
   const json = `${JSON.stringify({ machine: on, options, tables }, null, 2)}\n`;
   if (options.json === '-') process.stdout.write(json);
   else if (options.json) writeFileSync(options.json, json);
-  return done;
+  return passed(done, options);
 }
 
 /** Measures a part on a stage of its own, which ends with it, also by a signal. */
@@ -49,39 +48,24 @@ async function runPart(part: Part, options: Options): Promise<Measured[]> {
   }
 }
 
-function report(file: string, part: string, measured: Measured[], { profile, ...options }: Options): void {
-  const args = [
-    `--part ${part}`,
-    ...(options.runs === 3 || options.quick ? [] : [`--runs ${options.runs}`]),
-    ...(options.quick ? ['--quick'] : []),
-    ...(options.aof ? ['--aof'] : []),
-    ...(options.only === undefined ? [] : [`--only '${options.only}'`]),
-    ...(profile ? ['--profile DIR'] : []),
-  ];
-  const made = `Made by \`npm run bench -- ${args.join(' ')}\` on ${describe(machine())}, ${new Date().toISOString().slice(0, 10)}.`;
-  if (profile) placeInFile(file, `profile of ${part}`, `${made}\n\n${profilesForDocument(profile)}`);
-  else placeInFile(file, part, [made, ...measured.map(forDocument)].join('\n\n'));
-}
-
-/** Whether the figures are what they are to be. */
+/** Reports how many targets are met, and returns whether the run is a success. */
 function passed(done: readonly Done[], { quick, ignoreTargets }: Options): boolean {
+  if (quick) return true;
   const missed = done.flatMap(({ part, verdicts }) =>
     verdicts.filter(({ met }) => !met).map((each) => `${part}: ${judgement(each)}`),
   );
   const all = done.reduce((sum, { verdicts }) => sum + verdicts.length, 0);
-  if (quick) return true;
   process.stderr.write(`\n${all - missed.length} of ${all} targets met\n`);
   for (const each of missed) process.stderr.write(`  ${each}\n`);
   return ignoreTargets || missed.length === 0;
 }
 
-try {
-  const names = PARTS.map(({ name }) => name);
-  const options = readOptions(process.argv.slice(2), names);
-  if (options.help) process.stdout.write(help(PARTS));
-  else if (!passed(await run(options), options)) process.exitCode = 1;
-} catch (error) {
-  process.stderr.write(`bench: ${error instanceof Error ? error.message : error}\n`);
-  if (error instanceof UsageError) process.stderr.write('See npm run bench -- --help\n');
-  process.exitCode = 2;
-}
+await runCommand('bench', async () => {
+  const options = readOptions(
+    process.argv.slice(2),
+    PARTS.map(({ name }) => name),
+  );
+  if (!options.help) return run(options);
+  process.stdout.write(help(PARTS));
+  return true;
+});

@@ -2,24 +2,24 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Calls, Helper } from '../harness/helper.ts';
 import { keep } from '../harness/keeper.ts';
+import { type Calls, Helper } from '../harness/measuring/helper.ts';
 import { PrivateRedis } from '../harness/private_redis.ts';
 
-/** How long a process may take to stop by itself, as it must to write its profile. */
+/** The time for a process to stop by itself, and to write its profile. */
 const STOP_MS = 10_000;
 const LAST_LINES = 10;
 
 export interface Running {
   pid: number;
-  /** Resolves with the first line that has this text; those before are passed over. */
+  /** Resolves with the next line that contains this text. */
   said: (text: string) => Promise<string>;
   stop: () => Promise<void>;
 }
 
-/** All that runs for one part of the benchmark. It ends with the stage, and with this process, however that ends. */
+/** The processes of one part of the benchmark. They end with the stage, and with this process, however it ends. */
 export class Stage {
-  /** Rejects when a process ends that was not told to: nothing that is measured then is worth anything. */
+  /** Rejects when a process ends by itself, because the figures are then worthless. */
   readonly lost: Promise<never>;
   readonly #profile: string | undefined;
   readonly #aof: boolean;
@@ -28,17 +28,17 @@ export class Stage {
   #lose!: (error: Error) => void;
   #closing: Promise<void> | undefined;
 
-  /** `profile`: a directory for the profiles of all that `node` starts. `aof`: whether what `redis` starts has one. */
+  /** `profile`: a directory for the profiles of all that `node` starts. `aof`: whether `redis` starts it with an AOF. */
   constructor({ profile, aof }: { profile: string | undefined; aof: boolean }) {
     this.#profile = profile;
     this.#aof = aof;
     this.lost = new Promise((_, reject) => {
       this.#lose = reject;
     });
-    this.lost.catch(() => {}); // it may be that nobody waits yet, or any more
+    this.lost.catch(() => {}); // perhaps nobody waits for it at this moment
   }
 
-  /** A Redis that keeps nothing, or (AOF) what `bin/start` has it keep. */
+  /** Starts a Redis that keeps nothing; with `aof`, one that keeps what it keeps under `bin/start`. */
   async redis(): Promise<PrivateRedis> {
     const aof = { appendonly: 'yes', appendfsync: 'everysec', 'auto-aof-rewrite-percentage': '0' };
     const config: Record<string, string> = this.#aof ? aof : { appendonly: 'no' };
@@ -47,7 +47,7 @@ export class Stage {
     return redis;
   }
 
-  /** Node in a folder, with arguments such as `web.js`, and with no other environment than this. */
+  /** Runs Node in a folder, with arguments such as `web.js` and exactly this environment. */
   node(root: string, args: string[], env: Record<string, string>): Running {
     const profile = this.#profile ? ['--cpu-prof', '--cpu-prof-dir', this.#profile] : [];
     const child = spawn(process.execPath, [...profile, ...args], {
@@ -63,7 +63,7 @@ export class Stage {
     return { pid: child.pid ?? 0, said: (text) => lines.said(text), stop };
   }
 
-  /** A process of `bench/processes/`, which takes calls; it ends when the channel to it does. */
+  /** Starts a process of `bench/processes/` that takes calls; it ends with the channel to it. */
   helper<C extends Calls>(file: string): Helper<C> {
     const child = fork(join(import.meta.dirname, 'processes', file), {
       serialization: 'advanced',
@@ -75,7 +75,7 @@ export class Stage {
     return new Helper<C>(child);
   }
 
-  /** Stops everything. Calling it again waits for the same end. */
+  /** Stops everything. Further calls wait for the same end. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -86,7 +86,7 @@ export class Stage {
     await Promise.all(this.#redis.map((redis) => redis.stop()));
   }
 
-  /** Answers how to stop it. */
+  /** Returns the function that stops the process. */
   #own(child: ChildProcess, name: string, last: () => string): () => Promise<void> {
     let told = false;
     const gone = once(child, 'exit').catch((error: Error) => [error.message]);
@@ -106,7 +106,7 @@ export class Stage {
   }
 }
 
-/** What a process prints; it must be read, or the process would wait when the pipe is full. */
+/** The output of a process. It must be read, or the process would block on a full pipe. */
 class Lines {
   readonly #last: string[] = [];
   readonly #waiting = new Map<string, (line: string) => void>();

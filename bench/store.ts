@@ -3,7 +3,7 @@ import { RedisConnection, type RedisReply } from '../harness/redis_call.ts';
 import { readScripts, type ScriptSource } from '../src/store/script_source.ts';
 import type { ScriptName } from '../src/store/store.ts';
 
-/** Copies all keys of one database of Redis into another, which is emptied before. */
+/** Empties a database of Redis, and copies all keys of another into it. */
 const COPY = `
 redis.call('SELECT', ARGV[2])
 redis.call('FLUSHDB', 'SYNC')
@@ -12,7 +12,7 @@ for _, name in ipairs(redis.call('KEYS', '*')) do redis.call('COPY', name, name,
 `;
 const [LIVE, KEPT] = ['0', '1'];
 
-/** What the benchmark itself asks of a Redis, and does to it. */
+/** The benchmark's own access to a Redis. */
 export class Store {
   readonly #url: string;
 
@@ -20,30 +20,30 @@ export class Store {
     this.#url = url;
   }
 
-  /** Keeps all that it holds now: clients and subscriptions, say. */
+  /** Keeps the present contents, such as clients and subscriptions, for `restore`. */
   async keep(): Promise<void> {
     await this.call('EVAL', COPY, '0', LIVE, KEPT);
   }
 
-  /** Forgets all that came since it was kept: the queues. No worker may run. */
+  /** Restores what `keep` has kept: the queues are empty again. No worker may run. */
   async restore(): Promise<void> {
     await this.call('EVAL', COPY, '0', KEPT, LIVE);
   }
 
-  /** What data take; not what connections do, which depends on what they just sent. */
+  /** The memory of the data. Connections are left out, because theirs depends on what they have just sent. */
   async usedBytes(): Promise<number> {
     const info = String(await this.call('INFO', 'memory'));
     const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
     return field('used_memory') - field('mem_clients_normal') - field('mem_aof_buffer');
   }
 
-  /** Has Redis note each command that takes at least so long. */
+  /** Makes Redis log each command that takes at least this long. */
   async watchSlow(micros: number): Promise<void> {
     await this.call('CONFIG', 'SET', 'slowlog-log-slower-than', String(micros), 'slowlog-max-len', '1000000');
     await this.call('SLOWLOG', 'RESET');
   }
 
-  /** The longest that one call took since `watchSlow`, in ms: of this script, and of any other; 0 if none was noted. */
+  /** The longest call since `watchSlow`, in ms, of this script and of all others; 0 if Redis has logged none. */
   async longestMs(name: ScriptName): Promise<{ scriptMs: number; otherScriptMs: number }> {
     const { lua } = readScripts().find((script) => script.name === name) as ScriptSource;
     const sha = createHash('sha1').update(lua).digest('hex');

@@ -1,16 +1,16 @@
-import type { Spread } from '../harness/statistics.ts';
+import type { Spread } from '../harness/measuring/statistics.ts';
 import { type Metric, ratio, summary, type Table } from './result.ts';
 
-/** What a median must reach: of a row itself, or in multiples of one of its floors. */
+/** A limit of a median: of the row's own figure, or of its ratio to one of the row's floors. */
 export interface Bar {
   row: string;
   floor?: string;
   metric: Metric;
-  most?: number;
-  least?: number;
+  max?: number;
+  min?: number;
 }
 
-/** Met when any of its bars is. */
+/** A target is met when one of its bars is. */
 export interface Target {
   text: string;
   bars: Bar[];
@@ -22,7 +22,7 @@ export interface Verdict {
   found: { bar: Bar; spread: Spread }[];
 }
 
-/** Judges what was measured; targets of which nothing was measured are left out. */
+/** Judges a table; targets whose rows were not measured are left out. */
 export function judge(table: Table, targets: readonly Target[]): Verdict[] {
   return targets.flatMap(({ text, bars }) => {
     const found = bars.flatMap((bar) => {
@@ -42,6 +42,6 @@ function measured(table: Table, { row: name, floor: under, metric }: Bar): Sprea
   return floor && ratio(row, floor, metric);
 }
 
-function holds({ most, least }: Bar, value: number): boolean {
-  return value <= (most ?? Number.POSITIVE_INFINITY) && value >= (least ?? Number.NEGATIVE_INFINITY);
+function holds({ max, min }: Bar, value: number): boolean {
+  return value <= (max ?? Number.POSITIVE_INFINITY) && value >= (min ?? Number.NEGATIVE_INFINITY);
 }

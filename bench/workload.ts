@@ -1,12 +1,11 @@
-/** The event that is published, a small one as most are; and what the bus makes of it. */
+/** The event that is published: a small one, as most are. */
 export const TOPIC = 'widgets';
 const URL = 'https://billing.example.com/invoices/1842201';
 const TIMESTAMP = 1767225600000;
 
 export const EVENT = `{"type":"update","url":"${URL}","timestamp":${TIMESTAMP}}`;
-export const FIELDS = { topic: TOPIC, type: 'update' as const, url: URL, timestamp: TIMESTAMP };
 
-/** The same with the time of its sending, which `stamped` sets. */
+/** The same with the time of its sending, which `stampedAt` sets. */
 export const STAMPED = EVENT.replace('}', ',"data":{"sentAtUs":0}}');
 /** The same as subscribers get it. */
 export const DELIVERED = `[{"id":"V1StGXR8_Z5jdHi6","topic":"${TOPIC}","type":"update","url":"${URL}","t":${TIMESTAMP},"data":{"sentAtUs":0}}]`;
@@ -14,7 +13,7 @@ export const DELIVERED = `[{"id":"V1StGXR8_Z5jdHi6","topic":"${TOPIC}","type":"u
 export const FORMATS = ['array', 'NDJSON'] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** The body of a request with so many events, and how it is to be sent. */
+/** The body of a request with this many events, and its content type. */
 export function bulk(format: Format, events: number): { body: string; contentType: string } {
   const all = Array.from({ length: events }, () => EVENT);
   return format === 'array'
@@ -22,10 +21,10 @@ export function bulk(format: Format, events: number): { body: string; contentTyp
     : { body: all.join('\n'), contentType: 'application/x-ndjson' };
 }
 
-/** A number as tables name it: `10,000 subscribers`. */
+/** A number with its unit, such as `10,000 subscribers`. */
 export function counted(count: number, of: string): string {
   return `${count.toLocaleString('en')} ${of}${count === 1 ? '' : 's'}`;
 }
 
-/** What the Ruby Routemaster's authors published of it, on a machine of two cores. */
+/** Figures that the authors of the Ruby Routemaster published, on a machine of two cores. */
 export const RUBY = 'Ruby Routemaster, published';

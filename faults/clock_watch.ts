@@ -5,38 +5,38 @@ import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
 import type { Audience, Lab } from './lab.ts';
 
-/** What a busy machine, and a date in whole seconds, may add to a deadline; the least error of a clock is 60 s. */
+/** The delay that a busy machine and a date in whole seconds may add. The wrong clocks are off by at least 60 s. */
 const SLACK_MS = 2000;
-/** Redis counts in whole ms. */
+/** Redis rounds to whole ms. */
 const EARLY_MS = 2;
 const YEARS_MS = 30 * 365 * 86_400e3;
 const TIMESTAMPS = [0, -1, 1, -(2 ** 53 - 1), 2 ** 53 - 1, Date.now() + YEARS_MS, Date.now() - YEARS_MS];
 const NO_TIMESTAMPS = [2 ** 53, -(2 ** 53), 1e300, 0.5, '0'];
 
-/** How a subscriber answers, and how long its batches wait. */
+/** Subscribers by name, with the timeout of their batches. */
 const SUBSCRIBERS = {
   prompt: { timeout: 0 },
   soon: { timeout: 400 },
   later: { timeout: 1500 },
   /** Holds each delivery past the lease. */
   slow: { timeout: 0 },
-  /** Refuses once, with a time. */
+  /** Refuses once, with Retry-After. */
   refusing: { timeout: 0 },
 };
 export const EVENTS_PER_ROUND = Object.keys(SUBSCRIBERS).length;
 
-/** The subscribers, and whether they get everything once and in time. */
+/** Checks that the subscribers get every event once and in time. */
 export class ClockWatch {
   readonly #lab: Lab;
   readonly #heldMs: number;
   readonly #audiences = new Map<string, Audience>();
-  /** What came at another time than it was due, or another number of times, or changed. */
+  /** Deliveries that came early, late, changed, or not exactly once. */
   readonly #wrong: string[] = [];
   #latestMs = 0;
   #publisher!: Client;
   #events = 0;
 
-  /** `leaseMs`: of a worker. */
+  /** `leaseMs`: the lease of the workers. */
   constructor(lab: Lab, leaseMs: number) {
     this.#lab = lab;
     this.#heldMs = 1.6 * leaseMs;
@@ -51,7 +51,7 @@ export class ClockWatch {
       slow.receiver.usual = (response) => setTimeout(() => answer.status(204)(response), this.#heldMs);
   }
 
-  /** Publishes an event to each, and waits until each has taken it. */
+  /** Publishes an event to each subscriber, and waits until each has taken its event. */
   async round(what: string): Promise<void> {
     const { refusing, ...others } = Object.fromEntries(this.#audiences) as Record<string, Audience>;
     const rounds = Object.entries(others).map(([topic, audience]) => this.#deliver(what, topic, audience));
@@ -59,7 +59,7 @@ export class ClockWatch {
     await Promise.all(rounds);
   }
 
-  /** What is no timestamp is refused. */
+  /** Checks that invalid timestamps are refused. */
   async refuseNonsense(): Promise<void> {
     for (const timestamp of NO_TIMESTAMPS) {
       const status = await this.#publish('prompt', timestamp).then(
@@ -87,13 +87,13 @@ export class ClockWatch {
     this.#time(`${what}: ${topic}`, delivery, beganMs + timeout, answeredMs + timeout);
     if (delivery.events[0]?.t !== timestamp) this.#wrong.push(`${timestamp} became ${delivery.events[0]?.t}`);
     await until(() => delivery.taken);
-    // A batch that was given to somebody else meanwhile comes again now.
+    // A batch that another worker was given meanwhile would come again now.
     await pause(50);
     const { length } = receiver.deliveries;
     if (length !== before + 1) this.#wrong.push(`${what}: ${topic} came ${length - before} times`);
   }
 
-  /** The subscriber asks for patience until a date by its own clock, which is right. */
+  /** The subscriber refuses once, with a Retry-After date by its own clock, which is right. */
   async #refuse(what: string, { subscriber, receiver }: Audience): Promise<void> {
     const before = receiver.deliveries.length;
     let dueMs = Number.NaN;
@@ -108,7 +108,7 @@ export class ClockWatch {
       this.#time(`${what}: a batch that was refused`, again, dueMs, dueMs);
     } catch {
       this.#wrong.push(`${what}: a batch that was refused did not come again`);
-      // Else the next rounds would wait behind it.
+      // A batch that stays queued would delay the next rounds.
       const client = this.#lab.bus.clientOf(subscriber.token, subscriber.secret);
       const { callback } = receiver;
       await client.call('DELETE', '/subscriber');
@@ -124,7 +124,7 @@ export class ClockWatch {
 
   async #publish(topic: string, timestamp: unknown): Promise<void> {
     const url = `https://shop.example.com/${topic}/${++this.#events}`;
-    const client = this.#lab.bus.clientOf(this.#publisher.token, this.#publisher.secret); // of the latest web
+    const client = this.#lab.bus.clientOf(this.#publisher.token, this.#publisher.secret); // the latest web
     await client.call('POST', `/topics/${topic}`, { type: 'create', url, timestamp });
     this.#lab.ledger.accept(topic, [url]);
   }

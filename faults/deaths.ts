@@ -4,7 +4,7 @@ import { until } from '../harness/until.ts';
 import type { Audience, Lab, Proxied } from './lab.ts';
 import { acknowledgesOnMain, type Message } from './redis_proxy.ts';
 
-/** What a death happens on. */
+/** The processes and subscribers that a death needs. */
 export interface Stage {
   lab: Lab;
   web: Proxied;
@@ -16,9 +16,9 @@ export interface Stage {
 export interface Death {
   name: string;
   process: 'web' | 'worker';
-  /** Nothing else is published while it comes about. */
+  /** Nothing else may be published meanwhile. */
   alone?: boolean;
-  /** Sees to it that the step is taken and the process killed; resolves when it is dead. */
+  /** Provokes the step and kills the process at it; resolves when the process is dead. */
   comeAbout(stage: Stage): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ const SIDES = [
   ['after', 'reply'],
 ] as const;
 
-/** Each step that is a script, by a process that dies before it is run, or after it and before it has the reply. */
+/** For each script: its caller dies before the script runs, or after it ran and before the reply arrives. */
 const AT_SCRIPTS: Death[] = SIDES.flatMap(([side, at]) => [
   { name: `${side} publish`, process: 'web', comeAbout: ({ web }) => dies(web, is('publish', at)) },
   { name: `${side} acquire`, process: 'worker', comeAbout: ({ worker }) => dies(worker, acquires(at)) },
@@ -60,24 +60,24 @@ const onMain =
   (message) =>
     is(script, at)(message) && message.call.args[0] === 'main';
 
-/** A reply that hands nothing out is not the one that must not get lost. */
+/** Losing a reply without a job would test nothing. */
 const acquires =
   (at: At): Fits =>
   (message) =>
     onMain('acquire', at)(message) && (message.at === 'request' || message.reply.includes('batch'));
 
-/** By itself, or on the way to the next job. */
+/** Acknowledged by `ack`, or by `acquire` on the way to the next job. */
 const acknowledges =
   (at: At): Fits =>
   (message) =>
     message.at === at && acknowledgesOnMain(message.call);
 
-/** Kills a process at the first message that fits. */
+/** Kills a process at the first message that matches. */
 function dies({ process, proxy }: Proxied, fits: Fits): Promise<void> {
   return soon(proxy.strike(fits, { first: () => process.kill(), end: 'cut' }));
 }
 
-/** A step that is not taken must not be waited for for ever. */
+/** Rejects if the step does not come about. */
 async function soon(killed: Promise<void>): Promise<void> {
   let dead = false;
   void killed.then(() => {
@@ -91,14 +91,14 @@ async function nack({ worker, audience }: Stage, at: At): Promise<void> {
   await dies(worker, onMain('nack', at));
 }
 
-/** One worker process dies with a delivery in its hands, and the next when it gives that back. */
+/** One worker dies during a delivery, and the next one dies when it gives that delivery back. */
 async function scrub(stage: Stage, at: At): Promise<void> {
   const { receiver } = stage.audience;
   receiver.answers(answer.hang);
   await receiver.delivery(receiver.deliveries.length + 1);
   await stage.worker.process.kill();
   stage.worker = await stage.lab.startProxied('worker');
-  // Its first scrub comes too early to find anything.
+  // The first scrub comes too early to find anything.
   const finds: Fits = (message) =>
     message.at === 'request' || /:[1-9]/.test(message.reply.toString('latin1'));
   await dies(stage.worker, (message) => is('scrub', at)(message) && finds(message));
@@ -116,10 +116,10 @@ async function deliver({ worker, audience }: Stage, answered: boolean): Promise<
 }
 
 const HOARD = 2000;
-/** So much less than is used is allowed. */
+/** How far the limit is below the memory in use. */
 const SHORT_BY_BYTES = 50_000;
 
-/** Batches pile up with a subscriber that takes none, and memory runs short. What was dropped is known to the event. */
+/** Batches pile up for a subscriber that takes none until memory runs short. The drop notices must be exact. */
 async function autodrop({ lab, worker }: Stage, at: At): Promise<void> {
   const { redis, keys } = lab.bus.store;
   const { subscriber, receiver } = await lab.subscribe(

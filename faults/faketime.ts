@@ -13,7 +13,7 @@ const APT = [
   'libfaketime',
 ];
 
-/** The library; installs it where that takes no password, as bin/setup does with Redis. Throws an Error that says why not. */
+/** The path of libfaketime, which is installed if that takes no password. Throws an Error that says why it cannot be. */
 export async function seeToFaketime(): Promise<string> {
   const there = faketimeLibrary();
   if (there) return there;

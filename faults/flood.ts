@@ -2,60 +2,60 @@ import type { Random } from '../harness/random.ts';
 import type { Client } from '../harness/running_bus.ts';
 import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
-import type { GapBooks } from './gap_books.ts';
+import type { DropBooks } from './drop_books.ts';
 import type { Lab } from './lab.ts';
 
-/** Two of three events are of the first. */
+/** The first topic gets two of three events. */
 const TOPICS = ['widgets', 'widgets', 'gadgets'];
-const MOST_PER_POST = 20;
-/** Shorter than the bus asks for: so much the more comes while it has no room. */
+const MAX_PER_POST = 20;
+/** Shorter than the bus's Retry-After, so that more comes while it is full. */
 const AFTER_REFUSAL_MS = 20;
 
-/** Publishes what fills the memory, and looks at each answer. */
+/** Publishes until the memory is full, and checks each answer. */
 export class Flood {
   accepted = 0;
   refused = 0;
-  /** Answers that no publisher should get. */
+  /** Answers other than 204, or 503 with Retry-After. */
   readonly wrong: string[] = [];
   readonly #lab: Lab;
   readonly #random: Random;
   readonly #headers: Record<string, string>;
-  readonly #books: readonly GapBooks[];
-  readonly #mostData: number;
+  readonly #books: readonly DropBooks[];
+  readonly #maxDataBytes: number;
   #posts = 0;
 
-  /** `mostData`: how many bytes an event has at most. */
-  constructor(lab: Lab, { token, secret }: Client, books: readonly GapBooks[], mostData: number) {
+  /** `maxDataBytes`: the largest data of an event. */
+  constructor(lab: Lab, { token, secret }: Client, books: readonly DropBooks[], maxDataBytes: number) {
     this.#lab = lab;
     this.#random = lab.random.fork('flood');
     const authorization = `Basic ${btoa(`${token}:${secret}`)}`;
     this.#headers = { authorization, 'content-type': 'application/json' };
     this.#books = books;
-    this.#mostData = mostData;
+    this.#maxDataBytes = maxDataBytes;
   }
 
-  /** Until so many more are accepted. With one publisher the order of acceptance is known. */
+  /** Publishes until this many more events are accepted. With one publisher, the order of acceptance is known. */
   async publish(events: number, publishers: number): Promise<void> {
     const enough = this.accepted + events;
     const publish = async () => {
       while (this.accepted < enough && this.wrong.length === 0) {
-        const count = this.#random.whole(1, Math.min(MOST_PER_POST, Math.max(1, enough - this.accepted)));
+        const count = this.#random.whole(1, Math.min(MAX_PER_POST, Math.max(1, enough - this.accepted)));
         if (!(await this.#post(this.#random.pick(TOPICS), count))) await pause(AFTER_REFUSAL_MS);
       }
     };
     await Promise.all(Array.from({ length: publishers }, publish));
   }
 
-  /** An event of each topic. */
+  /** Publishes one event to each topic. */
   async tellAll(): Promise<void> {
     for (const topic of new Set(TOPICS)) await until(() => this.#post(topic, 1));
   }
 
-  /** Whether it was accepted. */
+  /** Resolves with whether the POST was accepted. */
   async #post(topic: string, count: number): Promise<boolean> {
     const post = ++this.#posts;
     const urls = Array.from({ length: count }, (_, n) => `https://shop.example.com/${topic}/${post}/${n}`);
-    const data = () => 'x'.repeat(this.#random.whole(0, this.#mostData));
+    const data = () => 'x'.repeat(this.#random.whole(0, this.#maxDataBytes));
     const response = await fetch(`${this.#lab.bus.url}/topics/${topic}`, {
       method: 'POST',
       headers: this.#headers,
@@ -69,8 +69,8 @@ export class Flood {
       return true;
     }
     this.refused++;
-    const told = /^[1-9]\d*$/.test(response.headers.get('retry-after') ?? '');
-    if (response.status !== 503 || !told) this.wrong.push(`${response.status} ${body}`);
+    const hasRetryAfter = /^[1-9]\d*$/.test(response.headers.get('retry-after') ?? '');
+    if (response.status !== 503 || !hasRetryAfter) this.wrong.push(`${response.status} ${body}`);
     return false;
   }
 }

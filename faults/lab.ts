@@ -1,19 +1,19 @@
-import type { Bar } from '../harness/bar.ts';
 import { BusClient, type Credentials } from '../harness/bus_client.ts';
 import type { BusProcess } from '../harness/bus_process.ts';
+import type { Bar } from '../harness/measuring/report.ts';
 import { Random } from '../harness/random.ts';
 import type { Receiver } from '../harness/receiver.ts';
 import { type BusSettings, type Client, type Owner, RunningBus } from '../harness/running_bus.ts';
 import { loadScripts } from '../harness/script_calls.ts';
 import { until } from '../harness/until.ts';
+import { sweep } from '../src/maintenance/sweep/sweep.ts';
 import { Ledger } from './ledger.ts';
 import { Publishing, type PublishingOptions } from './publishing.ts';
 import { RedisProxy } from './redis_proxy.ts';
-import { sweepFindings } from './sweeping.ts';
 
 const DRAINS_WITHIN_MS = 120_000;
 
-/** What a lab needs to know of its scenario. */
+/** The part of a scenario that a lab needs. */
 interface Setting {
   name: string;
   bus?: BusSettings;
@@ -23,13 +23,13 @@ interface Setting {
 export interface LabOptions {
   seed: number;
   events: number;
-  /** In seconds, for the tests: fewer faults, closer together. */
+  /** Takes seconds, for tests: fewer faults, closer together. */
   quick: boolean;
-  /** Told what happens. */
+  /** Reports progress. */
   say: (text: string) => void;
 }
 
-/** A process of the bus, with the proxy that stands between it and Redis. */
+/** A process of the bus, and the proxy between it and Redis. */
 export interface Proxied {
   process: BusProcess;
   proxy: RedisProxy;
@@ -49,7 +49,7 @@ export interface Audience {
   receiver: Receiver;
 }
 
-/** A bus of one scenario: its processes, its publishers and receivers, and the books. */
+/** The bus of one scenario: its processes, publishers and receivers, and the ledger of every event. */
 export class Lab implements Owner {
   readonly seed: number;
   readonly events: number;
@@ -58,12 +58,12 @@ export class Lab implements Owner {
   readonly random: Random;
   readonly ledger = new Ledger();
   readonly bars: Bar[] = [];
-  /** The longest that it took the bus to be as before a fault; undefined while nothing was measured. */
+  /** The longest time that the bus took to recover from a fault; undefined while nothing was measured. */
   recoveryMs: number | undefined;
   readonly bus: RunningBus;
   readonly #ends: (() => unknown)[] = [];
   readonly #proxies: RedisProxy[] = [];
-  /** All webs that ever ran, each as the publisher calls it. */
+  /** Every web process that has run, with the client that the publisher calls it by. */
   readonly #webs = new Map<BusProcess, BusClient>();
   #publisher: Credentials | undefined;
   #publishings = 0;
@@ -83,26 +83,26 @@ export class Lab implements Owner {
     this.bus = bus;
   }
 
-  /** Called when the lab is closed; what came last ends first. */
+  /** Calls `end` when the lab is closed, the latest first. */
   after(end: () => unknown): void {
     this.#ends.unshift(end);
   }
 
-  /** Starts a process of the Procfile; answers when it works. */
+  /** Starts a process of the Procfile, and resolves when it works. */
   async start(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<BusProcess> {
     const process = await this.bus.start(name, env);
     if (name === 'web') this.#webs.set(process, new BusClient(this.bus.url, await this.#asPublisher()));
     return process;
   }
 
-  /** The same, with a proxy that can be told to meddle with what it says to Redis. */
+  /** The same, with a proxy that can cut or delay what the process and Redis say to each other. */
   async startProxied(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<Proxied> {
     const proxy = await RedisProxy.start(this.bus.redis.socketPath ?? '');
     this.#proxies.push(proxy);
     return { process: await this.start(name, { ROUTEMASTER_REDIS_URL: proxy.url, ...env }), proxy };
   }
 
-  /** A subscriber of a topic, whose receiver is to get all that the topic accepts unless it is `doomed`. */
+  /** Subscribes to a topic. The ledger expects the receiver to get every accepted event, unless it is `doomed`. */
   async subscribe(name: string, { topic, ...wanted }: Wanted, { doomed = false } = {}): Promise<Audience> {
     const subscriber = await this.bus.client(name);
     const receiver = await this.bus.receiver(this);
@@ -113,7 +113,7 @@ export class Lab implements Owner {
     return { subscriber, receiver };
   }
 
-  /** Sets publishers to work; they stop with the lab at the latest. */
+  /** Starts publishers, which stop with the lab at the latest. */
   publish(options: Omit<PublishingOptions, 'name'>): Publishing {
     const name = `p${++this.#publishings}`;
     const running = () => [...this.#webs].flatMap(([process, client]) => (process.runs ? client : []));
@@ -127,18 +127,18 @@ export class Lab implements Owner {
     this.bars.push({ text, ok, ...(found !== undefined && { found }) });
   }
 
-  /** The bus was as before this long after a fault. */
+  /** Notes that the bus took this long to recover from a fault. */
   recovered(ms: number): void {
     this.recoveryMs = Math.max(this.recoveryMs ?? 0, ms);
   }
 
-  /** Waits until nothing is queued. Throws if that takes too long, if a process failed, or if Redis does not fit together. */
+  /** Waits until nothing is queued. Throws if that takes too long, a process failed, or Redis is inconsistent. */
   async settle(): Promise<void> {
     const { store } = this.bus;
     const drained = async () => (await store.redis.hlen(store.keys.gauge_events())) === 0;
     await until(drained, { timeoutMs: DRAINS_WITHIN_MS, everyMs: 20, what: 'nothing is queued' });
     await this.bus.assertSound();
-    const findings = await sweepFindings(store);
+    const findings = (await sweep(store)).map(({ kind, name }) => `${kind} ${name}`);
     if (findings.length > 0) throw new Error(`the sweep had to repair: ${findings.join(', ')}`);
   }
 

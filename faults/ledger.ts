@@ -1,16 +1,15 @@
-import { missing } from '../harness/ledger.ts';
 import type { Delivery, Receiver } from '../harness/receiver.ts';
 
-/** How the books close. Events are counted for each subscriber by itself, but for `accepted`. */
+/** The totals of a ledger. All but `accepted` count an event once for each subscriber. */
 export interface Totals {
   accepted: number;
-  /** Accepted, and not received. */
+  /** Accepted but not received. */
   lost: number;
-  /** Received again: each time counts. */
+  /** Every further receipt of an event. */
   duplicated: number;
-  /** Of these, those that came in another batch: the bus has stored them twice. */
+  /** Of the duplicates, those that came in another batch: the bus has stored them twice. */
   storedTwice: number;
-  /** Received after what was accepted later; only where an order is kept. */
+  /** Received after an event that was accepted later; undefined without an ordered subscriber. */
   outOfOrder: number | undefined;
 }
 
@@ -20,19 +19,19 @@ interface Audience {
   ordered: boolean;
 }
 
-/** What was accepted (a 2xx came back), and what each receiver took. An event is known by its URL. */
+/** The events that were accepted (answered 2xx) and those that each receiver took, by their URLs. */
 export class Ledger {
   readonly #accepted = new Map<string, string[]>();
   readonly #audiences: Audience[] = [];
 
-  /** In the order of acceptance, which is only known where one publisher waits for each answer. */
+  /** URLs in the order of acceptance, which is known only if one publisher waits for each answer. */
   accept(topic: string, urls: readonly string[]): void {
     const all = this.#accepted.get(topic) ?? [];
     this.#accepted.set(topic, all);
     for (const url of urls) all.push(url);
   }
 
-  /** The receiver is to get all that the topic accepts. */
+  /** From now on, the receiver must get every event that the topic accepts. */
   expect(audience: Audience): void {
     this.#audiences.push(audience);
   }
@@ -46,7 +45,7 @@ export class Ledger {
     let outOfOrder: number | undefined;
     for (const { topic, receiver, ordered } of this.#audiences) {
       const accepted = this.#accepted.get(topic) ?? [];
-      lost += missing(accepted, receiver).length;
+      lost += receiver.missing(accepted).length;
       const repeats = repeated(receiver.deliveries);
       duplicated += repeats.all;
       storedTwice += repeats.inOtherBatches;
@@ -73,7 +72,7 @@ function repeated(deliveries: readonly Delivery[]): { all: number; inOtherBatche
   return { all, inOtherBatches };
 }
 
-/** A batch that is taken twice in a row (the first answer got lost) is in its place both times. */
+/** Counts misplaced events. A batch taken twice in a row (its first answer got lost) is in order both times. */
 function misplaced(accepted: readonly string[], deliveries: readonly Delivery[]): number {
   const places = new Map(accepted.map((url, place) => [url, place]));
   let count = 0;
@@ -83,7 +82,7 @@ function misplaced(accepted: readonly string[], deliveries: readonly Delivery[])
     let place = id === last.id ? -1 : last.place;
     for (const { url } of events) {
       const its = places.get(url);
-      if (its === undefined) continue; // it was stored, and the answer did not arrive
+      if (its === undefined) continue; // stored, though its answer did not arrive
       if (its < place) count++;
       place = Math.max(place, its);
     }

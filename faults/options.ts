@@ -1,64 +1,48 @@
-import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
-import { count, UsageError } from '../harness/options.ts';
+import { readCommandLine, readCount, UsageError } from '../harness/measuring/command_line.ts';
 import type { Scenario } from './scenario.ts';
 
 export interface Options {
   scenarios: Scenario[];
   seed: number;
-  /** How many events each scenario publishes; undefined: what it thinks right. */
+  /** How many events each scenario publishes; undefined for the scenario's own number. */
   events: number | undefined;
-  /** How often each is run; every run has the next seed. */
+  /** The number of runs of each scenario; every run uses the next seed. */
   runs: number;
   quick: boolean;
   json: boolean;
   list: boolean;
   help: boolean;
-  /** A file that the report is written to. */
-  report: string | undefined;
 }
 
 /** Reads the command line. Throws UsageError. */
 export function readOptions(args: string[], known: readonly Scenario[]): Options {
-  const values = parse(args);
+  const values = readCommandLine(args, OPTIONS);
   const names = values.scenario?.flatMap((each) => each.split(',')).filter((name) => name !== '');
   const unknown = names?.find((name) => !known.some((scenario) => scenario.name === name));
   if (unknown !== undefined)
     throw new UsageError(`there is no scenario ${unknown}; --list shows what there is`);
   return {
     scenarios: known.filter(({ name }) => names?.includes(name) ?? true),
-    seed: count('--seed', values.seed),
-    events: values.events === undefined ? undefined : count('--events', values.events),
-    runs: count('--runs', values.runs),
+    seed: readCount('--seed', values.seed),
+    events: values.events === undefined ? undefined : readCount('--events', values.events),
+    runs: readCount('--runs', values.runs),
     quick: values.quick,
     json: values.json,
     list: values.list,
     help: values.help,
-    report: values.report && resolve(values.report),
   };
 }
 
-function parse(args: string[]) {
-  try {
-    const { values } = parseArgs({
-      args,
-      options: {
-        scenario: { type: 'string', multiple: true },
-        seed: { type: 'string', default: '1' },
-        events: { type: 'string' },
-        runs: { type: 'string', default: '1' },
-        report: { type: 'string' },
-        quick: { type: 'boolean', default: false },
-        json: { type: 'boolean', default: false },
-        list: { type: 'boolean', default: false },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    });
-    return values;
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
-}
+const OPTIONS = {
+  scenario: { type: 'string', multiple: true },
+  seed: { type: 'string', default: '1' },
+  events: { type: 'string' },
+  runs: { type: 'string', default: '1' },
+  quick: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+  list: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const;
 
 export const HELP = `Usage: npm run faults [-- options]
 
@@ -71,7 +55,6 @@ Options:
   --events N         events a scenario, in place of what each thinks right
   --quick            seconds each: fewer events, fewer faults; how fast a killed worker's batches go on is not judged
   --json             the results as JSON on stdout; progress is on stderr either way
-  --report FILE      write the report to FILE too
   --list             the scenarios
   -h, --help         this text
 

@@ -3,35 +3,35 @@ import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
 import type { Ledger } from './ledger.ts';
 
-/** How long nothing is asked of a bus that has refused. */
+/** The pause after a refusal. */
 const AFTER_REFUSAL_MS = 20;
-/** A service waits no longer for an answer, and neither does `BusClient`. */
-export const LONGEST_WAIT_MS = 10_000;
+/** How long a client waits for an answer, as `BusClient` does. */
+export const MAX_WAIT_MS = 10_000;
 
 export interface PublishingOptions {
-  /** Keeps its events apart from those of others. */
+  /** Part of its events' URLs. */
   name: string;
   topic: string;
-  /** How many are accepted in all; else it goes on until it is stopped. */
+  /** Stops when this many events are accepted; without it, runs until it is stopped. */
   events?: number;
-  /** How many events a POST has. */
+  /** Events of a POST. */
   perPost?: number;
-  /** How many publishers there are; each waits for its answer before it goes on. */
+  /** Concurrent publishers; each waits for its answer before it goes on. */
   publishers?: number;
-  /** How many events a second are offered by all of them. */
+  /** Events a second, offered by all publishers together. */
   perSecond?: number;
-  /** Asks again, with the same `Idempotency-Key`, until the events are accepted. Else other events come next. */
+  /** Repeats a POST with the same `Idempotency-Key` until its events are accepted. */
   again?: boolean;
 }
 
-/** Publishers at work, over all webs by turns. Every event has a URL of its own. */
+/** Publishers that use all web processes in turn. Every event has a URL of its own. */
 export class Publishing {
-  /** Rejects if the bus refuses what is right. */
+  /** Rejects if the bus refuses a valid POST. */
   readonly done: Promise<void>;
   accepted = 0;
   /** POSTs that were refused or got no answer. */
   refused = 0;
-  /** The longest that an answer took. */
+  /** Maximum time to an answer so far. */
   longestMs = 0;
   underWay = true;
   readonly #options: PublishingOptions;
@@ -48,16 +48,16 @@ export class Publishing {
     this.done = Promise.all(publishers).then(() => {
       this.underWay = false;
     });
-    this.done.catch(() => this.#stopping.abort()); // who waits for it hears of it
+    this.done.catch(() => this.#stopping.abort()); // whoever awaits `done` gets the error
   }
 
-  /** Resolves when what is under way was answered. */
+  /** Resolves when the POSTs under way are answered. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.done;
   }
 
-  /** Waits until so many events were accepted in all. */
+  /** Waits until this many events are accepted in all. */
   async reaches(accepted: number, timeoutMs = 60_000): Promise<void> {
     await Promise.race([
       until(() => this.accepted >= accepted || !this.underWay, {
@@ -84,7 +84,7 @@ export class Publishing {
       const about = `https://shop.example.com/${topic}/${name}/${post}`;
       const urls = Array.from({ length: perPost }, (_, n) => `${about}/${n}`);
       await this.#offer(urls, post);
-      // What an outage has delayed is not made up for: that would be another fault.
+      // An outage is not followed by a burst: that would be another fault.
       dueMs = Math.max(dueMs + everyMs, performance.now() - everyMs);
       await pause(Math.max(0, dueMs - performance.now()), this.#stopping.signal);
     }
@@ -107,7 +107,7 @@ export class Publishing {
       }
       this.refused++;
       await pause(AFTER_REFUSAL_MS);
-      // One that asks again must have its answer: else it is open what the bus holds.
+      // A repeated POST needs its answer; otherwise nobody knows what the bus has stored.
       if (!again) return;
     }
   }

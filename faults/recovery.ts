@@ -14,7 +14,7 @@ export async function heldBatches({ redis, keys }: Store): Promise<string[]> {
   return jobs.flat().map((job) => String(unpackJob(Packed.of(job))?.args[0]));
 }
 
-/** How long the batches that were held at a fault take to be delivered all the same. */
+/** Measures how long the batches that workers held at a fault take to be delivered. */
 export class Recovery {
   longestMs = 0;
   readonly #store: Store;
@@ -26,14 +26,14 @@ export class Recovery {
     this.#timer = setInterval(() => void this.#look().catch(() => {}), LOOK_EVERY_MS);
   }
 
-  /** A process has died at `atMs`. A batch that is caught again begins anew. Answers how many are held. */
+  /** A process has died at `atMs`. Resolves with how many batches are held; one that is caught again starts anew. */
   async begin(atMs: number): Promise<number> {
     const held = await heldBatches(this.#store);
     for (const bid of held) this.#since.set(bid, atMs);
     return held.length;
   }
 
-  /** Waits until all is recovered; answers how long it took, in ms. */
+  /** Waits until all are delivered; resolves with the longest time, in ms. */
   async end(): Promise<number> {
     await until(() => this.#since.size === 0, { timeoutMs: 60_000, what: 'what was held is delivered' });
     this.close();
@@ -49,7 +49,7 @@ export class Recovery {
     const looked = [...this.#since];
     const exist = await Promise.all(looked.map(([bid]) => redis.exists(keys.batch(bid))));
     looked.forEach(([bid, since], index) => {
-      // It may have been caught again meanwhile.
+      // Another fault may have caught it meanwhile.
       if (exist[index] === 1 || this.#since.get(bid) !== since) return;
       this.#since.delete(bid);
       this.longestMs = Math.max(this.longestMs, performance.now() - since);

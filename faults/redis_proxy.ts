@@ -5,37 +5,37 @@ import { scriptOfFunction } from '../src/store/function_library.ts';
 import { readScripts } from '../src/store/script_source.ts';
 import { firstWords, RespReader } from './resp.ts';
 
-/** What a process asks of Redis. */
+/** A call of a process to Redis. */
 export interface Call {
-  /** In lower case. */
+  /** The command's name in lower case. */
   command: string;
-  /** The script that it runs. (`publish` and `subscribe` are commands of Redis too.) */
+  /** The script that the call runs; `publish` and `subscribe` are also plain commands. */
   script: string | undefined;
-  /** A script's first arguments. */
+  /** The first arguments of the script. */
   args: string[];
 }
 
-/** A request that has come and was not passed on yet, or a reply: Redis has done what was asked. */
+/** A request that has not been passed on yet, or the reply to one that Redis has served. */
 export type Message = { at: 'request'; call: Call } | { at: 'reply'; call: Call; reply: Buffer };
 
-/** What is done to a message. */
+/** How the proxy meddles with a message. */
 export interface Meddling {
-  /** Done while the message, and all that follows it on its connection, waits. */
+  /** Called first; the message and all that follow it on its connection wait. */
   first?: () => unknown;
-  /** Else it is passed on. `mute`: from then on nothing passes on this connection, which stays open. */
+  /** Without it, the message is passed on. `mute` keeps the connection open and passes nothing on. */
   end?: 'cut' | 'mute';
 }
 
 export type Meddle = (message: Message) => Meddling | undefined;
 
-/** A worker says that it has delivered a batch; by itself, or on the way to its next. */
+/** Whether the call acknowledges a delivery: by `ack`, or by `acquire` on the way to the next job. */
 export function acknowledgesOnMain({ script, args: [q, , , , finished] }: Call): boolean {
   return q === 'main' && (script === 'ack' || (script === 'acquire' && Number(finished) > 0));
 }
 
-/** A TCP proxy between one process and its Redis, which knows what each call is and can be told to meddle with it. */
+/** A TCP proxy between a process and its Redis, which understands each call and can meddle with it. */
 export class RedisProxy {
-  /** Asked about every message. */
+  /** Decides about every message. */
   meddle: Meddle = () => undefined;
   readonly #server: Server;
   readonly #links = new Set<Link>();
@@ -60,7 +60,7 @@ export class RedisProxy {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Meddles once, with the first message that fits; resolves when that is done. */
+  /** Meddles once, with the first message that matches; resolves when that is done. */
   strike(fits: (message: Message) => boolean, meddling: Meddling): Promise<void> {
     return new Promise((done) => {
       this.meddle = (message) => {
@@ -83,7 +83,7 @@ export class RedisProxy {
   }
 }
 
-/** One connection of the process, with the one to Redis that carries its messages on. */
+/** One connection of the process, paired with one to Redis. */
 class Link {
   readonly closed: Promise<unknown>;
   readonly #client: Socket;
@@ -91,11 +91,11 @@ class Link {
   readonly #meddle: Meddle;
   readonly #requests = new RespReader();
   readonly #replies = new RespReader();
-  /** The calls that Redis owes a reply. */
+  /** Calls that Redis has not answered yet. */
   readonly #owed: Call[] = [];
   #asking: Promise<void> = Promise.resolve();
   #answering: Promise<void> = Promise.resolve();
-  /** It only hears what is announced from now on, which answers no call. */
+  /** Whether the connection has subscribed: what it receives from then on answers no call. */
   #listens = false;
   #muted = false;
 

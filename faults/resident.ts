@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** How much memory a process holds (its RSS), in bytes. */
+/** The resident memory (RSS) of a process, in bytes. */
 export function residentBytes(pid: number): number {
   const kilobytes =
     process.platform === 'linux'
@@ -10,7 +10,7 @@ export function residentBytes(pid: number): number {
   return Number(kilobytes) * 1024;
 }
 
-/** The highest that a process comes to while this looks on. */
+/** Samples the resident memory of a process for its peak. */
 export class Residence {
   readonly #pid: number;
   readonly #timer: NodeJS.Timeout;
@@ -22,7 +22,7 @@ export class Residence {
     this.#look();
   }
 
-  /** The highest since the last call. */
+  /** The peak since the last call. */
   takeHighest(): number {
     const highest = this.#highest;
     this.#highest = 0;

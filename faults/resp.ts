@@ -1,10 +1,10 @@
 const LINE_END = '\r\n';
 
-/** Cuts what a connection to Redis carries, either way and in RESP 2 or 3, into whole messages. */
+/** Splits what a connection to Redis carries into whole messages; RESP 2 or 3, requests or replies. */
 export class RespReader {
   #rest: Buffer = Buffer.alloc(0);
 
-  /** The messages that these bytes complete, as they are. */
+  /** The messages that these bytes complete, byte for byte. */
   read(bytes: Buffer): Buffer[] {
     const all = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
     const messages: Buffer[] = [];
@@ -18,11 +18,11 @@ export class RespReader {
   }
 }
 
-/** The first words of a request, `most` at most. */
-export function firstWords(request: Buffer, most: number): string[] {
+/** The first words of a request, up to `max`. */
+export function firstWords(request: Buffer, max: number): string[] {
   const words: string[] = [];
   let at = request.indexOf(LINE_END) + 2;
-  while (words.length < most && at < request.length) {
+  while (words.length < max && at < request.length) {
     const from = request.indexOf(LINE_END, at) + 2;
     const to = from + Number(request.toString('latin1', at + 1, from - 2));
     words.push(request.toString('latin1', from, to));
@@ -31,7 +31,7 @@ export function firstWords(request: Buffer, most: number): string[] {
   return words;
 }
 
-/** Where the message that begins at `from` ends; undefined if it is not all there. */
+/** The end of the message that begins at `from`; undefined if it is incomplete. */
 function endOf(bytes: Buffer, from: number): number | undefined {
   let [at, items] = [from, 1];
   for (; items > 0; items--) {

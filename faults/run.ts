@@ -1,13 +1,12 @@
-import { writeFileSync } from 'node:fs';
-import { describe, machine } from '../harness/machine.ts';
-import { UsageError } from '../harness/options.ts';
+import { runCommand } from '../harness/measuring/command_line.ts';
+import { describe, machine } from '../harness/measuring/machine.ts';
 import { HELP, type Options, readOptions } from './options.ts';
-import { forDocument, forPeople } from './report.ts';
+import { forPeople } from './report.ts';
 import type { Scenario } from './scenario.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { type Result, runScenario } from './trial.ts';
 
-async function run(options: Options): Promise<void> {
+async function run(options: Options): Promise<boolean> {
   const on = machine();
   if (!options.json) process.stdout.write(`${describe(on)}\n`);
   const results: Result[] = [];
@@ -17,12 +16,7 @@ async function run(options: Options): Promise<void> {
   }
   const text = options.json ? JSON.stringify({ machine: on, results }, null, 2) : `\n${forPeople(results)}`;
   process.stdout.write(`${text}\n`);
-  if (options.report) {
-    const command = ['npm run faults', ...process.argv.slice(2)].join(' ').replace('faults ', 'faults -- ');
-    const { scenarios } = options;
-    writeFileSync(options.report, forDocument(results, { machine: describe(on), command, scenarios }));
-  }
-  if (results.some(({ ok }) => !ok)) process.exitCode = 1;
+  return results.every(({ ok }) => ok);
 }
 
 async function once(scenario: Scenario, seed: number, { quick, events }: Options): Promise<Result> {
@@ -38,14 +32,10 @@ async function once(scenario: Scenario, seed: number, { quick, events }: Options
   return result;
 }
 
-try {
+await runCommand('faults', async () => {
   const options = readOptions(process.argv.slice(2), SCENARIOS);
-  if (options.help) process.stdout.write(HELP);
-  else if (options.list)
-    for (const { name, title } of SCENARIOS) process.stdout.write(`${name.padEnd(16)} ${title}\n`);
-  else await run(options);
-} catch (error) {
-  process.stderr.write(`faults: ${error instanceof Error ? error.message : error}\n`);
-  if (error instanceof UsageError) process.stderr.write('See npm run faults -- --help\n');
-  process.exitCode = 1;
-}
+  if (!options.help && !options.list) return run(options);
+  const list = SCENARIOS.map(({ name, title }) => `${name.padEnd(16)} ${title}\n`);
+  process.stdout.write(options.help ? HELP : list.join(''));
+  return true;
+});

@@ -1,15 +1,15 @@
 import type { BusSettings } from '../harness/running_bus.ts';
 import type { Lab } from './lab.ts';
 
-/** Something that happens to a bus, and what must hold all the same. */
+/** A fault that happens to a bus, and the bars that must hold all the same. */
 export interface Scenario {
   name: string;
-  /** What happens, in a line. */
+  /** The fault, in a line. */
   title: string;
-  /** How many events are published unless the command line says otherwise; `quick`: in seconds. */
+  /** Events to publish unless the command line says otherwise. `quick` takes seconds. */
   events: { full: number; quick: number };
   /** Settings of the bus. */
   bus?: BusSettings;
-  /** Does it, and says by `lab.bar` what must hold. That nothing is lost goes without saying. */
+  /** Runs it, and states by `lab.bar` what must hold. That nothing is lost is always checked. */
   run(lab: Lab): Promise<void>;
 }

@@ -12,7 +12,7 @@ import { storageFull } from './scenarios/storage_full.ts';
 import { webKill } from './scenarios/web_kill.ts';
 import { workerKill } from './scenarios/worker_kill.ts';
 
-/** All of them, in the order in which they are run. */
+/** All scenarios, in the order in which they run. */
 export const SCENARIOS: readonly Scenario[] = [
   workerKill,
   webKill,

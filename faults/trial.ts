@@ -1,26 +1,26 @@
-import type { Bar } from '../harness/bar.ts';
+import type { Bar } from '../harness/measuring/report.ts';
 import { Lab, type LabOptions } from './lab.ts';
 import type { Totals } from './ledger.ts';
 import type { Scenario } from './scenario.ts';
 
-/** What came of one run of a scenario. */
+/** The result of one run of a scenario. */
 export interface Result extends Totals {
   scenario: string;
   seed: number;
-  /** The longest recovery, in ms; undefined where nothing was measured. */
+  /** The longest recovery, in ms; undefined if none was measured. */
   recoveryMs: number | undefined;
   bars: Bar[];
   ok: boolean;
 }
 
-/** Runs a scenario on a bus of its own. What fails is in the result: it never rejects. */
+/** Runs a scenario on a bus of its own. Never rejects: failures are in the result. */
 export async function runScenario(scenario: Scenario, options: LabOptions): Promise<Result> {
   const failures: Bar[] = [];
   const attempt = async <T>(what: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await what();
     } catch (error) {
-      failures.push({ text: 'it comes to its end', ok: false, found: messageOf(error) });
+      failures.push({ text: 'the scenario ends by itself', ok: false, found: messageOf(error) });
       return undefined;
     }
   };

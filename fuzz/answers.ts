@@ -1,16 +1,16 @@
-/** An answer as far as it matters here. */
+/** The part of an answer that the fuzz looks at. */
 export interface Answer {
   status: number;
   text: string;
-  /** The other end closes the connection behind it. */
+  /** The server closes the connection after it. */
   closes: boolean;
 }
 
-/** Cuts what comes on a connection into answers. Those to HEAD have no body. */
+/** Splits the bytes of a connection into answers. Answers to HEAD have no body. */
 export class AnswerReader {
   #text = '';
 
-  /** The answers that are whole with this. */
+  /** The answers that this text completes. */
   read(chunk: string, isHead = false): Answer[] {
     this.#text += chunk;
     const answers: Answer[] = [];

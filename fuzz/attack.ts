@@ -5,23 +5,23 @@ import { ERRORS } from '../src/errors.ts';
 import { type Answer, AnswerReader } from './answers.ts';
 import { broken, type Known, misspoken, type Sent, wellSpoken } from './grammar.ts';
 
-/** How many requests in a hundred are broken as such, each on a connection of its own. */
+/** The percentage of requests with broken framing, each on a connection of its own. */
 const BROKEN_PERCENT = 15;
-/** Beyond all limits of the server. */
+/** Longer than every time limit of the server. */
 const ANSWERED_WITHIN_MS = 60_000;
-const MOST_SAMPLES = 20;
+const MAX_SAMPLES = 20;
 
 export type Manner = 'malicious' | 'decent';
 
 export interface Outcome {
   sent: number;
-  /** How many answers there were of each status; 0: closed without one. */
+  /** Answers by status; 0 for a connection closed without one. */
   statuses: Map<number, number>;
-  /** What must not be: which answer (or none), to what. */
+  /** Answers that must not be, with their requests. */
   faults: string[];
 }
 
-/** One sender of requests, one after the other: malformed ones, or good ones to compare these with. */
+/** Sends one request after the other: malformed ones, or good ones for comparison. */
 export class Attacker {
   readonly #port: number;
   readonly #known: Known;
@@ -50,7 +50,7 @@ export class Attacker {
     return this.#random.whole(0, 99) < BROKEN_PERCENT ? broken : misspoken;
   }
 
-  /** On the connection of the one before, as long as it stands. */
+  /** Reuses the connection of the last request if it is still open. */
   async #keepOn(request: Sent): Promise<void> {
     this.#kept ??= await Kept.open(this.#port);
     const answer = await this.#kept.ask(request);
@@ -63,7 +63,7 @@ export class Attacker {
     }
   }
 
-  /** On a connection of its own, of which our end is closed behind it: the server must close the other. */
+  /** Uses a connection of its own and closes our end after the request; the server must close the other. */
   async #alone(request: Sent): Promise<void> {
     const socket = await open(this.#port);
     const reader = new AnswerReader();
@@ -95,14 +95,14 @@ export class Attacker {
   }
 
   #fault(what: string, { bytes }: Sent): void {
-    if (this.#outcome.faults.length >= MOST_SAMPLES) return;
+    if (this.#outcome.faults.length >= MAX_SAMPLES) return;
     this.#outcome.faults.push(`${what}\n  to ${JSON.stringify(bytes.toString('latin1').slice(0, 1000))}`);
   }
 }
 
 /**
- * No 5xx but a 501 or 503 of the table of errors (which the answer to a HEAD does not name), the latter with when to come again;
- * and nothing of the inside.
+ * Whether an answer is acceptable: no 5xx but 501, or 503 with Retry-After, by the table of errors (an answer to HEAD does not
+ * name its error), and no stack trace or path.
  */
 function isGood({ status, text }: Answer, method: string): boolean {
   if (/\n\s+at |node:internal|\/src\//.test(text)) return false;
@@ -114,7 +114,7 @@ function isGood({ status, text }: Answer, method: string): boolean {
 
 async function open(port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
-  socket.on('error', () => {}); // it is closed then, which is what we look at
+  socket.on('error', () => {}); // the close is what counts
   socket.setEncoding('latin1');
   await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
   return socket;
@@ -139,7 +139,7 @@ class Kept {
     socket.on('close', () => this.#answered(undefined));
   }
 
-  /** The answer; undefined if the connection is closed instead, `none` if nothing happens. */
+  /** The answer; undefined if the connection is closed instead, `none` if neither happens in time. */
   ask({ bytes, method }: Sent): Promise<Answer | undefined | 'none'> {
     this.#isHead = method === 'HEAD';
     return new Promise((resolve) => {

@@ -1,27 +1,27 @@
-import type { Bar } from '../harness/bar.ts';
-import { cpuMicros, residentMiB } from '../harness/cpu.ts';
-import { HelperProcess } from '../harness/helper_process.ts';
+import { cpuMicros, residentMiB } from '../harness/measuring/cpu.ts';
+import { HelperProcess } from '../harness/measuring/helper.ts';
+import type { Bar } from '../harness/measuring/report.ts';
+import { percentile, spread } from '../harness/measuring/statistics.ts';
 import { type Owner, ROOT_KEY, RunningBus } from '../harness/running_bus.ts';
-import { percentile, spread } from '../harness/statistics.ts';
 import { pause } from '../src/clock.ts';
 import type { Manner, Outcome } from './attack.ts';
 import { GoodClient } from './good_client.ts';
 import type { Options } from './options.ts';
 import type { AttackPlan, MaliceCalls } from './processes/malice.ts';
 
-/** Malice and decency take turns: so many of each, in a long run and in a short one. */
+/** Malicious and decent turns alternate; the number of each in a long and in a short run. */
 const TURNS = { long: 20, short: 3 };
-/** From so many requests on memory and latency are judged: before, the process still warms up. */
+/** Memory and latency are judged from this many requests on; before, the process warms up. */
 const ENOUGH_TO_JUDGE = 100_000;
 const SENDERS = 2;
-/** How many good requests a turn has, from the same senders: malice is to cost good clients no more than twice what these do. */
+/** Good requests of a decent turn. Malice may cost good clients at most twice what these do. */
 const DECENT = 3000;
-/** After which what a turn began with is over. */
+/** The time after which the start of a turn no longer shows. */
 const SETTLING_MS = 500;
-const MOST_TIMES = 2;
-/** Below, a latency is what the scheduler makes of it. */
+const MAX_RATIO = 2;
+/** Smaller differences of latency are noise of the operating system. */
 const SLACK_MS = 2;
-/** What memory may vary by, whatever came. */
+/** The normal variation of memory. */
 const SLACK_MIB = 24;
 
 export interface Verdict {
@@ -33,7 +33,7 @@ export interface Verdict {
   ok: boolean;
 }
 
-/** What good clients met in a turn, in ms, and what a request of the senders cost the web process (theirs included). */
+/** Latencies of good clients in a turn, in ms, and the web process's CPU a request, over all senders. */
 interface Turn {
   p50: number;
   p99: number;
@@ -43,13 +43,13 @@ interface Turn {
 interface Pair {
   decent: Turn;
   malicious: Turn;
-  /** Of the web process, after the turn of malice. */
+  /** The web process's memory after the malicious turn. */
   rssMiB: number;
 }
 
 type Plan = Omit<AttackPlan, 'manner'>;
 
-/** Fuzzes a bus of its own. Rejects only if that itself fails. */
+/** Fuzzes a bus of its own. Rejects only if the fuzz itself fails; missed bars are in the verdict. */
 export async function fuzz(options: Options, say: (text: string) => void): Promise<Verdict> {
   const ends: (() => unknown)[] = [];
   const owner: Owner = { after: (end) => void ends.unshift(end) };
@@ -82,7 +82,7 @@ class Fuzz {
 
   async run(): Promise<Verdict> {
     const { requests, seed } = this.#options;
-    // With so little to fill, what is kept for good ends the process before long, and garbage does not pile up.
+    // With a small heap, a leak soon ends the process, and garbage does not pile up.
     const web = await this.#bus.start('web', { NODE_OPTIONS: '--max-old-space-size=256' });
     const port = Number(new URL(this.#bus.url).port);
     const good = new GoodClient(port, await this.#authorization('good'), [
@@ -170,8 +170,8 @@ class Fuzz {
     const median = (manner: Manner) => spread(pairs.map((pair) => pair[manner][which])).median;
     const [decent, malicious] = [median('decent'), median('malicious')];
     return {
-      text: `the ${which} of good clients is at most ${MOST_TIMES} times that beside good requests, or ${SLACK_MS} ms more`,
-      ok: malicious <= Math.max(MOST_TIMES * decent, decent + SLACK_MS),
+      text: `the ${which} of good clients is at most ${MAX_RATIO} times that beside good requests, or ${SLACK_MS} ms more`,
+      ok: malicious <= Math.max(MAX_RATIO * decent, decent + SLACK_MS),
       found: `${decent.toFixed(2)} → ${malicious.toFixed(2)} ms`,
     };
   }
@@ -198,7 +198,7 @@ function pairText({ decent, malicious, rssMiB }: Pair): string {
   return `good clients ${times}; ${cpu}; ${rssMiB.toFixed(0)} MiB`;
 }
 
-/** The least of the second quarter, and of the last: what garbage has piled up meanwhile is no growth. */
+/** The minima of the second and the last quarter: piled-up garbage is no growth. */
 function quarters(values: readonly number[]): [early: number, late: number] {
   const quarter = Math.max(1, Math.floor(values.length / 4));
   return [Math.min(...values.slice(quarter, 2 * quarter)), Math.min(...values.slice(-quarter))];

@@ -1,17 +1,17 @@
-import { waitedMs } from '../harness/cpu.ts';
-import { LoadConnection } from '../harness/load_connection.ts';
+import { waitedMs } from '../harness/measuring/cpu.ts';
+import { type LoadAnswer, LoadConnection, refusalOf } from '../harness/measuring/load_connection.ts';
 import { pause } from '../src/clock.ts';
 
-/** How often it publishes, answered or not. */
+/** The pause between two publishes. */
 const EVERY_MS = 4;
 
-/** A publisher that means well, and notes how long its answers take. */
+/** A well-behaved publisher that measures its answers. */
 export class GoodClient {
   readonly #request: string;
   readonly #port: number;
   readonly #pids: readonly number[];
 
-  /** `pids`: the processes of the bus, and ours. Of times is left out for how long these were ready to run and had no CPU. */
+  /** `pids`: the processes of the bus, and our own. Times during which they were ready to run and had no CPU are subtracted. */
   constructor(port: number, authorization: string, pids: readonly number[]) {
     const body = '{"type":"noop","url":"https://good.example/1"}';
     const head = ['POST /topics/good HTTP/1.1', 'Host: bus', `Authorization: ${authorization}`];
@@ -20,7 +20,7 @@ export class GoodClient {
     this.#pids = pids;
   }
 
-  /** The times of its answers, in ms, until `over` settles. Throws at whatever is no 2xx. */
+  /** Publishes until `over` settles; resolves with the times to the answers, in ms. Throws if one is not 2xx. */
   async publishUntil(over: Promise<unknown>): Promise<number[]> {
     const connection = await LoadConnection.open(this.#port);
     const timesMs: number[] = [];
@@ -30,10 +30,9 @@ export class GoodClient {
     });
     while (!isOver) {
       const sentMs = this.#nowMs();
-      await new Promise<void>((answered, failed) => {
-        connection.on(answered, failed);
-        connection.send(this.#request);
-      });
+      const answer = await new Promise<LoadAnswer>((answered) => connection.send(this.#request, answered));
+      const refusal = refusalOf(answer);
+      if (refusal) throw refusal;
       timesMs.push(Math.max(0, this.#nowMs() - sentMs));
       await pause(EVERY_MS);
     }

@@ -1,6 +1,6 @@
 import type { Random } from '../harness/random.ts';
 
-/** What the requests may say of who sends them. */
+/** Credentials that requests may carry. */
 export interface Known {
   /** Authorization headers of a client and of root. */
   client: string;
@@ -10,14 +10,14 @@ export interface Known {
 /** A request as it goes over the wire. */
 export interface Sent {
   bytes: Buffer;
-  /** Its framing is right: the connection can go on after its answer. */
+  /** Whether its framing is right, so that the connection can be used again. */
   framed: boolean;
   method: string;
 }
 
 type Draw = (random: Random) => string;
 
-/** What the API has. */
+/** The routes of the API. */
 const ROUTES: [methods: string, path: string][] = [
   ['POST', '/topics/t'],
   ['POST', '/topics/t'],
@@ -144,7 +144,7 @@ const HEADERS = [
 ];
 const EVENT = '{"type":"noop","url":"https://a.example/1"}';
 
-/** JSON of whatever members, not too deep nor too long; now and then very. */
+/** Random JSON, mostly shallow and short. */
 const json: Draw = (random) => value(random, 0);
 
 function value(random: Random, depth: number): string {
@@ -184,7 +184,7 @@ function body(random: Random): string {
   return random.chance(0.002) ? deep(random) : random.pick(BODIES)(random);
 }
 
-/** A route of the API, now and then with another last segment, one more, a query, or another method. */
+/** A route of the API, sometimes with another last segment, an extra one, a query, or another method. */
 function target(random: Random): { method: string; path: string } {
   const [method, path] = random.pick(ROUTES);
   const named = path === '/topics/t' ? `/topics/t${random.whole(0, 50)}` : path;
@@ -194,7 +194,7 @@ function target(random: Random): { method: string; path: string } {
   return { method: random.chance(0.1) ? random.pick(METHODS) : method, path: `${other}${more}${query}` };
 }
 
-/** Hardly ever wrong credentials: who fails with these is not what is looked for here, and may be slowed down. */
+/** Rarely wrong credentials: the bus slows down clients that fail to log in, which is not what is tested here. */
 function credentials(random: Random, known: Known): string[] {
   const kind = random.whole(0, 999);
   if (kind < 600) return [`Authorization: ${known.client}`];
@@ -225,7 +225,7 @@ function chunks(random: Random, text: string): string {
   return `${pieces.join('')}0\r\n${random.chance(0.05) ? 'X: trailer\r\n' : ''}\r\n`;
 }
 
-/** A request of which only what it says is wrong. (By chance some are right.) */
+/** A well-framed request with wrong contents; by chance some are right. */
 export function misspoken(random: Random, known: Known): Sent {
   const { method, path } = target(random);
   const text = /^(GET|HEAD|DELETE)$/.test(method) && random.chance(0.9) ? '' : body(random);
@@ -241,14 +241,14 @@ export function misspoken(random: Random, known: Known): Sent {
   return { bytes: Buffer.from(`${head.join('\r\n')}\r\n\r\n${sent}`, 'latin1'), framed: true, method };
 }
 
-/** A request as it should be. */
+/** A valid request. */
 export function wellSpoken(random: Random, { client }: Known): Sent {
   const head = [`POST /topics/t${random.whole(0, 50)} HTTP/1.1`, 'Host: bus', `Authorization: ${client}`];
   const text = `${head.join('\r\n')}\r\nContent-Length: ${EVENT.length}\r\n\r\n${EVENT}`;
   return { bytes: Buffer.from(text, 'latin1'), framed: true, method: 'POST' };
 }
 
-/** What breaks a request as such. */
+/** Ways to break the framing of a request. */
 const BREAKS: ((random: Random, text: string) => string)[] = [
   (random, text) => text.slice(0, random.whole(0, text.length)),
   (random, text) => replaceSome(random, text),
@@ -298,7 +298,7 @@ function replaceSome(random: Random, text: string): string {
   return bytes.join('');
 }
 
-/** A request, or several, of which the bytes are wrong. */
+/** One or more requests with broken bytes. */
 export function broken(random: Random, known: Known): Sent {
   const { bytes, method } = misspoken(random, known);
   const text = bytes.toString('latin1');

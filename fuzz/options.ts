@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util';
-import { count, UsageError } from '../harness/options.ts';
+import { readCommandLine, readCount } from '../harness/measuring/command_line.ts';
 
 export interface Options {
   requests: number;
@@ -10,31 +9,21 @@ export interface Options {
 
 /** Reads the command line. Throws UsageError. */
 export function readOptions(args: string[]): Options {
-  const values = parse(args);
+  const values = readCommandLine(args, OPTIONS);
   return {
-    requests: count('--requests', values.requests),
-    slow: count('--slow', values.slow),
-    seed: count('--seed', values.seed),
+    requests: readCount('--requests', values.requests),
+    slow: readCount('--slow', values.slow),
+    seed: readCount('--seed', values.seed),
     help: values.help,
   };
 }
 
-function parse(args: string[]) {
-  try {
-    const { values } = parseArgs({
-      args,
-      options: {
-        requests: { type: 'string', default: '1000000' },
-        slow: { type: 'string', default: '1000' },
-        seed: { type: 'string', default: '1' },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    });
-    return values;
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
-}
+const OPTIONS = {
+  requests: { type: 'string', default: '1000000' },
+  slow: { type: 'string', default: '1000' },
+  seed: { type: 'string', default: '1' },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const;
 
 export const HELP = `Usage: npm run fuzz [-- options]
 

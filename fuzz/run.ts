@@ -1,9 +1,9 @@
-import { describe, machine } from '../harness/machine.ts';
-import { UsageError } from '../harness/options.ts';
+import { runCommand } from '../harness/measuring/command_line.ts';
+import { describe, machine } from '../harness/measuring/machine.ts';
 import { fuzz, type Verdict } from './fuzz.ts';
 import { HELP, type Options, readOptions } from './options.ts';
 
-async function run(options: Options): Promise<void> {
+async function run(options: Options): Promise<boolean> {
   process.stdout.write(`${describe(machine())}\n`);
   const beganMs = performance.now();
   const say = (text: string) => {
@@ -12,7 +12,7 @@ async function run(options: Options): Promise<void> {
   };
   const verdict = await fuzz(options, say);
   process.stdout.write(`${forPeople(verdict, (performance.now() - beganMs) / 1000)}\n`);
-  if (!verdict.ok) process.exitCode = 1;
+  return verdict.ok;
 }
 
 function forPeople({ seed, sent, slowClosed, statuses, bars, ok }: Verdict, seconds: number): string {
@@ -26,12 +26,9 @@ function forPeople({ seed, sent, slowClosed, statuses, bars, ok }: Verdict, seco
   return [what, `answers: ${counts.join(', ')}`, ...lines, ok ? 'ok' : 'NOT ok'].join('\n');
 }
 
-try {
+await runCommand('fuzz', async () => {
   const options = readOptions(process.argv.slice(2));
-  if (options.help) process.stdout.write(HELP);
-  else await run(options);
-} catch (error) {
-  process.stderr.write(`fuzz: ${error instanceof Error ? error.message : error}\n`);
-  if (error instanceof UsageError) process.stderr.write('See npm run fuzz -- --help\n');
-  process.exitCode = 1;
-}
+  if (!options.help) return run(options);
+  process.stdout.write(HELP);
+  return true;
+});

@@ -4,14 +4,14 @@ import type { Random } from '../harness/random.ts';
 import type { Known } from './grammar.ts';
 
 const EVERY_MS = 1000;
-/** How many are opened at a time: more than the backlog of a listening socket would be refused. */
+/** Connections that are opened at a time; more than the backlog of a listening socket would be refused. */
 const AT_A_TIME = 50;
 
-/** What a slow connection begins with, and what it goes on with, a bit every second. */
+/** The first bytes of a slow connection, and those that follow, a few every second. */
 interface Kind {
   begins: (known: Known) => string;
   drips: string;
-  /** Does not read what is answered. */
+  /** Does not read the answer. */
   deaf?: true;
 }
 
@@ -37,7 +37,7 @@ const KINDS: Kind[] = [
   },
 ];
 
-/** So many slow connections, each made anew when it is closed, until they are stopped. */
+/** Keeps this many slow connections open until it is stopped; replaces those that are closed. */
 export class SlowConnections {
   readonly #sockets = new Set<Socket>();
   readonly #timer: NodeJS.Timeout;
@@ -46,7 +46,7 @@ export class SlowConnections {
   readonly #known: Known;
   readonly #random: Random;
   #stopped = false;
-  /** How many were closed by the server. */
+  /** Connections that the server has closed. */
   closed = 0;
 
   static async open(count: number, port: number, known: Known, random: Random): Promise<SlowConnections> {
@@ -79,7 +79,7 @@ export class SlowConnections {
     const kind = this.#random.pick(KINDS);
     const socket = connect({ port: this.#port, host: '127.0.0.1' });
     this.#sockets.add(socket);
-    socket.on('error', () => {}); // it is closed then
+    socket.on('error', () => {}); // the close follows
     socket.once('close', () => {
       this.#sockets.delete(socket);
       this.#drips.delete(socket);

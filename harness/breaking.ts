@@ -45,8 +45,14 @@ export interface Broken {
   keys: Keyspace;
 }
 
-export const found = async (): Promise<string[]> =>
-  (await sweep(redis.store)).map(({ kind, name }) => `${kind} ${shortName(name)}`).sort();
+/** The kinds of findings that tests have provoked. */
+export const provokedKinds = new Set<string>();
+
+export async function found(): Promise<string[]> {
+  const findings = await sweep(redis.store);
+  for (const { kind } of findings) provokedKinds.add(kind);
+  return findings.map(({ kind, name }) => `${kind} ${shortName(name)}`).sort();
+}
 
 /** Breaks one thing by hand: the sweep finds just this, all fits together again, and the next finds nothing. */
 export function breaks(what: string, how: (broken: Broken) => Promise<unknown>, ...expected: string[]): void {

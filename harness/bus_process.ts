@@ -10,7 +10,7 @@ import { until } from './until.ts';
 const ERROR = 50;
 const SWEPT = /^the sweep found/;
 
-/** A line of the log; what is not JSON counts as an error, as nothing but a crash prints it. */
+/** A line of the log. A line that is not JSON counts as an error, because only a crash prints one. */
 export interface LogLine {
   level: number;
   msg: string;
@@ -22,7 +22,7 @@ export interface Ending {
   signal: NodeJS.Signals | null;
 }
 
-/** One line of the Procfile as a real process, with all that it logs. It must not end unless it is told to. */
+/** One line of the Procfile as a real process, with all its log lines. It must not end by itself. */
 export class BusProcess {
   readonly name: string;
   readonly log: LogLine[] = [];
@@ -59,7 +59,7 @@ export class BusProcess {
     return this.#ending === undefined;
   }
 
-  /** Waits for a line of the log, and gives it. */
+  /** Waits for a log line with this message. Throws with the log if the process ends before. */
   async logs(message: string): Promise<LogLine> {
     const found = () => this.log.find(({ msg }) => msg === message);
     const what = `${this.name} logs ${message}`;
@@ -77,14 +77,14 @@ export class BusProcess {
     this.#child.kill(signal);
   }
 
-  /** SIGKILL: it has no time for anything. */
+  /** Ends it with SIGKILL. */
   async kill(): Promise<void> {
     this.#mayEnd = true;
     this.signal('SIGKILL');
     await this.ended;
   }
 
-  /** SIGTERM: it finishes what is under way. Answers how it ended, which must be with exit code 0. */
+  /** Ends it with SIGTERM, so that it finishes its work. Resolves with how it ended; any code but 0 is a fault. */
   async stop(): Promise<Ending> {
     this.#mayEnd = true;
     this.signal('SIGTERM');
@@ -92,8 +92,8 @@ export class BusProcess {
   }
 
   /**
-   * What it did and must not do: end by itself or with another code than 0, and log errors, or what it swept, that nobody
-   * announced.
+   * What the process must not have done: ended by itself or with an exit code other than 0, or logged an error or a sweep's
+   * finding that no test has announced.
    */
   faults(announced: readonly RegExp[]): string[] {
     const errors = this.log.filter(

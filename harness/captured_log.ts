@@ -5,11 +5,11 @@ export interface CapturedLog {
   log: Log;
   /** Grows as lines are written. */
   lines: Record<string, unknown>[];
-  /** Whether a line has a message that matches. */
+  /** Whether the message of a line matches. */
   says: (what: RegExp) => boolean;
 }
 
-/** A log of which the lines can be read. */
+/** A log whose lines a test can read. */
 export function capturedLog(): CapturedLog {
   const lines: Record<string, unknown>[] = [];
   const write = (line: string) => void lines.push(JSON.parse(line));

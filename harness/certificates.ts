@@ -3,39 +3,43 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+/** Why a test that needs openssl is skipped; false if it is not. */
 export const noOpenssl = spawnSync('openssl', ['version']).status !== 0 && 'openssl is not on PATH';
 
-/** An authority of our own, and a certificate for 127.0.0.1 that it vouches for; files, until `remove`. */
-export class Certificates {
-  readonly dir = mkdtempSync(join(tmpdir(), 'routemaster-tls-'));
+const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
+
+/** A certificate that no authority has signed, for 127.0.0.1 or another subject, such as `DNS:hooks.example`. */
+export function selfSigned(subject = 'IP:127.0.0.1'): { key: string; cert: string } {
+  const dir = temporaryDir();
+  const [key, cert] = [join(dir, 'key.pem'), join(dir, 'cert.pem')];
+  const names = ['-subj', '/CN=callback', '-addext', `subjectAltName=${subject}`];
+  try {
+    openssl('req', '-x509', ...NEW_KEY, ...names, '-keyout', key, '-out', cert);
+    return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+}
+
+/** A certificate authority, and a certificate for 127.0.0.1 that it has signed. The files stay until `remove`. */
+export class TestAuthority {
+  readonly dir = temporaryDir();
   readonly ca = join(this.dir, 'ca.pem');
   readonly key = join(this.dir, 'key.pem');
   readonly cert = join(this.dir, 'cert.pem');
 
-  /** `host`: what the certificate is for. */
-  constructor(host = 'IP:127.0.0.1') {
-    const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
-    const caKey = join(this.dir, 'ca-key.pem');
-    this.#openssl('req', '-x509', ...ec, '-subj', '/CN=test CA', '-keyout', caKey, '-out', this.ca);
-    const request = join(this.dir, 'request.pem');
-    this.#openssl('req', ...ec, '-subj', '/CN=redis', '-keyout', this.key, '-out', request);
-    const extensions = join(this.dir, 'extensions');
-    writeFileSync(extensions, `subjectAltName=${host}\n`);
-    const signing = [
-      '-CA',
-      this.ca,
-      '-CAkey',
-      caKey,
-      '-CAcreateserial',
-      '-days',
-      '2',
-      '-extfile',
-      extensions,
-    ];
-    this.#openssl('x509', '-req', '-in', request, ...signing, '-out', this.cert);
+  constructor() {
+    const [caKey, request, extensions] = ['ca-key.pem', 'request.pem', 'extensions'].map((name) =>
+      join(this.dir, name),
+    ) as [string, string, string];
+    openssl('req', '-x509', ...NEW_KEY, '-subj', '/CN=test CA', '-keyout', caKey, '-out', this.ca);
+    openssl('req', ...NEW_KEY, '-subj', '/CN=redis', '-keyout', this.key, '-out', request);
+    writeFileSync(extensions, 'subjectAltName=IP:127.0.0.1\n');
+    const signer = ['-CA', this.ca, '-CAkey', caKey, '-CAcreateserial', '-days', '2'];
+    openssl('x509', '-req', '-in', request, ...signer, '-extfile', extensions, '-out', this.cert);
   }
 
-  /** The authority's certificate itself. */
+  /** The authority's own certificate, in PEM. */
   get caText(): string {
     return readFileSync(this.ca, 'utf8');
   }
@@ -43,8 +47,12 @@ export class Certificates {
   remove(): void {
     rmSync(this.dir, { recursive: true });
   }
+}
 
-  #openssl(...args: string[]): void {
-    execFileSync('openssl', args, { stdio: 'ignore' });
-  }
+function temporaryDir(): string {
+  return mkdtempSync(join(tmpdir(), 'routemaster-tls-'));
+}
+
+function openssl(...args: string[]): void {
+  execFileSync('openssl', args, { stdio: 'ignore' });
 }

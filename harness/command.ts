@@ -2,22 +2,19 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { until } from './until.ts';
 
+/** The directory of the project. */
 export const root = join(import.meta.dirname, '..');
 
-/** A command of bin/ that runs, and all that it has printed. */
-export class Command {
+/** A process, and all that it has printed. */
+export class PrintingProcess {
   output = '';
+  /** Rejects if the process cannot be started. */
   readonly exitCode: Promise<number | null>;
   readonly #child: ChildProcess;
   #ended = false;
 
-  /** Runs bin/`name` from another directory than the project's, so that it must find its own way. */
-  constructor(name: string, args: string[] = [], env: Record<string, string> = {}) {
-    const child = spawn(join(root, 'bin', name), args, {
-      cwd: '/',
-      env: { ...process.env, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+  constructor(file: string, args: string[], { cwd, env }: { cwd: string; env: NodeJS.ProcessEnv }) {
+    const child = spawn(file, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {
@@ -32,17 +29,35 @@ export class Command {
     });
   }
 
-  /** Waits until it has printed what matches; throws with its output when it ends before, or takes too long. */
-  async prints(pattern: RegExp, timeoutMs = 30_000): Promise<void> {
-    const seen = () => pattern.test(this.output) || this.#ended;
-    await until(seen, { timeoutMs, what: `${pattern}` }).catch((error: Error) => {
+  get pid(): number {
+    return this.#child.pid as number;
+  }
+
+  /** Waits until the output matches, and gives the match; throws with the output if the process ends before. */
+  async prints(pattern: RegExp, timeoutMs = 30_000): Promise<RegExpExecArray> {
+    const found = () => pattern.exec(this.output);
+    await until(() => found() ?? this.#ended, { timeoutMs, what: `${pattern}` }).catch((error: Error) => {
       throw new Error(`${error.message}; it printed:\n${this.output}`);
     });
-    if (!pattern.test(this.output))
-      throw new Error(`it ended without ${pattern}; it printed:\n${this.output}`);
+    const match = found();
+    if (match) return match;
+    throw new Error(`it ended without ${pattern}; it printed:\n${this.output}`);
   }
 
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
+  }
+
+  /** Ends it with SIGKILL. It is not an error if it has ended. */
+  async kill(): Promise<void> {
+    this.signal('SIGKILL');
+    await this.exitCode;
+  }
+}
+
+/** A command of bin/. It runs in another directory than the project's, so that it must find its own way. */
+export class Command extends PrintingProcess {
+  constructor(name: string, args: string[] = [], env: Record<string, string> = {}) {
+    super(join(root, 'bin', name), args, { cwd: '/', env: { ...process.env, ...env } });
   }
 }

@@ -1,14 +1,19 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** What becomes of a command: it does not arrive; or its reply does not, the connection cut; or nothing ever comes. */
+/**
+ * How a command is cut: before the request arrives, before its reply does, or by silence, which loses the reply and keeps the
+ * connection.
+ */
 export type Cut = 'request' | 'reply' | 'silence';
 
-/** A TCP proxy before a Redis that can cut the connection in the middle of a command. */
+/** A TCP proxy before a Redis, which can cut a connection in the middle of a command. */
 export class CuttingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #cutNext: { what: Cut; having: string } | undefined;
+  /** How many commands were cut. */
+  cuts = 0;
 
   /** `socketPath`: the unix socket of the Redis. */
   static async start(socketPath: string): Promise<CuttingProxy> {
@@ -31,12 +36,12 @@ export class CuttingProxy {
         });
       }
       client.on('data', (bytes) => {
-        if (this.#cuts('request', bytes)) client.destroy();
+        if (this.#isCut('request', bytes)) client.destroy();
         else redis.write(bytes);
       });
       redis.on('data', (bytes) => {
-        if (this.#cuts('reply', bytes)) client.destroy();
-        else if (!this.#cuts('silence', bytes)) client.write(bytes);
+        if (this.#isCut('reply', bytes)) client.destroy();
+        else if (!this.#isCut('silence', bytes)) client.write(bytes);
       });
     });
   }
@@ -45,7 +50,7 @@ export class CuttingProxy {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Cuts the next request or reply that has this text in it; by default any, whichever command's it is. */
+  /** Cuts the next request or reply that contains this text; by default the next one. */
   cutNext(what: Cut, having = ''): void {
     this.#cutNext = { what, having };
   }
@@ -55,9 +60,10 @@ export class CuttingProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  #cuts(what: Cut, bytes: Buffer): boolean {
+  #isCut(what: Cut, bytes: Buffer): boolean {
     if (this.#cutNext?.what !== what || !bytes.includes(this.#cutNext.having)) return false;
     this.#cutNext = undefined;
+    this.cuts++;
     return true;
   }
 }

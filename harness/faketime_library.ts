@@ -1,6 +1,6 @@
 import { existsSync, globSync } from 'node:fs';
 
-/** libfaketime, where packages put it, or where LIBFAKETIME says; undefined if it is not installed. */
+/** The path of libfaketime, from LIBFAKETIME or where packages put it; undefined if it is not installed. */
 export function faketimeLibrary(): string | undefined {
   return [
     process.env.LIBFAKETIME ?? '',
@@ -10,7 +10,7 @@ export function faketimeLibrary(): string | undefined {
   ].find((path) => existsSync(path));
 }
 
-/** The environment of a process whose wall clock is off by this much, such as `+1d` or `-60s`; its timers are right. */
+/** The environment of a process whose wall clock is off by this much, such as `+1d` or `-60s`. Its timers stay right. */
 export function wrongClock(library: string, offset: string): Record<string, string> {
   return { LD_PRELOAD: library, FAKETIME: offset, FAKETIME_DONT_FAKE_MONOTONIC: '1' };
 }

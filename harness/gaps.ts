@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type DropNotice, readDropNotice } from '../src/subscribing/drop_notice.ts';
 import type { Readable } from './image.ts';
 
-/** What was dropped of a subscriber's queue: of which no batch tells yet, of which one is to tell, and all that ever was. */
+/** A subscriber's drop notices: not assigned to a batch yet, assigned to one, and the total of all drops. */
 export interface GapState {
   untold: DropNotice | null;
   telling: DropNotice | null;
@@ -18,7 +18,7 @@ export async function readGaps({ redis, keys }: Readable, token: string): Promis
   };
 }
 
-/** Checks that only who subscribes has gaps, that topics come to their sum, and that what is to be told was dropped. */
+/** Checks the drop notices: only of subscribers, topics add up to the events, and no more is announced than was ever dropped. */
 export async function assertGaps(store: Readable): Promise<void> {
   const { redis, keys } = store;
   const held = [...(await redis.keys(keys.gap('*'))), ...(await redis.keys(keys.dropped('*')))];

@@ -21,12 +21,12 @@ export function seedOf(word: string): string {
   return word.padEnd(16, '-');
 }
 
-/** A seed of its own for the nth of up to 676 calls. */
+/** A seed of its own for the nth call, of up to 676. */
 export function nthWord(n: number): string {
   return String.fromCharCode(97 + Math.floor(n / 26), 97 + (n % 26));
 }
 
-/** `batch(bid)` by the name of its batch, other jobs by their own, and what is no job by its bytes in hex. */
+/** A name for a packed job: for `batch(bid)` the batch's short name, for other jobs their own, for other bytes their hex. */
 export function jobName(packed: Buffer): string {
   const job = unpackJob(Packed.of(packed));
   if (!job) return packed.toString('hex');

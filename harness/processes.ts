@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Whether a process of this id runs; one that has ended and only awaits its parent (a zombie) does not. */
+/** Whether a process with this id runs. A zombie does not. */
 export function runs(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -11,7 +11,7 @@ export function runs(pid: number): boolean {
   try {
     return !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch {
-    return process.platform !== 'linux'; // no /proc elsewhere; on Linux it ended between the two looks
+    return process.platform !== 'linux'; // other systems have no /proc; on Linux it has just ended
   }
 }
 
@@ -21,8 +21,8 @@ export interface RunningProcess {
 }
 
 /**
- * The processes that have `text` in their environment or command: one process and all that descended from it, if the
- * text is its own. (Redis writes its title over its environment, but the title names its socket.)
+ * The processes that have `text` in their environment or command. With a text that only one process was given, these are that
+ * process and its descendants. (Redis overwrites its environment with its title, but the title names its socket.)
  */
 export function processesWith(text: string): RunningProcess[] {
   const all = process.platform === 'linux' ? readProc(text) : readPs(text);
@@ -39,7 +39,7 @@ function readProc(text: string): RunningProcess[] {
         const environment = readFileSync(`/proc/${name}/environ`, 'utf8');
         return command.includes(text) || environment.includes(text) ? [{ pid: Number(name), command }] : [];
       } catch {
-        return []; // it ended, or it is not ours to look at
+        return []; // it has ended, or we may not read it
       }
     });
 }

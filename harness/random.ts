@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same for the same seed (mulberry32, seeded by FNV-1a). */
+/** Pseudorandom numbers, the same ones for the same seed (mulberry32, seeded by FNV-1a). */
 export class Random {
   readonly #seed: string;
   #state = 2_166_136_261;
@@ -8,12 +8,12 @@ export class Random {
     for (const byte of Buffer.from(seed)) this.#state = Math.imul(this.#state ^ byte, 16_777_619);
   }
 
-  /** A stream of its own: how much one part of a scenario draws must not change what another gets. */
+  /** An independent stream, so that the draws of one part of a scenario do not change those of another. */
   fork(name: string): Random {
     return new Random(`${this.#seed}/${name}`);
   }
 
-  /** From 0 up to 1. */
+  /** At least 0 and less than 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let x = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
@@ -29,7 +29,7 @@ export class Random {
     return min + this.next() * (max - min);
   }
 
-  /** A whole number; `max` may be drawn too. */
+  /** A whole number from `min` to `max`, both included. */
   whole(min: number, max: number): number {
     return Math.floor(this.between(min, max + 1));
   }

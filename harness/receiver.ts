@@ -30,13 +30,13 @@ export interface Delivery {
   /** The batch's id. */
   id: string;
   attempt: number;
-  /** When it had arrived, by `performance.now()`. */
+  /** The time of its arrival, by `performance.now()`. */
   atMs: number;
-  /** Whether it was answered with a 2xx. */
+  /** Whether the answer was a 2xx. */
   readonly taken: boolean;
 }
 
-/** What a receiver does with a request that has arrived. */
+/** How a receiver answers a request. */
 export type Answer = (response: ServerResponse, delivery: Delivery) => void;
 
 export const answer = {
@@ -46,12 +46,12 @@ export const answer = {
       // The sender may have died meanwhile.
       if (!response.destroyed) response.writeHead(status, headers).end();
     },
-  /** With a body. */
+  /** Answers with this body. */
   text:
     (status: number, text: string): Answer =>
     (response) =>
       void response.writeHead(status).end(text),
-  /** With a body that begins so, and of which one byte more comes every few ms, for ever. */
+  /** Answers with a body that begins with this text and grows by a byte every 10 ms, without an end. */
   drip:
     (status: number, beginning: string): Answer =>
     (response) => {
@@ -62,7 +62,7 @@ export const answer = {
   /** No answer, and the connection stays open. */
   hang: (() => {}) satisfies Answer,
   reset: ((response) => void response.socket?.resetAndDestroy()) satisfies Answer,
-  /** A 2xx of which the body never ends. */
+  /** A 2xx whose body never ends. */
   endless: ((response) => {
     response.writeHead(200);
     const more = () => {
@@ -75,10 +75,10 @@ export const answer = {
 
 const TAKE = answer.status(204);
 
-/** A real subscriber on a free port of 127.0.0.1: logs what it gets, and takes it unless it is told otherwise. */
+/** A subscriber on a free port of 127.0.0.1, which records and takes every delivery unless a test says otherwise. */
 export class Receiver {
   readonly deliveries: Delivery[] = [];
-  /** What it answers when nothing else is planned. */
+  /** The answer to requests for which no other is planned. */
   usual: Answer = TAKE;
   readonly #server: Server;
   readonly #scheme: 'http' | 'https';
@@ -107,12 +107,18 @@ export class Receiver {
     return this.deliveries.filter(({ taken }) => taken).flatMap(({ events }) => events);
   }
 
-  /** Their URLs, which tests use to tell them apart. */
+  /** The URLs of these events, which tests tell them apart by. */
   get urls(): string[] {
     return this.events.map(({ url }) => url);
   }
 
-  /** The next requests are answered so; those after them as usual. */
+  /** The URLs that it has not taken. */
+  missing(urls: readonly string[]): string[] {
+    const taken = new Set(this.urls);
+    return urls.filter((url) => !taken.has(url));
+  }
+
+  /** Answers the next requests like this, and those after them as usual. */
   answers(...answers: Answer[]): void {
     this.#next.push(...answers);
   }
@@ -124,7 +130,7 @@ export class Receiver {
     return held.resolve;
   }
 
-  /** Waits for the nth delivery (the first is 1), and gives it. */
+  /** Resolves with the nth delivery; the first is 1. */
   async delivery(n: number, options: UntilOptions = {}): Promise<Delivery> {
     return until(() => this.deliveries[n - 1], { what: `delivery ${n}`, ...options });
   }
@@ -141,7 +147,7 @@ export class Receiver {
     try {
       for await (const chunk of request) body += chunk;
     } catch {
-      return; // The sender went away in the middle of it.
+      return; // The sender went away in mid-request.
     }
     const { method = '', url: path = '', headers } = request;
     const delivery: Delivery = {

@@ -5,13 +5,13 @@ import { snapshot } from './invariants.ts';
 
 export interface Refusal {
   code: ErrorCode;
-  /** What it says. */
+  /** The problem's `detail`. */
   detail: RegExp;
   index?: number;
   field?: string;
 }
 
-/** Checks that a call is refused like this, that nothing was stored, and that the server works on. */
+/** Checks that a call is refused like this, stores nothing, and leaves the server working. */
 export async function assertRefused(api: Api, call: () => Promise<Answer>, expected: Refusal): Promise<void> {
   const { detail: says, ...members } = expected;
   const before = await snapshot(api.store);

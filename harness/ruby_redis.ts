@@ -15,8 +15,8 @@ export const RUBY_EVENT_WITH_DATA = Buffer.from(
 export const RUBY_JOB = Buffer.from('92a5626174636891b47648464141474258305545786250414b7149446c', 'hex');
 
 /**
- * Writes what the Ruby Routemaster leaves: a ready batch (`vHFA…`, tried twice) whose job is instant, a current one
- * (`…B`) whose job is scheduled, one without a job (`…C`), and an entry of the index of which the list is gone (`…D`).
+ * Fills a Redis as the Ruby Routemaster leaves it: a ready batch (`vHFA…`, tried twice) with an instant job, a current batch
+ * (`…B`) with a scheduled job, a batch without a job (`…C`), and an index entry without a batch (`…D`).
  */
 export async function writeRubyRedis(redis: Commands): Promise<void> {
   const bid = 'vHFAAGBX0UExbPAKqIDl';

@@ -8,14 +8,14 @@ export async function scriptCalls(store: Store): Promise<number> {
   return calls.reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-/** How many commands, those of scripts among them, Redis has served since it started; without those of `INFO`. */
+/** How many commands Redis has served since it started, those of scripts included and `INFO` excluded. */
 export async function commands(store: Store): Promise<number> {
   const stats = await store.redis.info('commandstats');
   const calls = [...stats.matchAll(/^cmdstat_(?!info)[^:]+:calls=(\d+)/gm)];
   return calls.reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-/** Has Redis know all scripts: the first call of one it does not know takes two commands. */
+/** Loads all scripts into Redis: the first call of an unknown one takes two commands. */
 export async function loadScripts(store: Store): Promise<void> {
   await store.prepare();
   for (const { lua } of readScripts()) await store.redis.script('LOAD', lua);

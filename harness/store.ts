@@ -36,7 +36,7 @@ export class TestStore {
   }
 }
 
-/** A store that is ready. */
+/** Resolves with a store that is connected. */
 export async function openStore(url: string): Promise<Store> {
   const redis = connect(url, createLog('silent', {}));
   if (redis.status !== 'ready') await once(redis, 'ready');

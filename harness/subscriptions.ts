@@ -2,7 +2,7 @@ import { DeadLetters } from '../src/delivering/dead_letters.ts';
 import type { Store } from '../src/store/store.ts';
 import { Subscriptions } from '../src/subscribing/subscription.ts';
 
-/** What holds for subscribers that ask for nothing else. */
+/** The limits and defaults of subscriptions. */
 export const DEFAULTS = {
   ...{ laneLimit: 16, laneLimitMax: 64, maxAttempts: 1500, maxAgeMs: 86_400_000 },
   ...{ maxTopics: 10_000, maxSubscribers: 10_000 },

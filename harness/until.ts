@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
 /**
- * Waits until `condition` gives something truthy, and gives that. Throws after `timeoutMs`, naming `what` was awaited
- * and the last error of the condition if it threw. The time is ample: on a busy machine a process may take ten seconds to
- * start, and only a test that fails waits that long.
+ * Resolves with the first truthy value of `condition`. Throws after `timeoutMs`, with `what` in the message and the condition's
+ * last error as the cause. The default time is ample, because a process may take ten seconds to start on a busy machine, and
+ * only a failing test waits that long.
  */
 export async function until<T>(
   condition: () => T | Promise<T>,
@@ -27,6 +27,6 @@ export async function until<T>(
 export interface UntilOptions {
   timeoutMs?: number;
   everyMs?: number;
-  /** What is awaited, for the message. Default: the condition's own source. */
+  /** The condition in words, for the message. Default: its source. */
   what?: string;
 }

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { noOpenssl, selfSigned } from '../harness/certificate.ts';
+import { noOpenssl, selfSigned } from '../harness/certificates.ts';
 import { root } from '../harness/command.ts';
 import { type Config, readConfig } from '../src/config.ts';
 

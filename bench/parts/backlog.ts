@@ -1,5 +1,5 @@
-import { cpuSince } from '../../harness/cpu.ts';
-import type { Helper } from '../../harness/helper.ts';
+import { cpuSince } from '../../harness/measuring/cpu.ts';
+import type { Helper } from '../../harness/measuring/helper.ts';
 import { Bus, FAR_MS, NOWHERE } from '../bus.ts';
 import { eventsBetween, fill } from '../filling.ts';
 import { type Case, isChosen, measureInTurn, type Part, type Plan } from '../part.ts';
@@ -36,13 +36,13 @@ const MAX = 100;
 /** Topics other than the one that is measured. */
 const CROWD = 'crowd';
 const MANY = 'many_';
-/** What a subscription may name. */
-const MOST_TOPICS = 1000;
+/** The topics that one subscription may name. */
+const SUBSCRIPTION_TOPICS_MAX = 1000;
 const PUBLISH = `backlog: cost of a publish, ${CONNECTIONS} connections`;
 const DELIVERY = `backlog: cost of a delivery, batches of ${MAX}`;
 const FLOOR = 'nothing queued';
 const ALL_PUBLISHED = ', all published to';
-const FLATTEST = 1.2;
+const MAX_RATIO = 1.2;
 
 interface Standing {
   row: string;
@@ -52,14 +52,14 @@ interface Standing {
   topics: number;
 }
 
-/** What a backlog, a large audience and many topics cost those that publish and deliver beside them. */
+/** The cost of publishing and delivering beside a backlog, a large audience and many topics. */
 export const backlog: Part = {
   name: 'backlog',
   title: 'cost beside up to 10 million queued events, 10,000 subscribers, 10,000 topics; autodrop',
   run: async (stage, options) => {
     const size = options.quick ? QUICK : FULL;
     const load = stage.helper<LoadCalls>('load.ts');
-    // What all repetitions deliver is there from the beginning, so that none finds less than another.
+    // All repetitions' events are queued at the start, so that each finds the same backlog.
     const reserve = options.runs * (size.warmUp + size.delivered) + size.warmUp;
     const standing: Standing[] = [];
     const stand = async (
@@ -99,18 +99,18 @@ async function start(stage: Stage): Promise<{ bus: Bus; sink: Helper<SinkCalls> 
   return { bus, sink };
 }
 
-/** Other subscribers, each with a batch that waits for its deadline. */
+/** Makes other subscribers, each with a batch that waits for its deadline. */
 async function crowd(load: Helper<LoadCalls>, bus: Bus, count: number): Promise<number> {
   await bus.audience(count, { topics: [CROWD], callback: NOWHERE, timeout: FAR_MS, max: MAX });
   await fill(load, bus, 1, CROWD);
   return 0;
 }
 
-/** Topics that have been published to, with a subscriber each, who has as many as one may have. */
+/** Makes topics, publishes to each, and subscribes clients to as many topics as a subscription may name. */
 async function manyTopics(load: Helper<LoadCalls>, bus: Bus, count: number): Promise<number> {
   const names = Array.from({ length: count }, (_, at) => `${MANY}${at}`);
-  for (let at = 0; at < count; at += MOST_TOPICS) {
-    const topics = names.slice(at, at + MOST_TOPICS);
+  for (let at = 0; at < count; at += SUBSCRIPTION_TOPICS_MAX) {
+    const topics = names.slice(at, at + SUBSCRIPTION_TOPICS_MAX);
     await bus.audience(1, { topics, callback: NOWHERE, timeout: FAR_MS, max: MAX });
   }
   await load.call('run', manyPlan(bus, count, count));
@@ -159,12 +159,12 @@ function publishPlan(load: Helper<LoadCalls>, standing: Standing[], { published 
 }
 
 /**
- * Of two delivery threads one has all of a subscriber's deliveries, or each has half, as it came at the start: a call then serves
- * eight or four, and an event costs Redis 0.86 or 1.13 µs, whatever else it holds. With one thread it is always eight.
+ * With two delivery threads, chance decides at the start whether one has all of a subscriber's deliveries or each has half. A
+ * call then serves eight or four, and an event costs Redis 0.86 or 1.13 µs. With one thread it is always eight.
  */
 const ONE_THREAD = { ROUTEMASTER_WORKER_THREADS: '1' };
 
-/** Starts the workers, and lets each do what it does of itself at a start: a sweep, which depends on what is queued. */
+/** Starts the workers, and waits for their first sweep, whose cost depends on what is queued. */
 async function deliveryPlan(standing: Standing[], { delivered, warmUp }: Size): Promise<Plan> {
   const ready: (Standing & { worker: Running })[] = [];
   for (const each of standing) {
@@ -211,8 +211,8 @@ function flat(cases: readonly Case[], metrics: Metric[]): Target[] {
     .filter(({ row }) => row !== FLOOR)
     .flatMap(({ row }) =>
       metrics.map((metric) => ({
-        text: `${row}: ${names[metric]} CPU an event ≤ ${FLATTEST} × that beside ${FLOOR}`,
-        bars: [{ row, floor: FLOOR, metric, most: FLATTEST }],
+        text: `${row}: ${names[metric]} CPU an event ≤ ${MAX_RATIO} × that beside ${FLOOR}`,
+        bars: [{ row, floor: FLOOR, metric, max: MAX_RATIO }],
       })),
     );
 }

@@ -9,7 +9,7 @@ export interface LoadCredentials {
 /** Gives the value of the next request's Authorization header. */
 export type Authorizer = () => string;
 
-/** For the requests of one connection. Digest asks for a challenge first, as clients do. */
+/** Makes the authorizer of one connection. With Digest it asks for a challenge first, as clients do. */
 export async function authorizer(
   credentials: LoadCredentials,
   port: number,
@@ -21,7 +21,7 @@ export async function authorizer(
   return () => basic;
 }
 
-/** RFC 7616 with SHA-256 and qop=auth: a digest a request, and a count that grows with each. */
+/** RFC 7616 with SHA-256 and qop=auth: each request has its own digest and the next nonce use. */
 function digest(
   { realm, nonce }: { realm: string; nonce: string },
   { token, secret }: LoadCredentials,

@@ -1,5 +1,5 @@
 import { type Dispatcher, Pool } from 'undici';
-import { serveCalls } from '../../harness/helper.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
 import type { Sample } from './sink.ts';
 
 export interface SendPlan {
@@ -11,7 +11,7 @@ export interface SendPlan {
 
 export type SenderCalls = { send: typeof send };
 
-/** POSTs the same request again and again, one at a time on each connection: the least that undici costs for that. */
+/** The floor of a delivery: undici POSTs the same request again and again, one at a time on each connection. */
 async function send({ port, request, requests, connections }: SendPlan): Promise<void> {
   const pool = new Pool(`http://127.0.0.1:${port}`, { connections });
   const { headers, body } = request;

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
-import { serveCalls } from '../../harness/helper.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
 
 export type FloorCalls = { listen: typeof listen };
 
-/** The least that a server on this platform can do with a publish: read it, parse it, and answer 204. */
+/** The floor of a publish: a server that reads the body, parses it, and answers 204. */
 function take(request: IncomingMessage, response: ServerResponse): void {
   const chunks: Buffer[] = [];
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -28,7 +28,7 @@ function onExpress(): RequestListener {
   return app;
 }
 
-/** Listens on any free port, and answers it. */
+/** Listens on a free port. Resolves with the port. */
 async function listen(platform: 'node:http' | 'Express'): Promise<number> {
   const server = createServer(platform === 'Express' ? onExpress() : take);
   server.listen(0, '127.0.0.1');

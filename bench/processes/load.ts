@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
-import { serveCalls } from '../../harness/helper.ts';
-import { LoadConnection } from '../../harness/load_connection.ts';
-import { percentile } from '../../harness/statistics.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
+import { type LoadAnswer, LoadConnection, refusalOf } from '../../harness/measuring/load_connection.ts';
+import { percentile } from '../../harness/measuring/statistics.ts';
 import { nowMicros, stampedAt } from '../stamp.ts';
 import { authorizer, type LoadCredentials } from './authorization.ts';
 import type { Beat } from './metronome.ts';
@@ -9,20 +9,20 @@ import type { Beat } from './metronome.ts';
 export interface LoadPlan {
   port: number;
   path: string;
-  /** Request n goes to `path` followed by n modulo this; Basic only, as a digest is of one path. */
+  /** Request n goes to `path` followed by n modulo this. For Basic only, because a digest covers its path. */
   paths?: number;
   connections: number;
   requests: number;
   body: string;
   contentType?: string;
   credentials: LoadCredentials;
-  /** At this rate, with the time that each is due as the stamp of its body; without, as fast as answers come. */
+  /** Sends at this rate, and stamps each body with the time that it is due; without it, sends as fast as answers come. */
   perSecond?: number;
 }
 
 export interface LoadResult {
   seconds: number;
-  /** From the sending of a request, or from when it was due, to its answer. */
+  /** Time from a request, or from when it was due, to its answer. */
   p50Ms: number;
   p99Ms: number;
 }
@@ -35,7 +35,7 @@ interface Client {
   request: (dueUs?: number) => string;
 }
 
-/** Makes the requests over connections of its own. Throws if one is answered with anything but 2xx. */
+/** Sends the requests over connections of its own. Throws if an answer is not 2xx. */
 async function run(plan: LoadPlan): Promise<LoadResult> {
   let count = 0;
   const path = plan.paths ? () => `${plan.path}${count++ % (plan.paths ?? 1)}` : () => plan.path;
@@ -81,13 +81,15 @@ class ClosedLoop {
           if (this.#sent === this.latenciesMs.length) return;
           this.#sent++;
           sentMs = performance.now();
-          connection.send(request());
+          connection.send(request(), answered);
         };
-        connection.on(() => {
+        const answered = (answer: LoadAnswer) => {
+          const refusal = refusalOf(answer);
+          if (refusal) return reject(refusal);
           this.latenciesMs[this.#answered++] = performance.now() - sentMs;
           if (this.#answered === this.latenciesMs.length) resolve();
           else send();
-        }, reject);
+        };
         send();
       }
     });
@@ -95,8 +97,8 @@ class ClosedLoop {
 }
 
 /**
- * A request is due every so often, whatever became of those before. One that finds no connection free waits for one, and
- * its time counts from when it was due: else a server that stalls would be asked less, and look better than it is.
+ * Requests are due at a fixed rate, whether or not earlier ones are answered. A request without a free connection waits, and its
+ * time counts from when it was due; otherwise a server that stalls would get fewer requests and look better than it is.
  */
 class OpenLoop {
   readonly latenciesMs: Float64Array;
@@ -115,13 +117,14 @@ class OpenLoop {
     const sendDue = () => {
       while (this.#dueUs.length > 0 && free.length > 0) {
         const [client, dueUs] = [free.pop() as Client, this.#dueUs.shift() as number];
-        client.connection.on(() => {
+        client.connection.send(client.request(dueUs), (answer) => {
+          const refusal = refusalOf(answer);
+          if (refusal) return reject(refusal);
           this.latenciesMs[answered++] = (nowMicros() - dueUs) / 1000;
           free.push(client);
           if (answered === this.latenciesMs.length) resolve();
           else sendDue();
-        }, reject);
-        client.connection.send(client.request(dueUs));
+        });
       }
     };
     const beat: Beat = { everyUs: this.#everyUs, beats: this.latenciesMs.length };

@@ -6,12 +6,12 @@ export interface Beat {
   beats: number;
 }
 
-/** Time for whoever listens to get ready. */
+/** The time for the listener to get ready. */
 const AHEAD_US = 20_000;
 
 /**
- * Tells the thread that started it when each beat is due, at that time. A thread of its own, because timers of an event
- * loop come up to a millisecond late, which is a third of what is measured with it.
+ * Posts each beat to the parent thread at the time that it is due. It blocks a thread of its own, because timers of an event loop
+ * fire up to a millisecond late, a third of what is measured with it.
  */
 const { everyUs, beats } = workerData as Beat;
 const nothing = new Int32Array(new SharedArrayBuffer(4));

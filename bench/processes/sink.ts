@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { serveCalls } from '../../harness/helper.ts';
-import { percentile } from '../../harness/statistics.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
+import { percentile } from '../../harness/measuring/statistics.ts';
 import { agesMs, nowMicros } from '../stamp.ts';
 
-/** No delivery for so long: nothing will come any more. */
+/** After this long without a delivery, no more are expected. */
 const SILENCE_MS = 30_000;
 const HEAD_END = Buffer.from('\r\n\r\n');
-const EVENT = Buffer.from('{"id"');
+/** This text occurs exactly once in each delivered event, and so counts events. */
+const EVENT = Buffer.from('"topic":"');
 const TAKEN = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 export interface Reached {
@@ -32,13 +33,13 @@ export type SinkCalls = {
 
 let events = 0;
 let last = { head: '', body: '' };
-/** Ages of the stamped events, in ms, and of the first of each delivery; undefined: nobody wants to know. */
+/** Ages in ms of all stamped events, and of the first one of each delivery; undefined if ages are not recorded. */
 let seen: { all: number[]; oldest: number[] } | undefined;
-/** Connections that wait for their answer while answers are held back; undefined: none are. */
+/** Connections whose answers are held back; undefined if answers are not held back. */
 let held: Socket[] | undefined;
 let waiting: { events: number; resolve: (reached: Reached) => void } | undefined;
 
-/** A subscriber that takes every batch, as cheaply as it goes: raw, since a server of Node's costs three times that. */
+/** Starts a subscriber that takes every batch. It is a raw TCP server, because one of Node's HTTP costs three times as much. */
 async function listen(): Promise<number> {
   const server = createServer({ noDelay: true }, receive);
   server.listen(0, '127.0.0.1');
@@ -46,14 +47,14 @@ async function listen(): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Forgets what was counted. `withAges`: events are stamped, and their ages wanted. */
+/** Starts counting anew. `withAges`: also records the ages of events, which are stamped. */
 function reset(withAges = false): void {
   events = 0;
   last = { head: '', body: '' };
   seen = withAges ? { all: [], oldest: [] } : undefined;
 }
 
-/** Resolves when so many events have come; rejects when they stop coming. */
+/** Resolves when this many events have arrived; rejects when they stop arriving. */
 async function reach(wanted: number): Promise<Reached> {
   let before = -1;
   const { promise, resolve, reject } = Promise.withResolvers<Reached>();
@@ -66,12 +67,12 @@ async function reach(wanted: number): Promise<Reached> {
   return promise.finally(() => clearInterval(watch));
 }
 
-/** Takes deliveries, and answers none: a worker can then do nothing but wait. */
+/** Holds back all answers from now on, so that the worker must wait. */
 function hold(): void {
   held = [];
 }
 
-/** Answers all that wait, and those that come from now on. Answers how many events had come. */
+/** Answers the deliveries that were held back, and all later ones. Returns how many events had arrived. */
 function release(): Reached {
   const reached = { events, atUs: nowMicros() };
   for (const socket of held ?? []) socket.write(TAKEN, 'latin1');
@@ -84,7 +85,7 @@ interface Ages {
   p99Ms: number;
 }
 
-/** Of all events since `reset`, and of the oldest of each delivery. */
+/** The ages of all events since `reset`, and of the oldest one of each delivery. */
 function ages(): { all: Ages; oldest: Ages } {
   const of = (values: number[] = []) => {
     const sorted = Float64Array.from(values);
@@ -118,7 +119,7 @@ function receive(socket: Socket): void {
     else socket.write(TAKEN, 'latin1');
     tell();
   });
-  socket.on('error', () => {}); // the client has gone
+  socket.on('error', () => {}); // the worker has gone
 }
 
 function take(head: string, body: Buffer): void {

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { serveCalls } from '../../harness/helper.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
 import { answer } from '../../harness/receiver.ts';
 
-/** What can be wrong with a subscriber; a list of callbacks has them by turns. */
+/** Ways in which a subscriber can misbehave; callbacks take them in turn. */
 const BAD = {
   hangs: answer.hang,
   drips: drip,
@@ -20,7 +20,7 @@ export type BadCalls = { listen: typeof listen; requests: typeof requests; hangU
 const servers: Server[] = [];
 const counts = new Map<Kind, number>();
 
-/** Each has a port of its own, as it would have a host: the bus keeps connections by origin. */
+/** Each callback has a port of its own, because the bus keeps connections by origin. */
 async function listen(count: number): Promise<string[]> {
   return Promise.all(Array.from({ length: count }, (_, index) => serve(KINDS[index % KINDS.length] as Kind)));
 }
@@ -37,7 +37,7 @@ async function serve(kind: Kind): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/${kind}`;
 }
 
-/** How many came so far. */
+/** Requests so far, by kind. */
 function requests(): Map<Kind, number> {
   return counts;
 }
@@ -47,7 +47,7 @@ function hangUp(): void {
   for (const server of servers) server.closeAllConnections();
 }
 
-/** A byte every so often, from the status line on: the first line is there after 3 s, the head after 10 s, the body never. */
+/** Sends a byte at a time: the status line takes 3 s, the head 10 s, and the body never ends. */
 const DRIP_MS = 250;
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n';
 

@@ -1,11 +1,11 @@
-import { waitedMs } from '../../harness/cpu.ts';
-import { serveCalls } from '../../harness/helper.ts';
-import { percentile } from '../../harness/statistics.ts';
-import { type Answer, OfferConnection } from './offer_connection.ts';
+import { waitedMs } from '../../harness/measuring/cpu.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
+import { type LoadAnswer, LoadConnection } from '../../harness/measuring/load_connection.ts';
+import { percentile } from '../../harness/measuring/statistics.ts';
 
-/** How often it is looked how many requests are due. */
+/** The interval at which due requests are sent. */
 const TICK_MS = 5;
-/** How many connections are made at a time. */
+/** Connections that are opened at a time. */
 const CONNECTING = 50;
 const ANSWERED_WITHIN_MS = 60_000;
 
@@ -13,31 +13,31 @@ export interface OfferPlan {
   port: number;
   path: string;
   authorization: string;
-  /** Keeps the events of one load apart from those of others. */
+  /** Part of the events' URLs. */
   name: string;
-  /** How many events a POST has. */
+  /** Events of a POST. */
   perPost: number;
   seconds: number;
-  /** How many connections there are; all stand before the first POST. */
+  /** Connections; all are open before the first POST. */
   connections: number;
-  /** POSTs a second, whether or not answers come; without, each connection waits for its answer. */
+  /** POSTs a second, whether or not answers come; without it, each connection waits for its answer. */
   perSecond?: number;
-  /** The server, if times are wanted without those in which it was ready to run and had no CPU. */
+  /** The server's pid. Times during which it was ready to run and had no CPU are then subtracted. */
   serverPid?: number;
 }
 
 export interface Offered {
   /** POSTs that were sent. */
   sent: number;
-  /** POSTs that were due while every connection waited for its answer: they were not sent. */
+  /** POSTs that were due while every connection was busy, and were not sent. */
   held: number;
   /** The numbers of the POSTs that were accepted. */
   accepted: number[];
   refused: number;
-  /** How long refusals took. */
+  /** The times of refusals. */
   refusedP99Ms: number;
   refusedMaxMs: number;
-  /** What came back instead of 204, or 503 with Retry-After, and how often. */
+  /** Counts of answers other than 204, or 503 with Retry-After. */
   wrong: Map<string, number>;
 }
 
@@ -49,7 +49,7 @@ async function offer(plan: OfferPlan): Promise<Offered> {
 
 class Offer {
   readonly #plan: OfferPlan;
-  #free: OfferConnection[] = [];
+  #free: LoadConnection[] = [];
   readonly #refusedMs: number[] = [];
   readonly #result: Offered = {
     ...{ sent: 0, held: 0, accepted: [], refused: 0, refusedP99Ms: 0, refusedMaxMs: 0, wrong: new Map() },
@@ -91,13 +91,13 @@ class Offer {
   async #connect(connections: number): Promise<void> {
     while (this.#free.length < connections) {
       const some = Array.from({ length: Math.min(CONNECTING, connections - this.#free.length) });
-      this.#free.push(...(await Promise.all(some.map(() => OfferConnection.open(this.#plan.port)))));
+      this.#free.push(...(await Promise.all(some.map(() => LoadConnection.open(this.#plan.port)))));
     }
   }
 
-  /** Answers whether there was a connection for it. */
+  /** Returns whether a connection was free. */
   #send(): boolean {
-    // In turn: a server ends connections on which nothing came for half a minute.
+    // All connections in turn: a server ends those that are silent for half a minute.
     const connection = this.#free.shift();
     if (!connection) return false;
     const post = this.#result.sent++;
@@ -114,7 +114,7 @@ class Offer {
   }
 
   async #reconnect(): Promise<void> {
-    if (!this.#over) this.#free.push(await OfferConnection.open(this.#plan.port));
+    if (!this.#over) this.#free.push(await LoadConnection.open(this.#plan.port));
   }
 
   #nowMs(): number {
@@ -122,15 +122,16 @@ class Offer {
     return performance.now() - (serverPid === undefined ? 0 : waitedMs(serverPid));
   }
 
-  #note(post: number, { status, retryAfter, error }: Answer, ms: number): void {
+  #note(post: number, { status, text }: LoadAnswer, ms: number): void {
     const { accepted, wrong } = this.#result;
+    const retryAfter = /\r\nretry-after: *[1-9]/i.test(text);
     if (status === 204) {
       accepted.push(post);
     } else if (status === 503 && retryAfter) {
       this.#result.refused++;
       this.#refusedMs.push(ms);
     } else {
-      const what = error ?? `${status} ${retryAfter ? 'with' : 'without'} Retry-After`;
+      const what = status === 0 ? text : `${status} ${retryAfter ? 'with' : 'without'} Retry-After`;
       wrong.set(what, (wrong.get(what) ?? 0) + 1);
     }
   }

@@ -2,20 +2,20 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { serveCalls } from '../../harness/helper.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
 
 /** The URLs of processes/offer.ts. */
 const URLS = /"url":"https:\/\/shop\.example\.com\/([^/"]+)\/(\d+)\/(\d+)"/g;
-/** No POST has more events. */
-const MOST_PER_POST = 1000;
+/** Maximum events of a POST; numbers of events are unique below it. */
+const MAX_PER_POST = 1000;
 
 export type TallyCalls = { listen: typeof listen; received: typeof received; missing: typeof missing };
 
-/** By load, the events that came. */
+/** The events received, by load. */
 const came = new Map<string, Set<number>>();
 let all = 0;
 
-/** A subscriber that takes everything, and remembers what. Answers its callback. */
+/** Starts a subscriber that takes and remembers every event. Resolves with its callback. */
 async function listen(): Promise<string> {
   const server = createServer(async (request, response) => {
     const body = await text(request);
@@ -23,7 +23,7 @@ async function listen(): Promise<string> {
     for (const [, name = '', post, n] of body.matchAll(URLS)) {
       const own = came.get(name) ?? new Set();
       came.set(name, own);
-      own.add(Number(post) * MOST_PER_POST + Number(n));
+      own.add(Number(post) * MAX_PER_POST + Number(n));
       all++;
     }
   });
@@ -32,17 +32,17 @@ async function listen(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`;
 }
 
-/** How many events came so far. */
+/** Events received so far. */
 function received(): number {
   return all;
 }
 
-/** How many events of these POSTs did not come. */
+/** How many events of these POSTs are missing. */
 function missing(name: string, posts: number[], perPost: number): number {
   const own = came.get(name) ?? new Set();
   let count = 0;
   for (const post of posts) {
-    for (let n = 0; n < perPost; n++) if (!own.has(post * MOST_PER_POST + n)) count++;
+    for (let n = 0; n < perPost; n++) if (!own.has(post * MAX_PER_POST + n)) count++;
   }
   return count;
 }

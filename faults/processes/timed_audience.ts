@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../../harness/bus_client.ts';
-import { serveCalls } from '../../harness/helper.ts';
-import { percentile } from '../../harness/statistics.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
+import { percentile } from '../../harness/measuring/statistics.ts';
 import { until } from '../../harness/until.ts';
 
 const ARRIVES_WITHIN_MS = 60_000;
-/** Its multiples, less what is whole of them, fall evenly between 0 and 1. */
+/** The fractional parts of its multiples are spread evenly between 0 and 1. */
 const GOLDEN_RATIO = (1 + Math.sqrt(5)) / 2;
 
 export interface Pace {
@@ -17,9 +17,9 @@ export interface Pace {
   url: string;
   credentials: Credentials;
   topic: string;
-  /** A topic that has other events meanwhile, at instants of their own, which nobody here receives. */
+  /** Another topic that gets events meanwhile, at other instants; nobody here receives them. */
   beside: { topic: string; perSecond: number };
-  /** Keeps the events of one measurement apart from those of others. */
+  /** Part of the events' URLs. */
   name: string;
   events: number;
   perSecond: number;
@@ -28,9 +28,9 @@ export interface Pace {
 export interface Timing {
   /** The URLs of the events. */
   accepted: string[];
-  /** How many receipts of them did not come. */
+  /** How many receipts are missing. */
   missing: number;
-  /** From before an event was sent until a receiver had it. */
+  /** Times from before an event was sent until a receiver had it. */
   p50Ms: number;
   p99Ms: number;
   maxMs: number;
@@ -40,10 +40,10 @@ export type TimedCalls = { listen: typeof listen; measure: typeof measure };
 
 const URLS = /"url":"([^"]*)"/g;
 const sentAtMs = new Map<string, number>();
-/** What each receiver has. */
+/** The receipts of each receiver. */
 const receipts: Map<string, number>[] = [];
 
-/** Receivers that take everything at once. Answers their callbacks. */
+/** Starts receivers that take everything at once. Resolves with their callbacks. */
 async function listen(count: number): Promise<string[]> {
   return Promise.all(Array.from({ length: count }, receive));
 }
@@ -64,7 +64,7 @@ async function receive(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`;
 }
 
-/** Publishes events at a pace, whether or not answers come, and waits until every receiver has each. */
+/** Publishes events at a fixed pace, whether or not answers come, and waits until every receiver has each event. */
 async function measure({ url, credentials, topic, beside, name, events, perSecond }: Pace): Promise<Timing> {
   const client = new BusClient(url, credentials);
   const publish = (to: string, event: string) =>

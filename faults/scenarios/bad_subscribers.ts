@@ -1,7 +1,7 @@
-import { HelperProcess } from '../../harness/helper_process.ts';
+import { HelperProcess } from '../../harness/measuring/helper.ts';
+import { spread } from '../../harness/measuring/statistics.ts';
 import type { Random } from '../../harness/random.ts';
 import type { Client } from '../../harness/running_bus.ts';
-import { spread } from '../../harness/statistics.ts';
 import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
 import type { BadCalls } from '../processes/bad_callbacks.ts';
@@ -9,34 +9,34 @@ import type { TimedCalls, Timing } from '../processes/timed_audience.ts';
 import type { Scenario } from '../scenario.ts';
 
 const TOPIC = 'widgets';
-/** Has its events whoever subscribes to it: 5,000 copies a second, where these are the bad ones. */
+/** Gets events in every round. With the 500 bad subscribers these are 5,000 copies a second. */
 const ANOTHER = { topic: 'gadgets', perSecond: 10 };
 const GOOD = 20;
 const PER_SECOND = 30;
 const ROUNDS = { full: 3, quick: 1 };
-/** How many times as long the p99 of the good ones may be. */
+/** The largest ratio of the good subscribers' p99 to that beside nobody. */
 const BARS = { apart: 1.2, together: 2 };
-/** Beside other tests on a busy machine only starvation can be told from noise, and that takes seconds. */
+/** Slack for a machine that is busy with other tests. Starvation would take seconds. */
 const NOISE_MS = 500;
 const AT_A_TIME = 16;
-/** What it takes to have subscribed five hundred is no part of a round. */
-const SETTLING_SECONDS = 4;
+/** Before each round, so that the cost of subscribing five hundred is no part of it. */
+const SETTLING_SECONDS = { full: 4, quick: 1 };
 
-/** What is there beside the good ones, by turns, so that what else the machine does hurts all alike. */
+/** Subscribers beside the good ones. The kinds take turns, so that other load hurts all alike. */
 const KINDS = {
   none: 'nobody',
-  /** The bad ones have events of their own: what is worse than beside nobody is what they do to others. */
+  /** The bad ones have events of their own, so any loss of the good ones is their doing. */
   apart: 'the bad with another topic',
-  /** Each event has 520 copies, which take Redis their time whoever they are for. */
+  /** Each event has 520 copies, whose cost in Redis hurts everybody. */
   together: 'the bad with the same topic',
 };
 type Kind = keyof typeof KINDS;
 const ALL = Object.keys(KINDS) as Kind[];
 
 /**
- * All rounds are measured in one process that does nothing else, and the bad callbacks are served by another, of the lowest
- * priority: they would have machines of their own. The bus runs with the limits that it has unless told otherwise: 64
- * workers, of whom one that hangs holds one for 20 s.
+ * One process that does nothing else measures all rounds. Another, of the lowest priority, serves the bad callbacks, which would
+ * have machines of their own. The bus runs with its default limits: 64 workers, of which a hanging subscriber holds one for
+ * 20 s.
  */
 export const badSubscribers: Scenario = {
   name: 'bad-subscribers',
@@ -72,11 +72,12 @@ export const badSubscribers: Scenario = {
       return timing;
     };
     await measure('warm-up', (lab.quick ? 1 : 4) * PER_SECOND);
-    const rounds = lab.quick ? ROUNDS.quick : ROUNDS.full;
+    const size = lab.quick ? 'quick' : 'full';
+    const rounds = ROUNDS[size];
     for (let round = 1; round <= rounds; round++) {
       for (const kind of ALL) {
         if (kind !== 'none') await subscribe(others, () => wanted(kind, lab.random));
-        await measure(`${kind}/${round}/at-first`, SETTLING_SECONDS * PER_SECOND);
+        await measure(`${kind}/${round}/at-first`, SETTLING_SECONDS[size] * PER_SECOND);
         timings[kind].push(await measure(`${kind}/${round}`, Math.ceil(lab.events / (ALL.length * rounds))));
         if (kind !== 'none') await unsubscribe(lab, others, bad);
       }
@@ -96,7 +97,7 @@ interface Callback {
   callback: string;
 }
 
-/** Batches of different sizes, or all five hundred would fill up, and be opened, in the same publication. */
+/** Random batch sizes: with equal ones, a single publication would close and open five hundred batches. */
 function wanted(kind: Kind, random: Random) {
   return { topics: [kind === 'apart' ? ANOTHER.topic : TOPIC], timeout: 0, max: random.whole(50, 150) };
 }
@@ -135,7 +136,7 @@ async function subscribe(
   );
 }
 
-/** They leave, and what was queued for them goes, once it is not being delivered. */
+/** Unsubscribes them, and waits until their queues are gone. */
 async function unsubscribe(lab: Lab, subscribers: Callback[], bad: HelperProcess<BadCalls>): Promise<void> {
   await inTurns(subscribers, ({ client }) => client.call('DELETE', '/subscriber'));
   const { redis, keys } = lab.bus.store;
@@ -146,7 +147,7 @@ async function unsubscribe(lab: Lab, subscribers: Callback[], bad: HelperProcess
   await until(gone, { timeoutMs: 60_000, everyMs: 50, what: 'their batches are gone' });
 }
 
-/** For each, a few at a time. */
+/** Calls `each` for all items, a few at a time. */
 async function inTurns<T, R>(items: T[], each: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   for (let from = 0; from < items.length; from += AT_A_TIME)

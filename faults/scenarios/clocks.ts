@@ -13,7 +13,7 @@ const ROUNDS = 2;
 const PER_CASE = ROUNDS * EVENTS_PER_ROUND;
 const CASES = 2 * Object.keys(OFFSETS).length;
 
-/** A process with a wrong clock works beside one with a right clock, then alone. Events have timestamps to mislead it. */
+/** A process with a wrong clock works beside one with a right clock, then alone. The events have misleading timestamps. */
 export const clocks: Scenario = {
   name: 'clocks',
   title: 'the clock of a web or worker is off by 60 s or a day, either way; events have hostile timestamps',
@@ -50,7 +50,7 @@ export const clocks: Scenario = {
 
 async function findLibrary(lab: Lab): Promise<string | undefined> {
   try {
-    // The tests install nothing.
+    // Tests do not install anything.
     return lab.quick ? faketimeLibrary() : await seeToFaketime();
   } catch (error) {
     lab.say((error as Error).message);
@@ -60,7 +60,7 @@ async function findLibrary(lab: Lab): Promise<string | undefined> {
   }
 }
 
-/** A library that was not loaded would prove nothing. */
+/** Throws if the clock is right: the library was not loaded, and the scenario would prove nothing. */
 function requireOffset({ log, name }: BusProcess, offsetMs: number): void {
   const saidMs = Date.parse(String(log[0]?.time));
   if (Math.abs(saidMs - Date.now() - offsetMs) < 30_000) return;

@@ -14,19 +14,18 @@ const TAKE = answer.status(204);
 const REFUSE = answer.status(500);
 const STALE = /^the lease ran out/;
 
-/** The batches of which a worker has heard that they are not in its hands any more. */
+/** The batches whose lost leases a worker has been told of. */
 function lostBy({ log }: BusProcess): number {
   const jobs = log.filter(({ msg }) => STALE.test(msg)).map(({ job }) => job as Job);
   return new Set(jobs.flatMap(({ name, args }) => (name === 'batch' ? args : []))).size;
 }
 
-/** How a worker tells Redis what became of its job, but for acknowledging it. */
+/** The scripts by which a worker settles a job other than by an ack. */
 const FAILURES = ['nack', 'bury'];
 
 /**
- * A worker is stopped while all its deliveries are unanswered. Another takes them over and ends one half; then the first
- * goes on, and gets answers that let it ack some and nack others: of batches that are done, and of batches that are in the
- * other's hands.
+ * A worker is stopped while all its deliveries are unanswered. Another takes them over and settles one half. Then the first
+ * goes on, and its answers make it ack some batches and nack others, both settled ones and those that the other holds.
  */
 export const frozenWorker: Scenario = {
   name: 'frozen-worker',
@@ -38,7 +37,7 @@ export const frozenWorker: Scenario = {
     const wanted = { topic: 'widgets', max: MAX, timeout: 60_000 };
     const { subscriber, receiver } = await lab.subscribe('search', wanted);
     let worker = await lab.startProxied('worker');
-    // One that never took a batch is not trusted with many at once.
+    // A subscriber that has taken nothing yet gets few deliveries at a time.
     await lab.publish({ topic: 'widgets', events: MAX, perPost: MAX }).done;
     await lab.settle();
     let [stale, came, refused] = [0, 0, 0];
@@ -49,7 +48,7 @@ export const frozenWorker: Scenario = {
         if (at === 'request' && (failed || acknowledgesOnMain(call))) came++;
         return undefined;
       };
-      // Answers that wait for it when it wakes up are outcomes before its heartbeat can tell it better.
+      // The waiting answers settle its deliveries before its heartbeat can report the lost leases.
       const other = await freeze(lab, worker, receiver, { answeredAsleep: (stale / BATCHES) % 2 === 0 });
       const found = lostBy(process);
       lab.say(`${found} of ${BATCHES} stale outcomes do not count`);
@@ -60,14 +59,14 @@ export const frozenWorker: Scenario = {
     }
     await lab.settle();
     lab.bar('every stale ack and nack is refused', refused === stale, `${refused} of ${stale}`);
-    lab.bar('some came to Redis', came > 0, `${came}`);
+    lab.bar('some of them reach Redis', came > 0, `${came}`);
     const { events, health_points } = await lab.bus.clientOf(subscriber.token, subscriber.secret).report();
     lab.bar('each event counts as sent once', events.sent === lab.ledger.accepted, `${events.sent}`);
     lab.bar('a stale nack costs no health', health_points === 100, `${health_points}`);
   },
 };
 
-/** Answers the worker that took over. */
+/** Resolves with the worker that took over. */
 async function freeze(
   lab: Lab,
   { process }: Proxied,

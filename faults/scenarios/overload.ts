@@ -1,4 +1,4 @@
-import { HelperProcess } from '../../harness/helper_process.ts';
+import { HelperProcess } from '../../harness/measuring/helper.ts';
 import { pause } from '../../src/clock.ts';
 import type { Lab } from '../lab.ts';
 import type { OfferCalls, Offered, OfferPlan } from '../processes/offer.ts';
@@ -11,30 +11,30 @@ const TIMES = 5;
 const MIB = 1024 * 1024;
 const LIMITS = {
   full: { offered: 0.95, refusedMs: 100, grownBytes: 64 * MIB, goodput: 0.75 },
-  /** In its first seconds, and beside other tests, which take the CPU of a load of the lowest priority. */
+  /** Quick runs share the CPU with other tests, which take it from a load of the lowest priority. */
   quick: { offered: 0.4, refusedMs: 1000, grownBytes: 256 * MIB, goodput: 0.2 },
 };
 /**
- * A refusal still costs the reading of its request: of single events, no core could refuse what it cannot take five times
- * over. With two hundred in each POST it is the events that cost, and a refusal leaves these aside.
+ * A refusal costs reading its request. With single events that is most of a publish, and no core could refuse four of five;
+ * with two hundred events a POST, a refusal skips nearly all of the cost.
  */
 const PER_POST = 200;
-/** Publishers that wait for each answer offer as much as the bus takes. */
+/** Connections that wait for each answer: they offer as much as the bus takes. */
 const CONNECTIONS = 32;
-/** More than web admits at a time, so that it has to refuse. */
+/** More connections than web admits at a time, so that it must refuse. */
 const MANY_CONNECTIONS = 3000;
-/** Among the load, few and steady. */
+/** A few steady requests among the load. */
 const PROBES = { perSecond: 50, connections: 200 };
 
 /**
- * First as many events as come out at the other end, which is what the bus sustains; then five times as many, whether or
- * not answers come. The load has the lowest priority (nice 19): it must not take the CPU of a bus that would have a machine
- * of its own. Such a process sees its answers late, so how long refusals take is measured by another, of usual priority, that
- * sends a few of the same; and without the times in which web was ready to run, and others had the CPU.
+ * First measures what the bus sustains: the events that come out at the other end. Then offers five times as many, whether or
+ * not answers come. The load runs at the lowest priority (nice 19) so that it does not take the bus's CPU. It sees its answers
+ * late, so a second process of normal priority sends a few such POSTs to measure refusals; times during which web was ready
+ * to run and had no CPU are subtracted.
  */
 export const overload: Scenario = {
   name: 'overload',
-  title: `${TIMES} times of the load that the bus sustains`,
+  title: `${TIMES} times the load that the bus sustains`,
   events: { full: 2_400_000, quick: 150_000 },
   async run(lab) {
     const web = await lab.start('web');
@@ -44,7 +44,7 @@ export const overload: Scenario = {
     const load = await Load.open(lab);
     const seconds = lab.quick ? 1 : 5;
 
-    // Web compiles, and its heap grows to what it works with.
+    // Warm-up: web compiles, and its heap grows to its working size.
     await load.offer({ name: 'warm-up', seconds, connections: CONNECTIONS });
     await lab.settle();
     const sustained = await load.eventsPerSecond({ name: 'sustained', seconds, connections: CONNECTIONS });
@@ -72,7 +72,7 @@ export const overload: Scenario = {
     const { offered, refusedMs, grownBytes, goodput } = lab.quick ? LIMITS.quick : LIMITS.full;
     lab.bar(text, sent >= offered * TIMES * sustained, `only ${whole(sent)} were offered`);
     lab.bar(
-      `${whole(goodput * 100)} % of what it sustains, or more, are accepted meanwhile`,
+      `${whole(goodput * 100)} % of what it sustains is accepted meanwhile, or more`,
       accepted >= goodput * sustained,
     );
     judge(lab, loaded, probed, refusedMs);
@@ -88,7 +88,7 @@ export const overload: Scenario = {
 function judge(lab: Lab, loaded: Offered, probed: Offered, limitMs: number): void {
   const wrong = [...loaded.wrong, ...probed.wrong].map(([what, count]) => `${count} × ${what}`);
   lab.bar('every answer is 204, or 503 with Retry-After', wrong.length === 0, wrong.join());
-  // In a short run it may happen that none of the probes is refused.
+  // In a short run, perhaps no probe is refused.
   const { refused, refusedP99Ms } = probed.refused > 0 ? probed : loaded;
   lab.bar(
     `refusals within ${limitMs} ms (p99 ${whole(refusedP99Ms)} ms)`,
@@ -98,7 +98,7 @@ function judge(lab: Lab, loaded: Offered, probed: Offered, limitMs: number): voi
 
 type Plan = Omit<OfferPlan, 'port' | 'path' | 'authorization' | 'perPost'>;
 
-/** Who publishes, who receives, and the books of both. */
+/** The publishers, the receiver, and the counts of both. */
 class Load {
   readonly #lab: Lab;
   readonly #tally: HelperProcess<TallyCalls>;
@@ -132,7 +132,7 @@ class Load {
     return this.#offer(this.#probe, plan);
   }
 
-  /** How many are received meanwhile. */
+  /** Events received meanwhile. */
   async eventsPerSecond(plan: Plan): Promise<number> {
     const [before, beganMs] = [await this.#tally.call('received'), performance.now()];
     await this.offer(plan);
@@ -153,7 +153,7 @@ class Load {
     const to = { port, path: `/topics/${TOPIC}`, authorization: this.#authorization, perPost: PER_POST };
     const offered = await by.call('offer', { ...to, ...plan });
     this.#accepted.set(plan.name, offered.accepted);
-    // The tally has the URLs, this only the count.
+    // The ledger keeps only the count; the tally keeps the URLs.
     this.#lab.ledger.accept(TOPIC, new Array<string>(offered.accepted.length * PER_POST).fill(plan.name));
     return offered;
   }

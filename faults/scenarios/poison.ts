@@ -11,13 +11,13 @@ interface DeadLetter {
   reason: string;
 }
 
-/** Three subscribers with a batch each that can never be delivered, beside one with whom all is well. */
+/** Three subscribers have a batch that can never be delivered; a fourth works. */
 export const poison: Scenario = {
   name: 'poison',
   title: 'a job that throws, a payload that cannot be decoded, and 413 for ever',
   events: { full: 5000, quick: 200 },
   async run(lab) {
-    // That a job throws is said as an error, and rightly so.
+    // A job that throws is logged as an error.
     lab.bus.announceError(/job|batch|dead letter/);
     const processes = [await lab.start('web'), await lab.start('worker')];
     await lab.subscribe('search', { topic: 'widgets', timeout: 20, max: 10 });
@@ -31,10 +31,10 @@ export const poison: Scenario = {
       counts.every((count) => count === 1),
       `${counts}`,
     );
-    const told = poisoned.every(({ token }, index) =>
+    const explained = poisoned.every(({ token }, index) =>
       letters[index]?.every(({ subscriber, reason }) => subscriber === token && reason !== ''),
     );
-    lab.bar('it says whose it is, and why', told);
+    lab.bar('it names its subscriber and the reason', explained);
     await others.done;
     await lab.settle();
     const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
@@ -42,7 +42,7 @@ export const poison: Scenario = {
   },
 };
 
-/** Nobody can POST to what is no URL; the API would not have taken it. */
+/** Writes a callback that is no URL, which the API would refuse. */
 async function throwing(lab: Lab): Promise<Client> {
   const { subscriber } = await lab.subscribe('thrower', { topic: 'thrown' }, { doomed: true });
   const { redis, keys } = lab.bus.store;
@@ -51,7 +51,7 @@ async function throwing(lab: Lab): Promise<Client> {
   return subscriber;
 }
 
-/** One event of a batch is overwritten before the batch is closed and delivered. */
+/** Overwrites one event of a batch before the batch is closed and delivered. */
 async function garbled(lab: Lab): Promise<Client> {
   const wanted = { topic: 'garbled', max: 4, timeout: 3_600_000 };
   const { subscriber } = await lab.subscribe('garbled', wanted, { doomed: true });

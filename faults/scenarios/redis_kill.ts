@@ -6,10 +6,10 @@ import { pause } from '../../src/clock.ts';
 import type { Scenario } from '../scenario.ts';
 
 const RECOVERY_BAR_MS = 5000;
-/** Each fifth outage is so long that all have begun to look for Redis less often. */
+/** Every fifth outage lasts until all processes look for Redis only rarely. */
 const LONG_OUTAGE_MS = 15_000;
 
-/** Redis is killed and comes back, on a bus that publishes and delivers. */
+/** Redis is killed and restarted under a bus that publishes and delivers. */
 export const redisKill: Scenario = {
   name: 'redis-kill',
   title: 'Redis gets SIGKILL again and again, and restarts from its AOF (appendfsync always)',
@@ -39,7 +39,7 @@ export const redisKill: Scenario = {
       lab.say(`Redis is back (${kill} of ${kills}); the bus works ${Math.round(tookMs)} ms later`);
     }
     const log = readFileSync(join(lab.bus.redis.dir, 'redis.log'), 'utf8');
-    // Killed as it wrote, it may apply one half of a script at the start after the next: INTERNALS.md has more.
+    // Killed while it writes, Redis may replay half a script at the start after the next: see INTERNALS.md.
     const torn = [...log.matchAll(/Truncating the AOF/g)].length;
     if (torn > 0) lab.say(`Redis cut off a torn end of its AOF ${torn} times`);
     await publishing.reaches(lab.events);

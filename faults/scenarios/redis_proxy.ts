@@ -1,11 +1,11 @@
 import type { Random } from '../../harness/random.ts';
 import { pause } from '../../src/clock.ts';
 import type { Proxied } from '../lab.ts';
-import { LONGEST_WAIT_MS } from '../publishing.ts';
+import { MAX_WAIT_MS } from '../publishing.ts';
 import type { Meddling } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** What happens to a connection, in an order of chance and again and again; a muted one costs its process 5 s. */
+/** The troubles of a connection, repeated in random order. A muted connection costs its process 5 s. */
 const TROUBLES = ['cut', 'cut', 'cut', 'delay', 'delay', 'delay', 'mute'] as const;
 type Trouble = (typeof TROUBLES)[number];
 
@@ -34,11 +34,11 @@ export const redisProxy: Scenario = {
     const { storedTwice } = lab.ledger.totals();
     const seconds = (publishing.longestMs / 1000).toFixed(1);
     lab.bar('stored twice 0', storedTwice === 0, `${storedTwice}`);
-    lab.bar('each publish is answered within 10 s', publishing.longestMs < LONGEST_WAIT_MS, `${seconds} s`);
+    lab.bar('each publish is answered within 10 s', publishing.longestMs < MAX_WAIT_MS, `${seconds} s`);
   },
 };
 
-/** Answers how often each trouble was made, as it is made. */
+/** Returns the counts of troubles, which grow as they are made. */
 function meddle({ proxy }: Proxied, random: Random, quick: boolean): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   const messages = () => (quick ? random.whole(4, 12) : random.whole(20, 120));

@@ -1,7 +1,7 @@
 import { DEATHS, type Death, type Stage } from '../deaths.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** One process after the other dies, each at another step; after each death all must be as if it had not been. */
+/** One process after the other dies, each at another step; each death must leave no trace. */
 export const steps: Scenario = {
   name: 'steps',
   title: 'a process gets SIGKILL at every step of publish, acquire, deliver, ack, nack, scrub and autodrop',
@@ -17,7 +17,7 @@ export const steps: Scenario = {
       lab.say(`${death.process} dies ${death.name}`);
       await die(death, stage, Math.ceil(lab.events / deaths.length));
     }
-    // Each has settled by itself: else we were not here.
+    // Each death has settled the bus by itself.
     lab.bar(`the sweep finds nothing after each of ${deaths.length} deaths`, true);
   },
 };

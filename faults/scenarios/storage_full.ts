@@ -5,8 +5,8 @@ import type { Client } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { pause } from '../../src/clock.ts';
 import { readMemory } from '../../src/store/memory.ts';
+import { DropBooks } from '../drop_books.ts';
 import { Flood } from '../flood.ts';
-import { GapBooks } from '../gap_books.ts';
 import type { Lab } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';
 
@@ -19,35 +19,35 @@ const SUBSCRIBERS = {
   mail: { topics: ['widgets'], max: 10 },
   audit: { topics: ['gadgets'], max: 7 },
 };
-/** What is published first, and fills the memory so many times; the rest comes while deliveries go on. */
+/** The share of the events that is published before any delivery is taken. */
 const FIRST = 2 / 3;
 const COPIES = 2;
-/** Fewer would have more data than the bus allows. */
-const FEWEST_EVENTS = 2000;
-/** A subscriber that fails gets one delivery at a time; what is being delivered is not dropped. */
+/** With fewer events, each would need more data than the bus allows. */
+const MIN_EVENTS = 2000;
+/** A failing subscriber gets one delivery at a time, and a batch under delivery is not dropped. */
 const IN_FLIGHT = 1;
 
-/** First nobody takes anything, and one publisher fills the storage; then several publish while subscribers fail and are slow. */
+/** First one publisher fills the storage while nobody takes anything; then several publish while subscribers fail and are slow. */
 export const storageFull: Scenario = {
   name: 'storage-full',
-  title: `three times of what fits into Redis (maxmemory ${MAX_MEMORY / MIB} MiB) is published`,
+  title: `publishers send three times what fits into Redis (maxmemory ${MAX_MEMORY / MIB} MiB)`,
   events: { full: 60_000, quick: 3000 },
   bus: { redis: { maxmemory: String(MAX_MEMORY) }, env: { ROUTEMASTER_REDIS_MIN_FREE: String(MIN_FREE) } },
   async run(lab) {
     const processes = [await lab.start('web'), await lab.start('worker')];
     const readers = await subscribe(lab);
-    const events = Math.max(lab.events, FEWEST_EVENTS);
-    const mostData = (2 * TIMES * MAX_MEMORY) / (events * FIRST * COPIES);
+    const events = Math.max(lab.events, MIN_EVENTS);
+    const maxDataBytes = (2 * TIMES * MAX_MEMORY) / (events * FIRST * COPIES);
     const books = readers.map((reader) => reader.books);
-    const flood = new Flood(lab, await lab.bus.client('publisher'), books, mostData);
+    const flood = new Flood(lab, await lab.bus.client('publisher'), books, maxDataBytes);
 
     for (const { books } of readers) books.receiver.usual = answer.status(503);
     const watch = watchOldest(readers);
     await flood.publish(Math.ceil(events * FIRST), 1);
     await dropsAreOver(lab, flood);
-    lab.bar('the oldest batch that is queued never gets older', (await watch()).length === 0);
+    lab.bar('the oldest queued batch never gets older', (await watch()).length === 0);
     lab.bar(
-      'nothing was dropped before what is older, over all subscribers',
+      'the oldest batches are dropped first, over all subscribers',
       await oldestWentFirst(lab, readers),
     );
     for (const { books } of readers) books.receiver.usual = answer.status(204);
@@ -66,7 +66,7 @@ export const storageFull: Scenario = {
     await flood.publish(events - flood.accepted, 4);
     for (const { books } of readers) books.receiver.usual = answer.status(204);
     await lab.settle();
-    // What was dropped last is told by the next batch.
+    // The next batch carries the notice of the last drop.
     await flood.tellAll();
     await lab.settle();
     lab.say(`then: ${describe(flood, readers)}`);
@@ -76,7 +76,7 @@ export const storageFull: Scenario = {
       flood.wrong.length === 0,
       flood.wrong.slice(0, 5).join(),
     );
-    lab.bar('the storage was full', flood.refused > 0, 'nothing was refused');
+    lab.bar('the storage is full at times', flood.refused > 0, 'nothing was refused');
     for (const reader of readers) await judge(lab, reader);
     const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
     lab.bar('no process exits', ended.length === 0, ended.join());
@@ -86,7 +86,7 @@ export const storageFull: Scenario = {
 interface Reader {
   name: string;
   client: Client;
-  books: GapBooks;
+  books: DropBooks;
 }
 
 async function subscribe(lab: Lab): Promise<Reader[]> {
@@ -96,12 +96,12 @@ async function subscribe(lab: Lab): Promise<Reader[]> {
       const receiver = await lab.bus.receiver(lab);
       const { callback } = receiver;
       await client.call('POST', '/subscription', { topics, callback, uuid: name, timeout: 50, max });
-      return { name, client, books: new GapBooks(receiver, topics) };
+      return { name, client, books: new DropBooks(receiver, topics) };
     }),
   );
 }
 
-/** Looks on until it is called; answers by whom, and when, something was queued that is older than what was the oldest. */
+/** Watches until the returned function is called, which resolves with the subscribers whose oldest queued batch got older. */
 function watchOldest(readers: Reader[]): () => Promise<string[]> {
   const older: string[] = [];
   const oldest = new Map<string, number>();
@@ -124,7 +124,7 @@ function watchOldest(readers: Reader[]): () => Promise<string[]> {
   };
 }
 
-/** What the last publication has put beyond the high mark is dropped when the next one comes. */
+/** The excess of the last publication is dropped when the next one comes. */
 async function dropsAreOver(lab: Lab, flood: Flood): Promise<void> {
   const { store } = lab.bus;
   const over = async () => {
@@ -136,7 +136,7 @@ async function dropsAreOver(lab: Lab, flood: Flood): Promise<void> {
   await until(over, { timeoutMs: 30_000, everyMs: 50, what: 'nothing more is dropped' });
 }
 
-/** Over all subscribers: each has at most the batch that was being delivered and is older than one that was dropped. */
+/** Over all subscribers: each keeps at most one batch older than a dropped one, the one under delivery. */
 async function oldestWentFirst(lab: Lab, readers: Reader[]): Promise<boolean> {
   const { redis, keys } = lab.bus.store;
   const reports = await Promise.all(readers.map(({ client }) => client.report()));
@@ -147,22 +147,27 @@ async function oldestWentFirst(lab: Lab, readers: Reader[]): Promise<boolean> {
   return droppedMs > 0 && Math.max(...(await Promise.all(older))) <= IN_FLIGHT;
 }
 
-/** Accepted − received = told = shown by the API, to the event and by topic. */
+/** Checks that accepted − received = drop notices = the API's figures, to the event and by topic. */
 async function judge(lab: Lab, { name, client, books }: Reader): Promise<void> {
   const missing = books.missingByTopic();
-  const told = books.told();
+  const notified = books.notified();
   const { dropped } = await client.report();
   const { untold, ...shown } = dropped ?? { untold: 0 };
-  const exact = isDeepStrictEqual(told.topics, missing) && isDeepStrictEqual(shown, told) && untold === 0;
-  const found = `missing ${text(missing)}; told ${text(told)}; shown ${text(dropped)}`;
+  const exact =
+    isDeepStrictEqual(notified.topics, missing) && isDeepStrictEqual(shown, notified) && untold === 0;
+  const found = `missing ${text(missing)}; notified ${text(notified)}; shown ${text(dropped)}`;
   const unaccounted = books.unaccounted();
-  lab.bar(`gaps of ${name} exact: ${told.events} events of ${told.batches} batches`, exact, found);
+  lab.bar(
+    `drop notices of ${name} exact: ${notified.events} events of ${notified.batches} batches`,
+    exact,
+    found,
+  );
   lab.bar(`${name} gets nothing that was refused`, unaccounted.length === 0, `${unaccounted.length}`);
 }
 
 const text = (value: unknown) => JSON.stringify(value);
 
 function describe({ accepted, refused }: Flood, readers: Reader[]): string {
-  const told = readers.map(({ name, books }) => `${name} misses ${text(books.missingByTopic())}`);
-  return `${accepted} events accepted, ${refused} POSTs refused; ${told.join(', ')}`;
+  const misses = readers.map(({ name, books }) => `${name} misses ${text(books.missingByTopic())}`);
+  return `${accepted} events accepted, ${refused} POSTs refused; ${misses.join(', ')}`;
 }

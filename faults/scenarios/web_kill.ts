@@ -5,7 +5,7 @@ import type { Scenario } from '../scenario.ts';
 
 const MOMENTS = ['at any moment', 'before Redis has the events', 'before the answer is out'] as const;
 
-/** Two webs, of which one is killed again and again; publishers ask again, with their key, whichever web there is. */
+/** One of two webs is killed again and again; publishers repeat POSTs, with their key, at whichever web runs. */
 export const webKill: Scenario = {
   name: 'web-kill',
   title: 'a web gets SIGKILL in mid-request; publishers ask again with their Idempotency-Key',

@@ -5,10 +5,10 @@ import type { Scenario } from '../scenario.ts';
 
 const LEASE_MS = 2000;
 const MAX = 100;
-/** Subscribers take their time, so that deliveries are in flight when a worker dies. */
+/** Subscribers answer slowly, so that deliveries are in flight when a worker dies. */
 const ANSWER_MS = 40;
 
-/** Two workers deliver to three subscribers; by turns of chance one is killed, and another started in its place. */
+/** Two workers deliver to three subscribers; a random one is killed, and another started in its place. */
 export const workerKill: Scenario = {
   name: 'worker-kill',
   title: `a worker gets SIGKILL every 2–5 s (lease ${LEASE_MS / 1000} s)`,
@@ -51,7 +51,7 @@ export const workerKill: Scenario = {
       duplicated <= held * MAX,
       `${duplicated}`,
     );
-    // How soon is a question to a machine that does nothing else.
+    // Recovery time is judged only on an otherwise idle machine.
     if (!lab.quick)
       lab.bar('recovery ≤ 1.5 × lease', recoveryMs <= 1.5 * LEASE_MS, `${Math.round(recoveryMs)} ms`);
   },

@@ -1,4 +1,4 @@
-import { serveCalls } from '../../harness/helper.ts';
+import { serveCalls } from '../../harness/measuring/helper.ts';
 import { Random } from '../../harness/random.ts';
 import { Attacker, type Manner, type Outcome } from '../attack.ts';
 import type { Known } from '../grammar.ts';
@@ -10,7 +10,7 @@ export interface AttackPlan {
   seed: string;
   requests: number;
   manner: Manner;
-  /** How many send at the same time, each waiting for its answer. */
+  /** Concurrent senders; each waits for its answer. */
   senders: number;
 }
 
@@ -44,7 +44,7 @@ async function beSlow(count: number, port: number, known: Known, seed: string): 
   slow = await SlowConnections.open(count, port, known, new Random(seed));
 }
 
-/** Answers how many the server has closed. */
+/** Resolves with how many connections the server has closed. */
 async function stopSlow(): Promise<number> {
   await slow?.stop();
   return slow?.closed ?? 0;

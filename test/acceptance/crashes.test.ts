@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { missing } from '../../harness/ledger.ts';
 import { answer } from '../../harness/receiver.ts';
 import { RunningBus } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
@@ -148,5 +147,5 @@ test('workers that are killed again and again: everything that was accepted arri
   }
   await until(async () => (await queueOf(subscriber.token)) === 0);
   assert.equal(accepted.length, 2000);
-  assert.deepEqual(missing(accepted, receiver), []);
+  assert.deepEqual(receiver.missing(accepted), []);
 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Ledger, missing } from '../../harness/ledger.ts';
 import { RunningBus } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
+import { SteadyPublisher } from './steady_publisher.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 
@@ -14,7 +14,7 @@ const bus = RunningBus.forTests({
 test('Redis is killed and comes back under a running bus: nothing that was accepted is lost', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
   const pids = [bus.process('web').pid, bus.process('worker').pid];
-  const ledgers = ['a', 'b', 'c'].map((name) => new Ledger(t, publisher, topic, name));
+  const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
   for (let outage = 1; outage <= 2; outage++) {
     await Promise.all(ledgers.map((each) => each.accepts(40)));
     await bus.redis.kill('SIGKILL');
@@ -25,7 +25,7 @@ test('Redis is killed and comes back under a running bus: nothing that was accep
   await Promise.all(ledgers.map((each) => each.stop()));
 
   const accepted = ledgers.flatMap((each) => each.accepted);
-  await until(() => missing(accepted, receiver).length === 0, { what: 'all that was accepted is delivered' });
+  await until(() => receiver.missing(accepted).length === 0, { what: 'all that was accepted is delivered' });
   await until(async () => (await subscriber.report()).events.queued === 0);
   assert.deepEqual([bus.process('web').pid, bus.process('worker').pid], pids, 'no process ended');
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noOpenssl, selfSigned } from '../../harness/certificate.ts';
+import { noOpenssl, selfSigned } from '../../harness/certificates.ts';
 import { RunningBus } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Ledger, missing } from '../../harness/ledger.ts';
 import { RunningBus } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
+import { SteadyPublisher } from './steady_publisher.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 
@@ -33,7 +33,7 @@ test('two web processes share a port, and nothing that they accept is lost', asy
 test('a web process that is killed is replaced, the other goes on, and what was accepted arrives', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
   bus.announceError(/^a web process died$/);
-  const ledgers = ['a', 'b', 'c'].map((name) => new Ledger(t, publisher, topic, name));
+  const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
   await Promise.all(ledgers.map((each) => each.accepts(20)));
   process.kill(Number(listening()[0]), 'SIGKILL');
   await bus.process('web').logs('a web process died');
@@ -43,16 +43,16 @@ test('a web process that is killed is replaced, the other goes on, and what was 
   await until(allWork);
   await Promise.all(ledgers.map((each) => each.stop()));
   const accepted = ledgers.flatMap((each) => each.accepted);
-  await until(() => missing(accepted, receiver).length === 0);
+  await until(() => receiver.missing(accepted).length === 0);
 });
 
 test('web told to stop under load answers what it has begun, and ends well', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
-  const ledgers = ['a', 'b', 'c'].map((name) => new Ledger(t, publisher, topic, name));
+  const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
   await Promise.all(ledgers.map((each) => each.accepts(20)));
   assert.deepEqual(await bus.process('web').stop(), { code: 0, signal: null });
   await Promise.all(ledgers.map((each) => each.stop()));
   const accepted = ledgers.flatMap((each) => each.accepted);
-  await until(() => missing(accepted, receiver).length === 0);
+  await until(() => receiver.missing(accepted).length === 0);
   await bus.start('web');
 });

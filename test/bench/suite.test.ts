@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
 import { test } from 'node:test';
-import { marks, place } from '../../bench/document.ts';
+import { promisify } from 'node:util';
+import { readOptions } from '../../bench/options.ts';
 import { measureInTurn } from '../../bench/part.ts';
 import { PARTS } from '../../bench/parts.ts';
-import { forDocument, forMachines, forPeople } from '../../bench/report.ts';
-import { readOptions, UsageError } from '../../harness/options.ts';
+import { forMachines, forPeople } from '../../bench/report.ts';
+import { root } from '../../harness/command.ts';
+import { UsageError } from '../../harness/measuring/command_line.ts';
 
 const NAMES = PARTS.map(({ name }) => name);
 
-/** What is measured of two rows, run by run. */
+/** A plan of two rows with these figures, run by run, and a third; `taken` is the order in which they are measured. */
 function plan(bus: number[], floor: number[]) {
   const taken: string[] = [];
   const next = (row: string, values: number[]) => async () => {
@@ -39,16 +41,16 @@ test('a target is met when the median reaches any of its bars, and says what was
   const { plan: made } = plan([30, 11, 10], [10, 10, 5]);
   const bar = { row: 'bus', floor: 'floor', metric: 'webMicros' as const };
   const targets = [
-    { text: 'reached', bars: [{ ...bar, most: 2 }] },
-    { text: 'not reached', bars: [{ ...bar, most: 1.99 }] },
+    { text: 'reached', bars: [{ ...bar, max: 2 }] },
+    { text: 'not reached', bars: [{ ...bar, max: 1.99 }] },
     {
       text: 'either',
       bars: [
-        { ...bar, most: 1 },
-        { ...bar, least: 2 },
+        { ...bar, max: 1 },
+        { ...bar, min: 2 },
       ],
     },
-    { text: 'of a row that was not measured', bars: [{ ...bar, row: 'nobody', most: 2 }] },
+    { text: 'of a row that was not measured', bars: [{ ...bar, row: 'nobody', max: 2 }] },
   ];
   const [measured] = await measureInTurn('publish', [{ ...made, targets }], all);
   assert.ok(measured);
@@ -61,7 +63,6 @@ test('a target is met when the median reaches any of its bars, and says what was
     ],
   );
   assert.match(forPeople(measured), /^ {2}MISSED: not reached \(2\.00× \[1\.10–3\.00\] web µs\/event\)$/m);
-  assert.match(forDocument(measured), /^\| bus ÷ floor \| 2\.00× \[1\.10–3\.00\] \|$/m);
 });
 
 test('--only keeps the rows that have the text, and their floors', async () => {
@@ -77,23 +78,34 @@ test('the command line', () => {
   assert.deepEqual(readOptions([], NAMES).parts, NAMES);
   assert.deepEqual(readOptions(['--part', 'idle', '--part', 'publish'], NAMES).parts, ['publish', 'idle']);
   assert.deepEqual([readOptions([], NAMES).runs, readOptions(['--quick'], NAMES).runs], [3, 1]);
-  assert.equal(readOptions(['--json', '--quick'], NAMES).json, '-');
+  assert.equal(readOptions(['--json', '-', '--quick'], NAMES).json, '-');
   assert.match(readOptions(['--json', 'figures.json'], NAMES).json ?? '', /\/figures\.json$/);
-  for (const args of [['--part', 'nothing'], ['--runs', '0'], ['--what']])
+  for (const args of [['--part', 'nothing'], ['--runs', '0'], ['--what'], ['idle']])
     assert.throws(() => readOptions(args, NAMES), UsageError);
 });
 
-test('what is put into its place in a document leaves the rest as it is', () => {
-  const document = `before\n${marks('idle').join('\nold\n')}\nafter\n`;
-  const [begin, end] = marks('idle');
-  assert.equal(place(document, 'idle', 'new'), `before\n${begin}\n\nnew\n\n${end}\nafter\n`);
-  assert.throws(() => place(document, 'publish', 'new'), /no place for publish/);
-});
+interface Report {
+  tables: {
+    part: string;
+    rows: { name: string; metrics: Record<string, { median: number; values: number[] }> }[];
+    targets: { met: boolean }[];
+  }[];
+}
 
-test('docs/performance.md has a place for each part, and for the profiles that it is to have', () => {
-  const document = readFileSync('docs/performance.md', 'utf8');
-  for (const name of [...NAMES, 'profile of publish', 'profile of deliver']) {
-    const [begin, end] = marks(name).map((mark) => document.indexOf(mark));
-    assert.ok(begin !== undefined && end !== undefined && begin >= 0 && end > begin, name);
+test('a quick run of a part gives a figure for each metric of each row, and judges its targets', async () => {
+  const args = ['bench/run.ts', '--quick', '--part', 'bulk', '--json', '-'];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root });
+  const { tables } = JSON.parse(stdout) as Report;
+  assert.deepEqual(
+    tables.map(({ part }) => part),
+    ['bulk'],
+  );
+  for (const { name, metrics } of tables.flatMap(({ rows }) => rows)) {
+    assert.ok(Object.keys(metrics).length > 0, `${name} was measured`);
+    for (const [metric, { median, values }] of Object.entries(metrics)) {
+      assert.ok(Number.isFinite(median), `${name}: ${metric} is a number`);
+      assert.equal(values.length, 1);
+    }
   }
+  assert.ok(tables.every(({ targets }) => targets.length > 0));
 });

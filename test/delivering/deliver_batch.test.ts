@@ -11,11 +11,11 @@ import { RUBY_EVENT } from '../../harness/ruby_redis.ts';
 import { TestStore } from '../../harness/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
-import { Workshop } from '../../harness/workshop.ts';
 import type { AttemptReport } from '../../src/delivering/attempt.ts';
 import { promoteDue } from '../../src/delivering/queue.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import type { Subscription } from '../../src/subscribing/subscription.ts';
+import { Workshop } from './workshop.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

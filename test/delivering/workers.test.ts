@@ -1,17 +1,18 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Bus } from '../../harness/bus.ts';
+import { CuttingProxy } from '../../harness/cutting_proxy.ts';
 import { readDeadLetters } from '../../harness/dead_letters.ts';
 import { assertConsistent, snapshot } from '../../harness/invariants.ts';
 import { longName } from '../../harness/names.ts';
 import { scriptCalls } from '../../harness/script_calls.ts';
 import { EMPTY, EMPTY_QUEUE } from '../../harness/state.ts';
-import { TestStore } from '../../harness/store.ts';
+import { openStore, TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
-import { Workshop } from '../../harness/workshop.ts';
 import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from '../../src/delivering/settlement.ts';
 import { tickMs } from '../../src/delivering/workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
+import { Workshop } from './workshop.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -62,25 +63,23 @@ describe('workers', () => {
   });
 
   test('ask again at once for what they were given by a reply that was lost, however many are idle', async (t) => {
-    const { store } = redis;
-    const run = store.run.bind(store);
-    let lose = false;
-    t.mock.method(store, 'run', async (...args: Parameters<typeof run>) => {
-      const reply = await run(...args);
-      if (args[0] !== 'acquire' || !lose) return reply;
-      lose = false;
-      throw new StorageUnavailable(new Error('the reply was lost'));
+    const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
+    const store = await openStore(proxy.url);
+    t.after(() => {
+      store.redis.disconnect();
+      proxy.stop();
     });
     const held = new Held();
-    const { grants } = await open(held.handler, { count: 40 });
+    shop = await Workshop.open(store, redis.redis.url, held.handler, { count: 40 });
+    const { grants } = shop;
     await bus.publish('a', 'widgets', ['e1']);
     await until(() => grants.length === 1);
-    lose = true;
+    proxy.cutNext('reply', longName('b1'));
     const published = bus.publish('b', 'widgets', ['e2']);
     held.end(DONE);
     await published;
     await until(() => grants.length === 2);
-    assert.equal(lose, false);
+    assert.equal(proxy.cuts, 1);
     await noneQueued();
   });
 

@@ -5,8 +5,8 @@ import { assertConsistent } from '../../harness/invariants.ts';
 import { EMPTY_QUEUE } from '../../harness/state.ts';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
-import { Workshop } from '../../harness/workshop.ts';
 import { DONE, GIVEN_BACK, type Settlement } from '../../src/delivering/settlement.ts';
+import { Workshop } from './workshop.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'always' });
 const bus = new Bus(() => redis.store);

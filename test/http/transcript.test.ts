@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, test } from 'node:test';
 import { Api } from '../../harness/api.ts';
-import { check, readTranscript } from '../../harness/transcript.ts';
+import { check, readTranscript } from './transcript.ts';
 
 const FOLDER = join(import.meta.dirname, 'transcripts');
 

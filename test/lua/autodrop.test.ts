@@ -4,12 +4,12 @@ import { aliceWithBatches, storedEvents } from '../../harness/batches_of_alice.t
 import { Bus } from '../../harness/bus.ts';
 import { readDeadLetters } from '../../harness/dead_letters.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
-import { Listener } from '../../harness/listener.ts';
 import { longName, nthWord } from '../../harness/names.ts';
 import { commands, loadScripts } from '../../harness/script_calls.ts';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
 import type { ScriptReply } from '../../src/store/script_values.ts';
+import { Listener } from './listener.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

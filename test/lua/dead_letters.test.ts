@@ -3,11 +3,11 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Bus } from '../../harness/bus.ts';
 import { readDeadLetters } from '../../harness/dead_letters.ts';
 import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { Listener } from '../../harness/listener.ts';
 import { longName } from '../../harness/names.ts';
 import { EMPTY, EMPTY_QUEUE } from '../../harness/state.ts';
 import { TestStore } from '../../harness/store.ts';
 import { StorageFull } from '../../src/errors.ts';
+import { Listener } from './listener.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { Bus } from '../../harness/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { Listener } from '../../harness/listener.ts';
 import { EMPTY_QUEUE } from '../../harness/state.ts';
 import { TestStore } from '../../harness/store.ts';
 import { assertNothingToSweep } from '../../harness/sweep.ts';
@@ -10,6 +9,7 @@ import { Clients } from '../../src/authentication/client.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
 import { Store } from '../../src/store/store.ts';
+import { Listener } from './listener.ts';
 
 const redis = new TestStore();
 const partition = (prefix: string) => {

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { Bus } from '../../harness/bus.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
-import { Listener } from '../../harness/listener.ts';
 import { longName, packNamed } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { writes } from '../../harness/sweep.ts';
 import type { ScriptArgument, ScriptReply } from '../../src/store/script_values.ts';
+import { Listener } from './listener.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Bus } from '../../harness/bus.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
-import { Listener } from '../../harness/listener.ts';
 import { EMPTY_LANES } from '../../harness/state.ts';
 import { TestStore } from '../../harness/store.ts';
+import { Listener } from './listener.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

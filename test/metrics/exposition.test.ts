@@ -4,7 +4,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, test } from 'node:test';
 import express from 'express';
-import { type ParsedFamily, parsePrometheus } from '../../harness/prometheus_text.ts';
 import { TestStore } from '../../harness/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Clients } from '../../src/authentication/client.ts';
@@ -16,6 +15,7 @@ import { Counters } from '../../src/metrics/counters.ts';
 import { Exposition } from '../../src/metrics/exposition.ts';
 import { FAMILIES } from '../../src/metrics/families.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { type ParsedFamily, parsePrometheus } from './prometheus_text.ts';
 
 const redis = new TestStore({ maxmemory: '100mb' });
 const log = createLog('silent', {});

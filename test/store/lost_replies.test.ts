@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, describe, type TestContext, test } from 'node:test';
 import { Bus } from '../../harness/bus.ts';
-import { CutLine, randomCuts } from '../../harness/cut_line.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
 import { jobName } from '../../harness/names.ts';
 import { EMPTY } from '../../harness/state.ts';
@@ -12,6 +11,7 @@ import { Queue } from '../../src/delivering/queue.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
+import { CutLine, randomCuts } from './cut_line.ts';
 
 const LINES = 6;
 const ROUNDS = 25;

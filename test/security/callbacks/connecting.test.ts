@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, type TestContext, test } from 'node:test';
-import { Canary } from '../../../harness/canary.ts';
-import { DnsServer } from '../../../harness/dns_server.ts';
 import { answer, Receiver } from '../../../harness/receiver.ts';
 import { reasonOf, sender } from '../../../harness/sender.ts';
 import { CallbackPolicy } from '../../../src/subscribing/callback_policy.ts';
+import { Canary } from './canary.ts';
+import { DnsServer } from './dns_server.ts';
 
 const NOT_PUBLIC =
   /^refused to connect: its host is at an address that is not public \((.+)\).*CALLBACK_ALLOW$/;

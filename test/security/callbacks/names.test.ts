@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { DnsServer } from '../../../harness/dns_server.ts';
 import { CallbackPolicy } from '../../../src/subscribing/callback_policy.ts';
+import { DnsServer } from './dns_server.ts';
 
 let dns: DnsServer;
 const policy = (...allow: string[]) => new CallbackPolicy(allow, { resolve: dns.resolve });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { noOpenssl, selfSigned } from '../../../harness/certificate.ts';
-import { ConnectProxy } from '../../../harness/connect_proxy.ts';
+import { noOpenssl, selfSigned } from '../../../harness/certificates.ts';
 import { Receiver } from '../../../harness/receiver.ts';
 import { reasonOf, type SenderOptions, sender } from '../../../harness/sender.ts';
+import { ConnectProxy } from './connect_proxy.ts';
 
 const proxy = new ConnectProxy();
 before(() => proxy.start());

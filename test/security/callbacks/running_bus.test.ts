@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { Canary } from '../../../harness/canary.ts';
-import { noOpenssl, selfSigned } from '../../../harness/certificate.ts';
-import { ConnectProxy } from '../../../harness/connect_proxy.ts';
+import { noOpenssl, selfSigned } from '../../../harness/certificates.ts';
 import { answer, type Delivery } from '../../../harness/receiver.ts';
 import { RunningBus } from '../../../harness/running_bus.ts';
 import { until } from '../../../harness/until.ts';
 import { newSecret } from '../../../src/delivering/signatures.ts';
+import { Canary } from './canary.ts';
+import { ConnectProxy } from './connect_proxy.ts';
 
 const bus = RunningBus.forTests();
 const url = 'https://shop.example.com/1';

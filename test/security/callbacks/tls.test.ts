@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import tls from 'node:tls';
-import { noOpenssl, selfSigned } from '../../../harness/certificate.ts';
+import { noOpenssl, selfSigned } from '../../../harness/certificates.ts';
 import { Receiver } from '../../../harness/receiver.ts';
 import { reasonOf, sender } from '../../../harness/sender.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { basic, send } from '../../../harness/api.ts';
 import { capturedLog } from '../../../harness/captured_log.ts';
-import { Certificates, noOpenssl } from '../../../harness/certificates.ts';
+import { noOpenssl, TestAuthority } from '../../../harness/certificates.ts';
 import { root } from '../../../harness/command.ts';
 import { freePort } from '../../../harness/ports.ts';
 import { PrivateRedis } from '../../../harness/private_redis.ts';
@@ -27,7 +27,7 @@ const RULES = ((): string[] => {
 const ALLOWED = RULES.filter((rule) => rule.startsWith('+')).map((rule) => rule.slice(1));
 
 /** What a Redis that speaks TLS has in its configuration, and whose user is only the one of README. */
-const secure = (port: number, certificates: Certificates): Record<string, string> => ({
+const secure = (port: number, certificates: TestAuthority): Record<string, string> => ({
   'tls-port': String(port),
   'tls-cert-file': certificates.cert,
   'tls-key-file': certificates.key,
@@ -37,11 +37,11 @@ const secure = (port: number, certificates: Certificates): Record<string, string
 });
 
 describe('a Redis behind TLS', { skip: noOpenssl }, () => {
-  let certificates: Certificates;
+  let certificates: TestAuthority;
   let redis: PrivateRedis;
   let port: number;
   before(async () => {
-    certificates = new Certificates();
+    certificates = new TestAuthority();
     port = await freePort();
     redis = await PrivateRedis.start({ config: secure(port, certificates) });
   });
@@ -75,7 +75,7 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
   });
 
   test('is not trusted if another authority is', async () => {
-    const other = new Certificates();
+    const other = new TestAuthority();
     try {
       assert.match(
         await ping({ ca: other.caText, verify: true }),
@@ -162,7 +162,7 @@ describe('the ACL of docs/operating.md', () => {
 
 describe('a bus whose Redis is behind TLS, and permits what README says', { skip: noOpenssl }, async () => {
   if (noOpenssl) return;
-  const certificates = new Certificates();
+  const certificates = new TestAuthority();
   after(() => certificates.remove());
   const port = await freePort();
   const bus = RunningBus.forTests({

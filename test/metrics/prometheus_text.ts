@@ -12,8 +12,8 @@ const SERIES = new RegExp(`^((${NAME})(?:\\{(?:${LABEL}(?:,${LABEL})*)?\\})?) (\
 const NUMBER = /^(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]inf|nan)$/i;
 
 /**
- * Reads Prometheus's text format (0.0.4), strictly: each family has HELP and TYPE once and before its series, which follow
- * on it; no series comes twice; histograms have cumulative buckets that end with +Inf, which is their count. Throws otherwise.
+ * Reads Prometheus's text format (0.0.4) strictly, and throws at any violation. Each family has HELP and TYPE once, directly
+ * before its series; no series comes twice; the buckets of a histogram are cumulative and end with +Inf, which is its count.
  */
 export function parsePrometheus(text: string): Map<string, ParsedFamily> {
   if (!text.endsWith('\n')) throw new Error('the last line does not end');

@@ -2,16 +2,16 @@ import { createSocket, type Socket } from 'node:dgram';
 import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
 import { isIPv4, isIPv6 } from 'node:net';
-import type { Resolve } from '../src/subscribing/callback_policy.ts';
+import type { Resolve } from '../../../src/subscribing/callback_policy.ts';
 
 const TYPES = { A: 1, AAAA: 28 } as const;
 const NAME_ERROR = 3;
 
-/** A DNS server on a free UDP port of 127.0.0.1, which answers with what it was told last. */
+/** A DNS server on a free UDP port of 127.0.0.1, which knows the hosts that a test gives it. */
 export class DnsServer {
   readonly #socket: Socket = createSocket('udp4');
   readonly #hosts = new Map<string, string[][]>();
-  /** The names that were asked for, once for each A and each AAAA. */
+  /** The names of all questions, one for each A and each AAAA. */
   readonly asked: string[] = [];
 
   static async start(): Promise<DnsServer> {
@@ -23,7 +23,7 @@ export class DnsServer {
     return server;
   }
 
-  /** From now on the host is at the first of these lists of addresses, at the next question of the same type at the next. */
+  /** Sets the host's addresses. Each question for A records takes the next list; the last list stays. */
   host(name: string, ...answers: string[][]): void {
     this.#hosts.set(name, answers);
   }
@@ -54,7 +54,7 @@ export class DnsServer {
     const addresses = type === TYPES.A && answers && answers.length > 1 ? answers.shift() : answers?.[0];
     const records = (addresses ?? []).flatMap((address) => record(address, type) ?? []);
     const head = Buffer.from(query.subarray(0, 12));
-    // An answer, recursion offered; then how many questions, answers, authorities and others follow.
+    // Flags: an answer, recursion available. Then the counts of questions, answers, authorities and additional records.
     head.writeUInt16BE(0x8180 | (answers ? 0 : NAME_ERROR), 2);
     for (const [index, count] of [1, records.length, 0, 0].entries())
       head.writeUInt16BE(count, 4 + 2 * index);
@@ -72,7 +72,7 @@ function readQuestion(query: Buffer): { name: string; type: number; end: number 
   return { name: labels.join('.').toLowerCase(), type: query.readUInt16BE(at + 1), end: at + 5 };
 }
 
-/** Nothing if the address is of the other type. The name is a pointer to that of the question; nobody is to keep it. */
+/** The record of an address; undefined if the type does not fit. Its name points to the question's, and its TTL is 0. */
 function record(address: string, type: number): Buffer | undefined {
   if (type === TYPES.A ? !isIPv4(address) : type !== TYPES.AAAA || !isIPv6(address)) return undefined;
   const data = type === TYPES.A ? Buffer.from(address.split('.').map(Number)) : bytesOf(address);
@@ -84,7 +84,7 @@ function record(address: string, type: number): Buffer | undefined {
   return Buffer.concat([head, data]);
 }
 
-/** Of an IPv6 address in hexadecimal. */
+/** The bytes of an IPv6 address in hexadecimal. */
 function bytesOf(address: string): Buffer {
   const [left = '', right] = address.split('::');
   const words = (text: string) =>

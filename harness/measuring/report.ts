@@ -1,4 +1,12 @@
-/** Lines of cells as lines of text: the first column to the left, the others to the right. */
+/** Something that must hold. */
+export interface Bar {
+  text: string;
+  ok: boolean;
+  /** The finding, if it adds to the text. */
+  found?: string;
+}
+
+/** A table as text: the first column is aligned to the left, the others to the right. */
 export function columns(lines: string[][]): string[] {
   const widths = (lines[0] ?? []).map((_, at) => Math.max(...lines.map((line) => line[at]?.length ?? 0)));
   return lines.map((line) =>

@@ -1,17 +1,18 @@
 import type { TestContext } from 'node:test';
-import { StorageUnavailable } from '../src/errors.ts';
-import type { Store } from '../src/store/store.ts';
-import { type Cut, CuttingProxy } from './cutting_proxy.ts';
-import { openStore } from './store.ts';
-import { until } from './until.ts';
+import { type Cut, CuttingProxy } from '../../harness/cutting_proxy.ts';
+import { Random } from '../../harness/random.ts';
+import { openStore } from '../../harness/store.ts';
+import { until } from '../../harness/until.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+import type { Store } from '../../src/store/store.ts';
 
-/** What one process has of Redis: a connection, which is cut now and then, in the middle of a call. */
+/** A process's connection to Redis, which is cut now and then in the middle of a call. */
 export class CutLine {
   readonly store: Store;
   readonly #proxy: CuttingProxy;
   readonly #cuts: Iterator<Cut | undefined, unknown>;
 
-  /** `cuts`: what becomes of each call; nothing where it is undefined. It ends with the test. */
+  /** `cuts`: for each call of `once`, how it is cut, if at all. The line ends with the test. */
   static async open(
     t: TestContext,
     socketPath: string,
@@ -32,7 +33,7 @@ export class CutLine {
     this.#cuts = cuts;
   }
 
-  /** What the call answers, or `lost` if it was cut off: it is connected again then. */
+  /** The result of the call, or `lost` if it was cut off; the connection is ready again then. */
   async once<T>(call: () => Promise<T>): Promise<T | 'lost'> {
     const next = this.#cuts.next();
     const cut = next.done ? undefined : next.value;
@@ -46,7 +47,7 @@ export class CutLine {
     }
   }
 
-  /** Calls until it is answered; says how many calls that took. */
+  /** Repeats the call until it is answered; `calls` is how many that took. */
   async insist<T>(call: () => Promise<T>): Promise<{ answer: T; calls: number }> {
     for (let calls = 1; ; calls++) {
       const answer = await this.once(call);
@@ -55,14 +56,8 @@ export class CutLine {
   }
 }
 
-/** Of two calls one is cut, before it arrives or before its reply does; at random, the same for the same seed. */
+/** Cuts a quarter of all calls before they arrive, and another before their replies do; the same ones for the same seed. */
 export function* randomCuts(seed: number): Generator<Cut | undefined> {
-  // mulberry32
-  for (let state = seed; ; ) {
-    state = (state + 0x6d2b79f5) | 0;
-    let bits = Math.imul(state ^ (state >>> 15), state | 1);
-    bits ^= bits + Math.imul(bits ^ (bits >>> 7), bits | 61);
-    const drawn = (bits ^ (bits >>> 14)) >>> 30;
-    yield drawn > 1 ? undefined : drawn === 1 ? 'request' : 'reply';
-  }
+  const random = new Random(`cuts ${seed}`);
+  while (true) yield random.pick([undefined, undefined, 'request', 'reply'] as const);
 }

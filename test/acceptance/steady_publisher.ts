@@ -1,18 +1,17 @@
 import type { TestContext } from 'node:test';
-import type { Receiver } from './receiver.ts';
-import type { Client } from './running_bus.ts';
-import { until } from './until.ts';
+import type { Client } from '../../harness/running_bus.ts';
+import { until } from '../../harness/until.ts';
 
-/** A publisher that publishes one event after the other, and notes which of them the bus has accepted. */
-export class Ledger {
+/** Publishes one event after the other, and keeps the URLs of those that the bus has accepted. */
+export class SteadyPublisher {
   /** The URLs of events that were answered 2xx. */
   readonly accepted: string[] = [];
-  /** How many were not: whether these are stored is not known. */
+  /** How many events were not answered 2xx. The bus may have stored them all the same. */
   refused = 0;
   readonly #publishing: Promise<void>;
   #stopped = false;
 
-  /** `name` keeps the events of several apart. It ends with the test at the latest. */
+  /** `name` is part of its events' URLs. It stops with the test at the latest. */
   constructor(t: TestContext, publisher: Client, topic: string, name: string) {
     this.#publishing = this.#publish(publisher, topic, name);
     t.after(() => this.stop());
@@ -45,10 +44,4 @@ export class Ledger {
       );
     }
   }
-}
-
-/** Those that the bus has accepted and the receiver has not taken. */
-export function missing(accepted: readonly string[], receiver: Receiver): string[] {
-  const received = new Set(receiver.urls);
-  return accepted.filter((url) => !received.has(url));
 }

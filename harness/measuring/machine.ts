@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { cpus, totalmem, type } from 'node:os';
-import { redisBinary } from './redis_binary.ts';
+import { redisBinary } from '../redis_binary.ts';
 
-/** What the figures were measured on. */
+/** The machine that figures are measured on. */
 export function machine() {
   const redis = execFileSync(redisBinary(), ['--version'], { encoding: 'utf8' });
   return {
@@ -15,7 +15,7 @@ export function machine() {
   };
 }
 
-/** The same, for people. */
+/** The machine in one line. */
 export function describe({
   cores,
   model,

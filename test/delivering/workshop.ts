@@ -1,22 +1,22 @@
-import type { Grant } from '../src/delivering/grant.ts';
-import { Queue } from '../src/delivering/queue.ts';
-import type { JobHandler } from '../src/delivering/settlement.ts';
-import { Workers } from '../src/delivering/workers.ts';
-import { connectListener } from '../src/store/connection.ts';
-import type { QueueName } from '../src/store/job.ts';
-import type { Store } from '../src/store/store.ts';
-import { Wakeups } from '../src/store/wakeups.ts';
-import { capturedLog } from './captured_log.ts';
-import { until } from './until.ts';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { until } from '../../harness/until.ts';
+import type { Grant } from '../../src/delivering/grant.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import type { JobHandler } from '../../src/delivering/settlement.ts';
+import { Workers } from '../../src/delivering/workers.ts';
+import { connectListener } from '../../src/store/connection.ts';
+import type { QueueName } from '../../src/store/job.ts';
+import type { Store } from '../../src/store/store.ts';
+import { Wakeups } from '../../src/store/wakeups.ts';
 
 interface WorkshopOptions {
   queue?: QueueName;
   count?: number;
-  /** Long by default, so that what happens within a test was announced and not found by looking. */
+  /** Long by default, so that workers find jobs by announcements and not by a tick. */
   tickMs?: number;
 }
 
-/** Workers on a real Redis, with a handler of the test's; stopped by `close`. */
+/** Workers on a real Redis, with the test's own handler; `close` stops them. */
 export class Workshop {
   readonly recorded = capturedLog();
   readonly grants: Grant[] = [];
@@ -25,7 +25,7 @@ export class Workshop {
   readonly workers: Workers;
   readonly #wakeups: Wakeups;
 
-  /** Starts, and waits until announcements are heard: from then on nothing is polled. */
+  /** Starts the workers, and waits until they hear announcements. */
   static async open(
     store: Store,
     url: string,

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 
-/** A listener to which nobody is to connect. */
+/** A listener that nobody should connect to. */
 export class Canary {
   readonly #server: Server;
   connections = 0;
 
-  /** On a free port of the address, unless one is given. */
+  /** Listens on this port of the address; 0 for a free one. */
   static async start(address = '127.0.0.1', port = 0): Promise<Canary> {
     const canary = new Canary();
     await once(canary.#server.listen(port, address), 'listening');

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 
-/** A proxy to which any host is 127.0.0.1, but for `forbidden.example`. */
+/** A CONNECT proxy that takes every host for 127.0.0.1, and refuses `forbidden.example`. */
 export class ConnectProxy {
   readonly targets: string[] = [];
   readonly authorizations: (string | undefined)[] = [];

@@ -1,6 +1,6 @@
 import type { Delivery, Receiver } from '../harness/receiver.ts';
 
-/** What a subscriber was told, or the API says, to be missing. */
+/** Events that a subscriber misses, by its drop notices or by the API. */
 export interface Missing {
   batches: number;
   events: number;
@@ -14,8 +14,8 @@ interface Accepted {
   topic: string;
 }
 
-/** What one subscriber was to get, in the order of acceptance, against what it got and what it was told it will not get. */
-export class GapBooks {
+/** Compares the events accepted for a subscriber, in their order, with those it got and those it was told were dropped. */
+export class DropBooks {
   readonly receiver: Receiver;
   readonly #topics: readonly string[];
   readonly #accepted: Accepted[] = [];
@@ -29,7 +29,7 @@ export class GapBooks {
     if (this.#topics.includes(topic)) for (const url of urls) this.#accepted.push({ url, topic });
   }
 
-  /** How many events of which topic it never got; topics of which it got all are left out. */
+  /** How many events of each topic it never got; complete topics are left out. */
   missingByTopic(): Record<string, number> {
     const received = this.#received();
     const counts: Record<string, number> = {};
@@ -38,13 +38,13 @@ export class GapBooks {
     return counts;
   }
 
-  /** Events that it got though nobody was told that they were accepted. */
+  /** Events that it got although their publisher never got a 2xx. */
   unaccounted(): string[] {
     const accepted = new Set(this.#accepted.map(({ url }) => url));
     return [...this.#received()].filter((url) => !accepted.has(url));
   }
 
-  /** The batches that it got though later events are missing. */
+  /** The batches that it got although later events are missing. */
   outlived(): string[] {
     const received = this.#received();
     const last = this.#accepted.findLastIndex(({ url }) => !received.has(url));
@@ -54,13 +54,13 @@ export class GapBooks {
       .map(({ id }) => id);
   }
 
-  /** The sum of all gaps that deliveries which it took have told. */
-  told(): Missing {
+  /** The sum of the drop notices in the deliveries that it took. */
+  notified(): Missing {
     const headers = new Map(this.#taken().map(({ id, headers }) => [id, headers['routemaster-gap']]));
     const sum: Missing = { batches: 0, events: 0, from: Number.POSITIVE_INFINITY, to: 0, topics: {} };
     for (const header of headers.values()) {
       if (header === undefined) continue;
-      const { batches, events, from, to, topics } = readGapHeader(String(header));
+      const { batches, events, from, to, topics } = readDropNotice(String(header));
       sum.batches += batches;
       sum.events += events;
       sum.from = Math.min(sum.from, from);
@@ -80,13 +80,13 @@ export class GapBooks {
   }
 }
 
-const GAP = /^batches=(\d+), events=(\d+), from=(\d+), to=(\d+), topics=\((.*)\)$/;
+const DROP_NOTICE = /^batches=(\d+), events=(\d+), from=(\d+), to=(\d+), topics=\((.*)\)$/;
 const TOPIC = /^"([a-z0-9_]+)";events=(\d+)$/;
 
-function readGapHeader(header: string): Missing {
-  const [matched, batches, events, from, to, list = ''] = GAP.exec(header) ?? [];
+function readDropNotice(header: string): Missing {
+  const [matched, batches, events, from, to, list = ''] = DROP_NOTICE.exec(header) ?? [];
   const topics = list.split(' ').map((item) => TOPIC.exec(item));
-  if (matched === undefined || topics.includes(null)) throw new Error(`this is no gap: ${header}`);
+  if (matched === undefined || topics.includes(null)) throw new Error(`not a drop notice: ${header}`);
   return {
     ...{ batches: Number(batches), events: Number(events), from: Number(from), to: Number(to) },
     topics: Object.fromEntries(topics.map((topic) => [topic?.[1], Number(topic?.[2])])),

@@ -1,11 +1,11 @@
-import { createLog } from '../src/log.ts';
-import { connectListener } from '../src/store/connection.ts';
-import type { Store } from '../src/store/store.ts';
-import { until } from './until.ts';
+import { until } from '../../harness/until.ts';
+import { createLog } from '../../src/log.ts';
+import { connectListener } from '../../src/store/connection.ts';
+import type { Store } from '../../src/store/store.ts';
 
 const MARK = 'mark';
 
-/** Hears all that is said on some channels, in its order. */
+/** Records the messages of some channels, in their order. */
 export class Listener {
   readonly #redis: ReturnType<typeof connectListener>;
   readonly #channels: string[];
@@ -25,14 +25,14 @@ export class Listener {
     );
   }
 
-  /** What was said while `call` ran, as `channel message`. */
+  /** The messages that were published while `call` ran, as `channel message`. */
   async during(store: Store, call: () => Promise<unknown>): Promise<string[]> {
     await this.#take(store);
     await call();
     return this.#take(store);
   }
 
-  /** What was said until now and is not taken yet; a mark that is said last tells when all of it is here. */
+  /** Takes the messages published so far. A mark is published last, so that its arrival shows that all are here. */
   async #take(store: Store): Promise<string[]> {
     const marks = this.#channels.map((channel) => `${channel} ${MARK}`);
     for (const channel of this.#channels) await store.redis.publish(channel, MARK);

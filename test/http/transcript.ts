@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { type Answer, type Api, problemIn } from './api.ts';
+import { type Answer, type Api, problemIn } from '../../harness/api.ts';
 
-/** A request and what is to be answered to it, as one line of a transcript. */
+/** A request and its expected answer: one line of a transcript. */
 export interface Exchange {
   line: string;
   user: string;
@@ -14,7 +14,7 @@ export interface Exchange {
   answerHeaders: Record<string, string>;
   /** Problems: the code, more members as name=value, and the detail in quotes, each but the code optional. */
   answer: string | undefined;
-  /** The answer takes this long at least. */
+  /** The answer takes at least this long. */
   afterMs: number;
 }
 
@@ -24,7 +24,7 @@ export interface Section {
 }
 
 const URLS = { url: 'https://app.example.com/widgets/1', callback: 'https://app.example.com/events' };
-/** What `GET /subscriptions` shows of a subscriber that asked for none of it, and of which nothing died or was dropped. */
+/** The part of `GET /subscriptions` that is the same for every subscriber with default settings and no losses. */
 const UNSET = [
   '"ordered":false,"max_in_flight":16,"max_attempts":1500,"max_age":86400000,"signing":null',
   '"paused_at":null,"dead_letters":{"batches":0,"events":0},"dropped":null',
@@ -33,8 +33,8 @@ const HEADERS = /((?: \[[A-Z][\w-]*: [^\]]*\])*)/.source;
 const LINE = new RegExp(`^(\\S+) ([A-Z]+) (\\S+)${HEADERS}(?: (.*?))? → (\\d{3})${HEADERS}(?: (.*))?$`);
 
 /**
- * Reads a transcript. `== title` begins a section, a line that is indented goes on from the one above, `  # …` is a comment.
- * Else a line is `user METHOD path [Header: value] body → status [Header: value] answer (after n ms)`. The user `-` is nobody.
+ * Reads a transcript. `== title` begins a section, an indented line continues the one above, and `  # …` is a comment. Any other
+ * line is `user METHOD path [Header: value] body → status [Header: value] answer (after n ms)`; the user `-` sends no credentials.
  */
 export function readTranscript(file: string): Section[] {
   const sections: Section[] = [];
@@ -72,8 +72,8 @@ function readHeaders(text = ''): Record<string, string> {
 }
 
 /**
- * Makes the call and checks the answer. `<name>` is the token of a client, who is made when it is first named; `<url>` is the
- * URL of an event, `<65×a>` is 65 times an a, `<unset>` what a subscriber has unless it asks for it. In what is expected, `…` stands for anything.
+ * Makes the call and checks the answer. `<name>` stands for the token of a client, which is made at its first use; `<url>` for the
+ * URL of an event, `<65×a>` for 65 letters a, and `<unset>` for the defaults of a subscriber. In expectations, `…` matches any text.
  */
 export async function check(api: Api, exchange: Exchange): Promise<void> {
   const { user, method, status, afterMs } = exchange;
@@ -93,7 +93,7 @@ export async function check(api: Api, exchange: Exchange): Promise<void> {
       assert.match(got.headers[name.toLowerCase()]?.toString() ?? '', pattern(value), name);
     if (status >= 400 && method !== 'HEAD') checkProblem(got, answer ?? '');
     else checkBody(got.text, answer);
-    // Node's timers can be a little early.
+    // Node's timers can fire a little early.
     assert.ok(got.tookMs > afterMs - 5, `it took ${got.tookMs} ms`);
   } catch (error) {
     throw new Error(`${exchange.line}\nanswered ${got.status} ${got.text}\n${(error as Error).message}`);

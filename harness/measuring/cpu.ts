@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What Linux counts CPU time of processes in, on every architecture that Node runs on. */
+/** The unit of CPU time in /proc/PID/stat, on every architecture that Node runs on. */
 const MICROS_A_TICK = 10_000;
 
 /** The CPU time that a process and its threads have used so far, user and system, in µs. */
@@ -11,8 +11,8 @@ export function cpuMicros(pid: number): number {
 }
 
 /**
- * What the scheduler has counted, in ns: the time of a process is only told in ticks of 10 ms. 0 if the kernel does not count.
- * Threads that have ended count no more, so it may only be asked while a process keeps those that it has.
+ * The CPU time of a process's present threads, by the scheduler's counters in ns; 0 if the kernel has none. The process's own
+ * figure has a resolution of 10 ms only. Threads that have ended are not counted, so none may end between two readings.
  */
 function ofThreads(pid: number): number {
   let nanos = 0;
@@ -42,18 +42,18 @@ function ofPs(pid: number): number {
   return (Number(days) * 86_400 + seconds) * 1e6;
 }
 
-/** How long a process, but for its threads, was ready to run and had no CPU. Only Linux tells. */
+/** How long a process's main thread was ready to run and had no CPU, in ms; 0 where the system does not say (not Linux). */
 export function waitedMs(pid: number): number {
   if (process.platform !== 'linux') return 0;
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
 }
 
-/** The memory of a process that is in RAM, in MiB. */
+/** The resident memory of a process, in MiB. */
 export function residentMiB(pid: number): number {
   return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / 1024;
 }
 
-/** Starts to count the CPU time of processes, in µs; answers how to read, for each, what it has used since. */
+/** Starts to count the CPU time of processes. The returned function gives what each has used since, in µs. */
 export function cpuSince<Pids extends Record<string, number | undefined>>(pids: Pids): () => Pids {
   const now = () =>
     Object.entries(pids).map(([name, pid]): [string, number | undefined] => [

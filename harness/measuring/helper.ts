@@ -1,0 +1,93 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { constants, setPriority } from 'node:os';
+import type { Owner } from '../running_bus.ts';
+
+/** The calls that a helper process serves. Arguments and answers are copied. */
+// biome-ignore lint/suspicious/noExplicitAny: each call has arguments of its own
+export type Calls = Record<string, (...args: any[]) => unknown>;
+
+interface Question {
+  id: number;
+  call: string;
+  args: unknown[];
+}
+
+type Answer = { id: number; result: unknown } | { id: number; error: string };
+
+interface Waiting {
+  resolve: (result: never) => void;
+  reject: (error: Error) => void;
+}
+
+/** The caller's end of a helper process. */
+export class Helper<C extends Calls> {
+  readonly pid: number;
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, Waiting>();
+  #next = 0;
+
+  constructor(child: ChildProcess) {
+    this.pid = child.pid ?? 0;
+    this.#child = child;
+    child.on('message', (answer: Answer) => {
+      const waiting = this.#waiting.get(answer.id);
+      this.#waiting.delete(answer.id);
+      if ('error' in answer) waiting?.reject(new Error(answer.error));
+      else waiting?.resolve(answer.result as never);
+    });
+  }
+
+  /** Resolves with what the helper answers; rejects with the message of what it throws. */
+  call<K extends keyof C & string>(call: K, ...args: Parameters<C[K]>): Promise<Awaited<ReturnType<C[K]>>> {
+    return new Promise((resolve, reject) => {
+      const id = this.#next++;
+      this.#waiting.set(id, { resolve, reject });
+      this.#child.send({ id, call, args } satisfies Question);
+    });
+  }
+}
+
+/** A helper process that ends with its owner: a test, or a scenario of the faults. */
+export class HelperProcess<C extends Calls> {
+  readonly #helper: Helper<C>;
+  /** Rejects when the process has ended. */
+  readonly #lost: Promise<never>;
+
+  /** `last`: it runs only when no other process wants the CPU. */
+  constructor(owner: Owner, file: URL, { last = false } = {}) {
+    const child = fork(file, { serialization: 'advanced', detached: true });
+    if (last && child.pid) setPriority(child.pid, constants.priority.PRIORITY_LOW);
+    this.#helper = new Helper(child);
+    const gone = once(child, 'exit');
+    this.#lost = gone.then(([code, signal]) => {
+      throw new Error(`${file.pathname} ended (${signal ?? code})`);
+    });
+    this.#lost.catch(() => {}); // the next call reports it
+    owner.after(async () => {
+      child.kill('SIGTERM');
+      await gone;
+    });
+  }
+
+  /** Like `Helper.call`, but also rejects when the process ends. */
+  call<K extends keyof C & string>(call: K, ...args: Parameters<C[K]>): Promise<Awaited<ReturnType<C[K]>>> {
+    return Promise.race([this.#helper.call(call, ...args), this.#lost]);
+  }
+}
+
+/** The helper process's end: serves calls until the calling process has gone. */
+export function serveCalls(calls: Calls): void {
+  const answer = async ({ id, call, args }: Question): Promise<Answer> => {
+    try {
+      return { id, result: await calls[call]?.(...args) };
+    } catch (error) {
+      return { id, error: error instanceof Error ? error.message : String(error) };
+    }
+  };
+  process.on('message', (question: Question) => {
+    void answer(question).then((reply) => process.send?.(reply));
+  });
+  process.on('disconnect', () => process.exit());
+  process.on('SIGTERM', () => process.exit());
+}
