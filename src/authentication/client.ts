@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
+import type { Scopes } from '../caller.ts';
 import { clock } from '../clock.ts';
 import { secret as newSecret, tokenSuffix } from '../ids.ts';
 import type { Store } from '../store/store.ts';
-import { readScopes, type Scopes, scopeFields } from './scope.ts';
+import { readScopes, scopeFields } from './scope.ts';
 
 /** The realm of both schemes. It is part of every stored HA1: were it changed, every client would need a new secret. */
 export const REALM = 'Routemaster';
@@ -11,7 +12,7 @@ export const CLIENT_NAME = /^[a-z0-9_]{1,64}$/;
 /** A token that a client may choose, and that the bus makes. Routemaster's own (`name--` and 32 hex digits) are too. */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 /** A longer name leaves no room in a token of 64 for `--` and the random part. */
-export const LONGEST_NAME_OF_MADE_TOKEN = 42;
+export const MAX_NAME_LENGTH_OF_MADE_TOKEN = 42;
 
 export type DigestAlgorithm = 'SHA-256' | 'MD5';
 
@@ -54,7 +55,7 @@ export class Clients {
 
   /**
    * Makes a client with a token and a secret of its own; names need not be unique. `name` is a CLIENT_NAME of at most
-   * LONGEST_NAME_OF_MADE_TOKEN. The secret cannot be had again: only digests of it are stored.
+   * MAX_NAME_LENGTH_OF_MADE_TOKEN. The secret cannot be had again: only digests of it are stored.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = `${name}--${tokenSuffix()}`;

@@ -8,7 +8,7 @@ const WINDOW_MS = 60_000;
 /** All sources share this many counts of 16 bits: a quarter of a MB of Redis, however many addresses an attacker has. */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
-const MOST_COUNTED = 65_535;
+const MAX_COUNTED = 65_535;
 
 /**
  * Counts failed authentications by source, over all processes, a minute at a time. Two sources may share a count, by chance one
@@ -16,18 +16,18 @@ const MOST_COUNTED = 65_535;
  */
 export class FailedLogins {
   readonly #store: Store;
-  readonly #most: number;
+  readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
   /** What is known here of the running minute; goes on while Redis is away. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
-  #told = false;
+  #isReported = false;
 
-  /** Beyond `most`, Redis is not asked any more. `log` is told, once, if it refuses to count. */
-  constructor(store: Store, most: number, log: Log, nowMs: () => number = clock.wallMs) {
+  /** Beyond `max`, Redis is not asked any more. If Redis refuses to count, `log` has one line about it. */
+  constructor(store: Store, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#store = store;
-    this.#most = most;
+    this.#max = max;
     this.#log = log;
     this.#nowMs = nowMs;
   }
@@ -39,7 +39,7 @@ export class FailedLogins {
     this.#minute = minute;
     const bucket = Number.parseInt(hash('sha256', source).slice(0, 4), 16);
     const here = this.#raise(bucket, (this.#counts[bucket] ?? 0) + 1);
-    if (here > this.#most) return here;
+    if (here > this.#max) return here;
     const everywhere = await this.#countEverywhere(String(minute), bucket);
     return minute === this.#minute ? this.#raise(bucket, everywhere) : everywhere;
   }
@@ -50,7 +50,7 @@ export class FailedLogins {
   }
 
   #raise(bucket: number, count: number): number {
-    const known = Math.min(Math.max(count, this.#counts[bucket] ?? 0), MOST_COUNTED);
+    const known = Math.min(Math.max(count, this.#counts[bucket] ?? 0), MAX_COUNTED);
     this.#counts[bucket] = known;
     return known;
   }
@@ -70,14 +70,14 @@ export class FailedLogins {
         return Number(counted?.[1][0]);
       });
     } catch (error) {
-      if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) this.#tell(error as Error);
+      if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) this.#report(error as Error);
       return 0;
     }
   }
 
-  #tell({ message }: Error): void {
-    if (this.#told) return;
-    this.#told = true;
+  #report({ message }: Error): void {
+    if (this.#isReported) return;
+    this.#isReported = true;
     this.#log.warn(
       { reason: message },
       'failed authentications cannot be counted over all processes, only by each; ' +

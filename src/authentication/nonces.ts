@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { NonceKeys } from './nonce_keys.ts';
-import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUse, type NonceUses } from './nonce_uses.ts';
+import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUses } from './nonce_uses.ts';
 
 const MOST_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
@@ -50,14 +50,9 @@ export class Nonces {
     return ageMs > -NONCE_AHEAD_MS && ageMs < NONCE_LIFE_MS ? 'fresh' : 'old';
   }
 
-  /** Whether this count of a fresh nonce was never used before, in any process; it is used now. */
-  use(use: NonceUse): Promise<boolean> {
-    return this.#uses.consume(use);
-  }
-
-  /** A count of a nonce, for `use`. */
-  static count(nonce: string, nc: string): NonceUse {
-    return { nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) };
+  /** Consumes this use of a fresh nonce: false if it was consumed before, in any process. Throws StorageUnavailable. */
+  use(nonce: string, nc: string): Promise<boolean> {
+    return this.#uses.consume({ nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) });
   }
 
   /** When it was issued, ms; undefined if it is none of ours. */

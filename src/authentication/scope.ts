@@ -1,12 +1,7 @@
+import type { Scopes } from '../caller.ts';
 import { TOPIC_NAME } from '../topic_name.ts';
 
-/** What a client may do: the topics it may publish to, and subscribe to. Left out: any. Empty: none. */
-export interface Scopes {
-  publish?: readonly string[];
-  subscribe?: readonly string[];
-}
-
-export const MOST_PATTERNS = 100;
+export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
 
 /** A star stands at the end only: elsewhere, matching could take very long. */

@@ -1,8 +1,8 @@
-import type { RequestHandler } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
- * For whoever opens an answer in a browser: it is data, runs nothing, is shown in no frame, and no cache keeps it. As helmet
- * has them, but for those that concern pages.
+ * Tell a browser that an answer is data: it runs nothing, is shown in no frame, and no cache keeps it. These are helmet's headers
+ * but for those that concern pages.
  */
 export const BROWSER_HEADERS = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -13,15 +13,17 @@ export const BROWSER_HEADERS = {
   'Cache-Control': 'no-store',
 };
 
-/** For a year, browsers are to come by https. */
+/** Browsers are to come by https for a year. */
 const HTTPS_ONLY = 'max-age=31536000';
 
-/** Sets them on what browsers show. A publish has nothing to show, and does not pay. */
-export function browserHeaders({ forceSsl }: { forceSsl: boolean }): RequestHandler {
-  const headers = new Map(Object.entries(BROWSER_HEADERS));
-  if (forceSsl) headers.set('Strict-Transport-Security', HTTPS_ONLY);
-  return (request, response, next) => {
-    if (request.method === 'GET' || request.method === 'HEAD') response.setHeaders(headers);
-    next();
-  };
+const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
+const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
+
+/** Sets them on answers that a browser shows. A publish has nothing to show, and does not pay for them. */
+export function setBrowserHeaders(
+  { method }: IncomingMessage,
+  response: ServerResponse,
+  forceSsl: boolean,
+): void {
+  if (method === 'GET' || method === 'HEAD') response.setHeaders(forceSsl ? HTTPS_HEADERS : HEADERS);
 }

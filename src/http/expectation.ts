@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** What the sender of a request waits for before it sends the body (`Expect: 100-continue`). */
+/** Asks the sender of a request for its body, for which it waits (`Expect: 100-continue`). */
 const CONTINUE = Symbol('continue');
 
 type Expecting = IncomingMessage & { [CONTINUE]?: () => void };
 
 /**
- * A request of which the sender waits to be asked for the body. Answered before it was asked, it may send the body or not,
- * and what would be the next request could be either: so that answer ends the connection.
+ * Marks a request whose sender waits to be asked for the body. If it is answered before, the sender may send the body or not, and
+ * what follows could be a body or a request: so that answer ends the connection.
  */
 export function withContinue(request: IncomingMessage, response: ServerResponse): IncomingMessage {
   const keepAlive = response.shouldKeepAlive;
@@ -19,7 +19,7 @@ export function withContinue(request: IncomingMessage, response: ServerResponse)
   return request;
 }
 
-/** To be called before a body is read: asks for it where its sender waits for that. */
+/** To be called before a body is read. */
 export function askForBody(request: IncomingMessage): void {
   const expecting = request as Expecting;
   expecting[CONTINUE]?.();

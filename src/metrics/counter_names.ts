@@ -27,7 +27,7 @@ export const COUNTER_NAMES = [
   // Ours: queue, reason; dead letters made.
   'events.dead_lettered',
   'batches.dead_lettered',
-  // Ours: reason, of src/authentication/caller.ts
+  // Ours: reason, of src/authentication/verdict.ts
   'authentication.failed',
   // Ours: those of them that were answered 429
   'authentication.slowed',

@@ -1,5 +1,5 @@
 import { BusError } from '../errors.ts';
-import { parseJson } from '../http/json.ts';
+import { parseJson } from '../json.ts';
 import type { Packed } from '../store/packed.ts';
 import { DEEPEST_DATA, EVENT_TYPES, type EventType, packData, packEvent } from './event.ts';
 

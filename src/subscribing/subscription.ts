@@ -100,6 +100,10 @@ export class Subscriptions {
     }
   }
 
+  async has(token: string): Promise<boolean> {
+    return (await this.#store.command((redis, keys) => redis.sismember(keys.subscribers(), token))) === 1;
+  }
+
   /** Reports one subscriber, or all, by token. */
   async list(token?: string): Promise<SubscriberReport[]> {
     return this.#store.command(async (redis, keys) => {

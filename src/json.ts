@@ -1,4 +1,4 @@
-import { BusError } from '../errors.ts';
+import { BusError } from './errors.ts';
 
 /** JSON that would come out as something else than was sent. */
 class Unfaithful extends Error {}
