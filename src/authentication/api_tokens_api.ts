@@ -85,12 +85,17 @@ export function apiTokensApi({ clients, removeSubscriber }: ApiTokensParts) {
 
     async create({ body: { name, token, publish, subscribe } }: { body: NewClient }) {
       const scopes = { ...(publish && { publish }), ...(subscribe && { subscribe }) };
-      const made =
-        token === undefined ? clients.create(name, scopes) : clients.register(name, token, scopes);
+      const made = token === undefined ? clients.create(name, scopes) : clients.register(name, token, scopes);
       return { status: 201, headers: SECRET, body: { ...(await made), ...scopes } } as const;
     },
 
-    async rotate({ params: { token }, body: { grace } }: { params: { token: string }; body: { grace: number } }) {
+    async rotate({
+      params: { token },
+      body: { grace },
+    }: {
+      params: { token: string };
+      body: { grace: number };
+    }) {
       checkChangeable(token, clients);
       const rotated = await clients.rotate(token, grace);
       if (rotated === 'client_not_found') throw new BusError(rotated, 'no client has this token');

@@ -70,7 +70,8 @@ export class FailedLogins {
         return Number(counted?.[1][0]);
       });
     } catch (error) {
-      if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) this.#report(error as Error);
+      if (!(error instanceof StorageUnavailable || error instanceof StorageFull))
+        this.#report(error as Error);
       return 0;
     }
   }

@@ -27,8 +27,8 @@ import {
   SIGNING_KEY,
   SUBSCRIBER_PARAMS,
   type SubscriptionLimits,
-  type subscriptionsApi,
   subscriptionInput,
+  type subscriptionsApi,
 } from '../subscribing/subscriptions_api.ts';
 import { TOPIC_PARAMS, TOPICS, type topicsApi } from '../subscribing/topics_api.ts';
 
@@ -171,7 +171,7 @@ function deadLetterRoutes({ deadLetters }: Apis): Route[] {
   ];
 }
 
-function apiTokenRoutes({ apiTokens, isRootKey }: Apis): Route[] {
+export function apiTokenRoutes({ apiTokens, isRootKey }: Pick<Apis, 'apiTokens' | 'isRootKey'>): Route[] {
   return [
     route('GET /api_tokens', ROOT, { answers: { 200: z.array(CLIENT), 204: null }, handle: apiTokens.list }),
     route('POST /api_tokens', ROOT, {

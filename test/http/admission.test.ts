@@ -12,12 +12,12 @@ async function house(t: TestContext, admission: Admission) {
   const under: (() => void)[] = [];
   const server = createServer((request, response) => {
     const work = async () => {
-      const visit = admission.enter(request);
+      const reservation = admission.reserve(request);
       try {
-        for await (const chunk of request) visit.arrived(chunk.length);
+        for await (const chunk of request) reservation.arrived(chunk.length);
         await new Promise<void>((resolve) => under.push(resolve));
       } finally {
-        visit.leave();
+        reservation.release();
       }
     };
     work().then(
@@ -38,7 +38,7 @@ async function house(t: TestContext, admission: Admission) {
 }
 
 test('what is over the number is refused at once, and there is room again when some are done', async (t) => {
-  const { post, under, release } = await house(t, new Admission({ mostRequests: 2 }));
+  const { post, under, release } = await house(t, new Admission({ maxRequests: 2 }));
   const [first, second] = [post(), post()];
   await under(2);
   const refused = await post();
@@ -55,7 +55,7 @@ test('what is over the number is refused at once, and there is room again when s
 });
 
 test('what is over the bytes is refused; one alone may be as large as any body', async (t) => {
-  const { post, under, release } = await house(t, new Admission({ mostBytes: 10 }));
+  const { post, under, release } = await house(t, new Admission({ maxBytes: 10 }));
   const large = post('x'.repeat(100));
   await under(1);
   assert.equal((await post('xxx')).status, 503);
@@ -72,7 +72,7 @@ test('what is over the bytes is refused; one alone may be as large as any body',
 });
 
 test('a body that does not say how long it is counts as it arrives', async (t) => {
-  const { post, under, release } = await house(t, new Admission({ mostBytes: 10 }));
+  const { post, under, release } = await house(t, new Admission({ maxBytes: 10 }));
   const chunked = (text: string) => post(new Blob([text]).stream());
   const small = [chunked('xxx'), chunked('xxx')];
   await under(2);
@@ -85,16 +85,16 @@ test('a body that does not say how long it is counts as it arrives', async (t) =
 });
 
 test('whether there is room can be asked before, and takes none', () => {
-  const admission = new Admission({ mostRequests: 2, mostBytes: 10 });
+  const admission = new Admission({ maxRequests: 2, maxBytes: 10 });
   const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
   assert.ok(admission.hasRoom(request('100')), 'for one alone');
-  const visit = admission.enter(request('8'));
+  const reservation = admission.reserve(request('8'));
   assert.deepEqual(
     ['2', '3', '2'].map((length) => admission.hasRoom(request(length))),
     [true, false, true],
   );
-  admission.enter(request('0'));
+  admission.reserve(request('0'));
   assert.ok(!admission.hasRoom(request('0')));
-  visit.leave();
+  reservation.release();
   assert.ok(admission.hasRoom(request('10')));
 });

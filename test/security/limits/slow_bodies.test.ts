@@ -36,17 +36,17 @@ for (const [count, header, what] of [
 }
 
 test('who was slow is let in when the body has come, if there is room then', async () => {
-  const admission = new Admission({ mostRequests: 1, mostBytes: 10 });
-  const slow = admission.enter(request('8'));
+  const admission = new Admission({ maxRequests: 1, maxBytes: 10 });
+  const slow = admission.reserve(request('8'));
   slow.arrived(3);
   assert.ok(!admission.hasRoom(request()), 'not yet slow');
   await pause(1050);
-  const other = admission.enter(request('7'));
+  const other = admission.reserve(request('7'));
   assert.throws(() => slow.arrived(1), /try again/);
-  assert.throws(() => slow.work(), /try again/);
-  other.leave();
-  slow.work();
+  assert.throws(() => slow.startWork(), /try again/);
+  other.release();
+  slow.startWork();
   assert.ok(!admission.hasRoom(request()));
-  slow.leave();
+  slow.release();
   assert.ok(admission.hasRoom(request('10')));
 });
