@@ -41,18 +41,19 @@ interface PublishCall {
 /** `POST /topics/:name`. */
 export function publishApi({ publisher, limits, guard, rateLimit }: PublishParts) {
   return {
-    /** Throws forbidden, rate_limited or storage_full. */
-    refuseEarly({ caller, params }: Omit<PublishCall, 'text'>) {
+    /** Throws forbidden, rate_limited, bad_header or storage_full. */
+    refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text'>) {
       if (!allows(caller.scopes?.publish, params.name))
         throw new BusError('forbidden', `this client may not publish to ${params.name}`);
       rateLimit?.check(caller.token);
+      keyIn(headers);
       return guard.check();
     },
 
     /** Answers when the events are in the batch of every subscriber of the topic, and only then. */
     async publish({ caller, params: { name: topic }, headers, text }: PublishCall) {
       const client = caller.token;
-      const key = readIdempotencyKey(headers['idempotency-key'] as string | undefined);
+      const key = keyIn(headers);
       const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
       const events = readEvents(text, isNdjson, topic, clock.wallMs(), limits);
       const demand = { client, events: events.length, bytes: Buffer.byteLength(text) };
@@ -65,6 +66,10 @@ export function publishApi({ publisher, limits, guard, rateLimit }: PublishParts
       return { ...NO_CONTENT, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
     },
   };
+}
+
+function keyIn(headers: IncomingHttpHeaders): string | undefined {
+  return readIdempotencyKey(headers['idempotency-key'] as string | undefined);
 }
 
 function refuseUnlessStored(outcome: Outcome, topic: string): void {

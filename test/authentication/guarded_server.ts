@@ -17,8 +17,6 @@ export const ROOT_KEY = 'the-root-key-of-this-test';
 /** A token of ROUTEMASTER_CLIENTS. */
 export const FIXED_TOKEN = 'fixed--0123456789abcdef';
 
-const CALLER = z.custom<Caller>();
-
 export interface Answer {
   status: number;
   challenges: string[];
@@ -90,12 +88,17 @@ export class GuardedServer {
       ...{ rootKey: ROOT_KEY, clients, log, store },
       ...this.#options,
     });
-    const guarded = (path: `/${string}`, roles: readonly Role[]) =>
-      route(`GET ${path}`, roles, { answers: { 200: CALLER }, handle: async ({ caller }) => ok(caller) });
+    const guarded = (path: string, roles: readonly Role[]) =>
+      (['GET', 'POST'] as const).map((method) =>
+        route(`${method} /${path}`, roles, {
+          answers: { 200: z.custom<Caller>() },
+          handle: async ({ caller }) => ok(caller),
+        }),
+      );
     const routes = [
-      guarded('/client{/*rest}', ['client']),
-      guarded('/root', ['root']),
-      guarded('/either', ['client', 'root']),
+      ...guarded('client{/*rest}', ['client']),
+      ...guarded('root', ['root']),
+      ...guarded('either', ['client', 'root']),
     ];
     return createApp(routes, {
       ...{ authentication, log, proxies: new Proxies(0), forceSsl: false, ready: () => true },
