@@ -1,9 +1,9 @@
 import { BusError } from '../errors.ts';
 
-/** RFC 7616 knows fourteen, and unknown ones are to be ignored. */
+/** RFC 7616 has fourteen, and unknown ones must be ignored. */
 const MAX_PARAMETERS = 32;
 
-// name=token or name="quoted", with what stands around it. No two neighbouring parts can match the same character, so
+// name=token or name="quoted", with the space and commas around it. No two neighbouring parts can match the same character, so
 // a refusal takes linear time too; passport-http's own expression takes quadratic time for a header full of commas.
 const PARAMETER =
   /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;

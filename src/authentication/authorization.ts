@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The scheme that the request names, in lower case, as schemes are compared so; empty if there is no Authorization. */
+/** The scheme that the request names, in lower case; empty if there is no Authorization header. */
 export function schemeOf(req: IncomingMessage): string {
   const header = req.headers.authorization ?? '';
   const space = header.indexOf(' ');
   return (space < 0 ? header : header.slice(0, space)).toLowerCase();
 }
 
-/** What follows the scheme, perhaps nothing. */
+/** The rest of the header after the scheme. */
 export function credentialsOf(req: IncomingMessage): string {
   const header = req.headers.authorization ?? '';
   const space = header.indexOf(' ');

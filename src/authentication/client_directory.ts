@@ -1,14 +1,14 @@
 import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
-/** How long an answer may be used. DESIGN: what is revoked is refused everywhere within a second. */
+/** How long a client is remembered: a revoked one is refused everywhere within a second. */
 const FRESH_MS = 1000;
-const MOST_ENTRIES = 10_000;
+const MAX_ENTRIES = 10_000;
 
 interface Entry {
   freshUntilMs: number;
   lookup: Promise<Client | undefined>;
-  /** What the lookup gave, for those who would not wait; undefined while it is under way. */
+  /** The result of the lookup, for callers that do not wait; undefined while it is under way. */
   client?: Client;
 }
 
@@ -27,7 +27,7 @@ export class ClientDirectory {
     this.#nowMs = nowMs;
   }
 
-  /** The client, if it was found within the last second; asks nobody. */
+  /** The client, if it was found within the last second. Does not ask Redis. */
   known(token: string): Client | undefined {
     const entry = this.#entries.get(token);
     return entry && this.#nowMs() < entry.freshUntilMs ? entry.client : undefined;
@@ -44,8 +44,8 @@ export class ClientDirectory {
   }
 
   /**
-   * The client, as it is now: for who has credentials that `known` does not know, which may be new. Joins a lookup that is under
-   * way. Throws as `find` does.
+   * The client as it is now, for credentials that are wrong by what `known` gives: a secret may be new. Joins a lookup that is
+   * under way. Throws as `find` does.
    */
   ask(token: string): Promise<Client | undefined> {
     const entry = this.#entries.get(token);
@@ -54,7 +54,7 @@ export class ClientDirectory {
   }
 
   #ask(token: string, nowMs: number): Entry {
-    // Fresh from the question on, not from the answer: the client may have been removed while the answer travelled.
+    // Fresh from the question on, not from the reply: the client may have been removed while the reply travelled.
     const entry: Entry = { freshUntilMs: nowMs + FRESH_MS, lookup: this.#clients.find(token) };
     this.#entries.set(token, entry);
     const forget = () => {
@@ -69,7 +69,7 @@ export class ClientDirectory {
 
   #makeRoom(nowMs: number): void {
     for (const [token, entry] of this.#entries) {
-      if (nowMs < entry.freshUntilMs && this.#entries.size < MOST_ENTRIES) return;
+      if (nowMs < entry.freshUntilMs && this.#entries.size < MAX_ENTRIES) return;
       this.#entries.delete(token);
     }
   }

@@ -5,21 +5,21 @@ import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
 
 const WINDOW_MS = 60_000;
-/** All sources share this many counts of 16 bits: a quarter of a MB of Redis, however many addresses an attacker has. */
+/** All sources share this many 16-bit counters: a quarter of a MB of Redis, however many addresses an attacker has. */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
 
 /**
- * Counts failed authentications by source, over all processes, a minute at a time. Two sources may share a count, by chance one
- * in 65,536: they must only ever decide what is answered to wrong credentials.
+ * Counts failed authentications by source, over all processes, a minute at a time. Two sources share a counter by a chance of 1
+ * in 65,536, so the counts must decide nothing but the answer to wrong credentials.
  */
 export class FailedLogins {
   readonly #store: Store;
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /** What is known here of the running minute; goes on while Redis is away. */
+  /** This process's knowledge of the current minute; it goes on while Redis is away. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
@@ -32,7 +32,7 @@ export class FailedLogins {
     this.#nowMs = nowMs;
   }
 
-  /** Counts one more; resolves with how many the source had in this minute, as far as known. Never throws. */
+  /** Counts a failure; resolves with how many the source had in this minute, as far as is known. Never throws. */
   async count(source: string): Promise<number> {
     const minute = Math.floor(this.#nowMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);
@@ -44,7 +44,7 @@ export class FailedLogins {
     return minute === this.#minute ? this.#raise(bucket, everywhere) : everywhere;
   }
 
-  /** Until the counts begin anew. */
+  /** How long until the counts begin anew. */
   leftMs(): number {
     return WINDOW_MS - (this.#nowMs() % WINDOW_MS);
   }
@@ -55,7 +55,7 @@ export class FailedLogins {
     return known;
   }
 
-  /** 0 where Redis is away, or full, or does not let us count: nobody is refused for that. */
+  /** 0 if Redis is away, is full, or does not let us count: nobody is refused for that. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
       return await this.#store.command(async (redis, keys) => {

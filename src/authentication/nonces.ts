@@ -7,14 +7,14 @@ const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/** As many characters of a nonce as hold its payload: no two have the same. */
+/** The characters that hold the payload of a nonce; they identify it. */
 const ID_CHARACTERS = 19;
 
-/** Nonces that carry their time and are signed, so that any web process knows those of the others without storing them. */
+/** Nonces carry their time and a signature, so that every web process knows those of the others without storing them. */
 export class Nonces {
   readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
   readonly #uses: Pick<NonceUses, 'consume'>;
-  /** The times of nonces that were found to be ours: a client uses one many times, and the HMAC is half of Digest's CPU. */
+  /** The times of verified nonces: a client uses one many times, and the HMAC is half of Digest's CPU. */
   readonly #ours = new Map<string, number>();
 
   constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, uses: Pick<NonceUses, 'consume'>) {
@@ -22,7 +22,7 @@ export class Nonces {
     this.#uses = uses;
   }
 
-  /** Whether nonces can be issued and checked; if not, `prepare`. */
+  /** Whether nonces can be issued and checked; if not, call `prepare`. */
   get ready(): boolean {
     return this.#keys.current() !== undefined;
   }
@@ -42,7 +42,7 @@ export class Nonces {
     return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
-  /** `unknown`: none of ours, or of a day ago. `old`: ours, of more than five minutes ago. Only when `ready`. */
+  /** `unknown`: not ours, or more than a day old. `old`: more than five minutes old. Only when `ready`. */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
     const issuedMs = this.#ours.get(nonce) ?? this.#verify(nonce);
     if (issuedMs === undefined) return 'unknown';
@@ -55,7 +55,7 @@ export class Nonces {
     return this.#uses.consume({ nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) });
   }
 
-  /** When it was issued, ms; undefined if it is none of ours. */
+  /** When it was issued, in ms; undefined if it is not ours. */
   #verify(nonce: string): number | undefined {
     if (!/^[\w-]{40}$/.test(nonce)) return undefined;
     const bytes = Buffer.from(nonce, 'base64url');

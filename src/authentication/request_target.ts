@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * Whether the `uri` of a Digest names the target of the request: the same text, or the same path and query where one
- * of the two is in absolute form, as a proxy may have changed the request line (RFC 7616, section 3.4.6).
+ * Whether the `uri` of a Digest names the target of the request: the same text, or the same path and query if one of the two is
+ * in absolute form, as a proxy may have changed the request line (RFC 7616, section 3.4.6).
  */
 export function namesTarget(uri: string, req: IncomingMessage): boolean {
   const target = req.url ?? '';

@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BusError } from '../errors.ts';
-import { askForBody } from './expectation.ts';
 
 /** The longest body: a thousand events with a few kilobytes of data each. */
 export const MAX_BODY_BYTES = 5 * 1024 * 1024;
@@ -11,9 +10,23 @@ export interface Watch {
   arrived(bytes: number): void;
 }
 
+/** What asks the sender of a request for its body, where the sender waits for that. */
+const askers = new WeakMap<IncomingMessage, () => void>();
+
 /**
- * Reads the whole body as text. Throws bad_body, body_too_large, unsupported_encoding, or what `watch` throws.
+ * For a request with `Expect: 100-continue`. If it is answered before its sender was asked for the body, the sender may send the
+ * body or not, and what follows could be a body or a request: so that answer ends the connection.
  */
+export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  const keepAlive = response.shouldKeepAlive;
+  response.shouldKeepAlive = false;
+  askers.set(request, () => {
+    response.shouldKeepAlive = keepAlive;
+    response.writeContinue();
+  });
+}
+
+/** Reads the whole body as text. Throws bad_body, body_too_large, unsupported_encoding, or what `watch` throws. */
 export function readText(request: IncomingMessage, watch?: Watch): Promise<string> {
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') {
@@ -23,7 +36,7 @@ export function readText(request: IncomingMessage, watch?: Watch): Promise<strin
   if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return Promise.reject(tooLarge());
   // The sender has gone already: no event will report it any more.
   if (request.destroyed) return Promise.reject(endedEarly());
-  if (request.headers.expect !== undefined) askForBody(request);
+  if (request.headers.expect !== undefined) askers.get(request)?.();
   return new Promise((resolve, reject) => read(request, { watch, resolve, reject }));
 }
 

@@ -2,7 +2,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Duplex } from 'node:stream';
 import { BusError, ERRORS, type ErrorCode } from '../errors.ts';
 import { type Log, loggedPath } from '../log.ts';
-import { BROWSER_HEADERS } from './browser_headers.ts';
+import { BROWSER_HEADERS } from './answers.ts';
 
 /** The problem document of an error (RFC 9457). */
 export function problem(error: BusError): string {

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { type Answer, Api, problemIn, send } from '../../../harness/api.ts';
 import { capturedLog } from '../../../harness/captured_log.ts';
+import { BROWSER_HEADERS } from '../../../src/http/answers.ts';
 import { createApp } from '../../../src/http/app.ts';
-import { BROWSER_HEADERS } from '../../../src/http/browser_headers.ts';
 import { Proxies } from '../../../src/proxies.ts';
 import { route } from '../../../src/route.ts';
 
