@@ -11,7 +11,7 @@ const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
 
 /**
  * The HTTP API. Express finds the route of a request; the pipeline does the rest. A publish to a plainly written path is found
- * without Express, whose way to a route takes a third of the CPU of a publish.
+ * without Express, whose way to the route takes a fifth of the CPU of a publish (59 µs, and 48 without, at 64 connections).
  */
 export function createApp(routes: readonly Route[], parts: PipelineParts): RequestListener {
   const pipeline = new Pipeline(parts);

@@ -6,7 +6,7 @@ import { type Answer, Api, problemIn, send } from '../../../harness/api.ts';
 import { until } from '../../../harness/until.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
-// A plain publish goes around Express and passport, any other through both; here in two real web processes.
+// Express does not find the route of a plain publish, but of any other; here in two real web processes.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 let otherPort: number;
 const api = new Api({
