@@ -1,3 +1,5 @@
+import timers from 'node:timers/promises';
+
 /**
  * The host's clocks, told apart: wall time is for what people read, monotonic time for how long something took.
  * Neither decides what is due or who is dead; that is Redis's clock, inside the scripts.
@@ -10,15 +12,7 @@ export const clock = {
 };
 
 /** Resolves after `ms`, or at once when `signal` is aborted; never rejects. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener('abort', done);
-  });
+export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  // Only an abort rejects.
+  await timers.setTimeout(ms, undefined, { signal }).catch(() => {});
 }

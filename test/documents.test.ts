@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { root } from '../harness/command.ts';
+import { envExample } from '../harness/settings_document.ts';
+import { VARIABLES } from '../src/config/settings.ts';
 import { readConfig } from '../src/config.ts';
-import { ENVIRONMENT_VARIABLES } from '../src/environment.ts';
 import { ERRORS } from '../src/errors.ts';
 import { FINDING_KINDS } from '../src/maintenance/sweep/finding.ts';
 import { type KeyName, LAYOUT } from '../src/store/keys.ts';
@@ -117,7 +118,7 @@ for (const document of DOCUMENTS) {
 
     test('names settings that there are', () => {
       const names = [...text.matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g)].map(([name]) => name);
-      const known = [...ENVIRONMENT_VARIABLES, 'ROUTEMASTER_DATA_DIR'];
+      const known = [...VARIABLES, 'ROUTEMASTER_DATA_DIR'];
       assert.deepEqual(
         names.filter((name) => !known.includes(name)),
         [],
@@ -129,34 +130,12 @@ for (const document of DOCUMENTS) {
 for (const file of ['app.json', 'docker-compose.yml']) {
   test(`${file}: sets what the bus reads`, () => {
     for (const [name] of read(file).matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g))
-      assert.ok(ENVIRONMENT_VARIABLES.includes(name), name);
+      assert.ok(VARIABLES.includes(name), name);
   });
 }
 
-describe('.env.example', () => {
-  const lines = [...read('.env.example').matchAll(/^(# ?)?([A-Z][A-Z0-9_]*)=(.*)$/gm)];
-  const examples = lines.map(([, comment, name = '', value = '']) => ({
-    name,
-    value,
-    set: comment === undefined,
-  }));
-
-  test('has every variable that the bus reads, once, and no other', () => {
-    assert.deepEqual(sorted(examples.map(({ name }) => name)), sorted(ENVIRONMENT_VARIABLES));
-  });
-
-  test('sets nothing: each is commented out, with what it is when unset', () => {
-    assert.deepEqual(
-      examples.filter((each) => each.set),
-      [],
-    );
-    const ROUTEMASTER_ROOT_KEY = 'no-default';
-    const env = {
-      ...Object.fromEntries(examples.map(({ name, value }) => [name, value])),
-      ROUTEMASTER_ROOT_KEY,
-    };
-    assert.deepEqual(readConfig(env), readConfig({ ROUTEMASTER_ROOT_KEY }));
-  });
+test('.env.example is what harness/settings_document.ts prints', () => {
+  assert.equal(read('.env.example'), envExample());
 });
 
 describe('README.md', () => {
@@ -173,7 +152,7 @@ describe('README.md', () => {
     assert.ok(documented.length > 0);
     for (const [cell, unset = ''] of documented) {
       const name = code(cell) ?? '';
-      assert.ok(ENVIRONMENT_VARIABLES.includes(name), name);
+      assert.ok(VARIABLES.includes(name), name);
       // Some are told in words: "on if `NODE_ENV` is `production`".
       const value = code(unset) ?? /^\d+(?=$|:)/.exec(unset)?.[0];
       if (value !== undefined) assert.deepEqual(readConfig({ ...env, [name]: value }), defaults, name);

@@ -1,8 +1,9 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import type { NonceKeys } from './nonce_keys.ts';
 import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUses } from './nonce_uses.ts';
 
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
@@ -14,8 +15,8 @@ const ID_CHARACTERS = 19;
 export class Nonces {
   readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
   readonly #uses: Pick<NonceUses, 'consume'>;
-  /** The times of verified nonces: a client uses one many times, and the HMAC is half of Digest's CPU. */
-  readonly #ours = new Map<string, number>();
+  /** When each verified nonce was issued: a client uses one many times, and the HMAC is half of Digest's CPU. */
+  readonly #issuedMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
 
   constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, uses: Pick<NonceUses, 'consume'>) {
     this.#keys = keys;
@@ -44,7 +45,7 @@ export class Nonces {
 
   /** `unknown`: not ours, or more than a day old. `old`: more than five minutes old. Only when `ready`. */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
-    const issuedMs = this.#ours.get(nonce) ?? this.#verify(nonce);
+    const issuedMs = this.#issuedMs.get(nonce) ?? this.#verify(nonce);
     if (issuedMs === undefined) return 'unknown';
     const ageMs = this.#keys.nowMs() - issuedMs;
     return ageMs > -NONCE_AHEAD_MS && ageMs < NONCE_LIFE_MS ? 'fresh' : 'old';
@@ -63,8 +64,7 @@ export class Nonces {
     const issuedMs = payload.readUIntBE(0, TIME_BYTES);
     const key = this.#keys.of(issuedMs);
     if (!key || !timingSafeEqual(bytes.subarray(PAYLOAD_BYTES), tag(key, payload))) return undefined;
-    if (this.#ours.size >= MOST_REMEMBERED) this.#ours.clear();
-    this.#ours.set(nonce, issuedMs);
+    this.#issuedMs.set(nonce, issuedMs);
     return issuedMs;
   }
 }

@@ -7,6 +7,7 @@ import {
   randomBytes,
   sign,
 } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 
 // Standard Webhooks 1.0: https://www.standardwebhooks.com
 
@@ -14,16 +15,16 @@ const SYMMETRIC = 'whsec_';
 const PRIVATE = 'whsk_';
 const PUBLIC = 'whpk_';
 
-const FEWEST_BYTES = 24;
-const MOST_BYTES = 64;
+const MIN_BYTES = 24;
+const MAX_BYTES = 64;
 const MADE_BYTES = 32;
 const ED25519_BYTES = 32;
 
 /** What stands before the 32 bytes of an ed25519 private key in PKCS #8 (RFC 8410). */
 const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 
-/** How many subscribers' keys are kept ready. */
-const MOST_CACHED = 1000;
+/** Maximum subscribers whose keys are kept ready. */
+const MAX_SUBSCRIBERS = 1000;
 
 /** Signs `{id}.{timestamp}.{body}`. */
 type Signer = (head: string, body: string) => string;
@@ -34,8 +35,11 @@ interface Entry {
   signer: Signer;
 }
 
-/** By what a subscriber's hash says. */
-const cached = new Map<string, Entry[]>();
+/**
+ * The keys of subscribers, by `signing` as Redis has it. To import a key takes 11 µs and to sign a short body with it 6; with
+ * ed25519 260 and 110.
+ */
+const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
 /** A secret that the bus makes for a subscriber. */
 export function newSecret(): string {
@@ -55,7 +59,7 @@ export function newKeyPair(): { privateKey: string; publicKey: string } {
 /** Whether a subscriber may sign with it: `whsec_`, and 24 to 64 bytes in Base64. */
 export function isSecret(text: string): boolean {
   const bytes = text.startsWith(SYMMETRIC) ? decoded(text, SYMMETRIC) : undefined;
-  return bytes !== undefined && bytes.length >= FEWEST_BYTES && bytes.length <= MOST_BYTES;
+  return bytes !== undefined && bytes.length >= MIN_BYTES && bytes.length <= MAX_BYTES;
 }
 
 /**
@@ -65,24 +69,18 @@ export function isSecret(text: string): boolean {
 export function signatureHeaders(signing: string, id: string, atMs: number, body: string) {
   const timestamp = String(Math.floor(atMs / 1000));
   const head = `${id}.${timestamp}.`;
-  const signatures = entriesOf(signing)
+  const signatures = keys
+    .memo(signing)
     .filter(({ untilMs }) => atMs < untilMs)
     .map(({ signer }) => signer(head, body));
   return { 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }
 
-/** Made once: to decode and import a key takes 11 µs and to sign a short body with it 6; 260 and 110 by ed25519. */
-function entriesOf(signing: string): Entry[] {
-  const known = cached.get(signing);
-  if (known) return known;
-  const entries = signing.split(' ').map((entry) => {
+function readKeys(signing: string): Entry[] {
+  return signing.split(' ').map((entry) => {
     const [key = '', untilMs = 'Infinity'] = entry.split('@');
     return { untilMs: Number(untilMs), signer: signerOf(key) };
   });
-  const [oldest] = cached.keys();
-  if (cached.size >= MOST_CACHED && oldest !== undefined) cached.delete(oldest);
-  cached.set(signing, entries);
-  return entries;
 }
 
 function signerOf(text: string): Signer {

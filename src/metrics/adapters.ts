@@ -8,11 +8,16 @@ import { ReportedCounts } from './reported_counts.ts';
 
 /** The adapter that `METRIC_COLLECTION_SERVICE` names; none for Prometheus, which comes for the figures itself. */
 export function createAdapter(
-  { metricService, dogstatsd }: Pick<Config, 'metricService' | 'dogstatsd'>,
+  {
+    metricService,
+    dogstatsdHost,
+    dogstatsdPort,
+  }: Pick<Config, 'metricService' | 'dogstatsdHost' | 'dogstatsdPort'>,
   store: Store,
   log: Log,
 ): Adapter | undefined {
   if (metricService === 'print') return new Print(log);
-  if (metricService === 'datadog') return new Datadog(dogstatsd, new ReportedCounts(store));
+  if (metricService === 'datadog')
+    return new Datadog({ host: dogstatsdHost, port: dogstatsdPort }, new ReportedCounts(store));
   return undefined;
 }

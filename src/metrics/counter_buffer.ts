@@ -1,8 +1,9 @@
+import { LRUCache } from 'lru-cache';
 import { packField, type Tags } from './counter_field.ts';
 import type { CounterName } from './counter_names.ts';
 
-/** Beyond so many names and tags, their packed forms are forgotten at the next `take`. */
-const MOST_REMEMBERED = 10_000;
+/** Maximum names with tags whose packed forms are remembered. */
+const MAX_REMEMBERED = 10_000;
 
 export interface Cell {
   name: CounterName;
@@ -11,13 +12,12 @@ export interface Cell {
 }
 
 /**
- * What was counted since the last `take`, with every name and tags packed only once. Tags that are the same object as before
- * are found without a look at them: who counts often keeps its tags. (Of the CPU
- * of a delivery at `max` 1, counting then takes 1 % where it took 6 %.)
+ * Counts since the last `take`. A name and its tags are packed once. A caller that counts often passes the same tags object each
+ * time: it is found by identity, and counting then takes 1 % of the CPU of a delivery at `max` 1, not 6 %.
  */
 export class CounterBuffer {
-  readonly #cells = new Map<string, Cell>();
-  #byTags = new WeakMap<Tags, Partial<Record<CounterName, Cell>>>();
+  readonly #cells = new LRUCache<string, Cell>({ max: MAX_REMEMBERED });
+  readonly #byTags = new WeakMap<Tags, Partial<Record<CounterName, Cell>>>();
   #changed: Cell[] = [];
 
   get isEmpty(): boolean {
@@ -56,10 +56,6 @@ export class CounterBuffer {
     const taken = this.#changed.map((cell) => ({ ...cell }));
     for (const cell of this.#changed) cell.count = 0;
     this.#changed = [];
-    if (this.#cells.size > MOST_REMEMBERED) {
-      this.#cells.clear();
-      this.#byTags = new WeakMap();
-    }
     return taken;
   }
 }

@@ -1,21 +1,15 @@
+import { LRUCache } from 'lru-cache';
 import type { Tags } from './counter_field.ts';
 import type { Counters } from './counters.ts';
 import { bucketTags, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 
-/** Of so many topics or queues the tags are kept; then they are made anew. */
-const MOST_KEPT = 10_000;
+/** Maximum topics or queues whose tags are remembered. */
+const MAX_NAMES = 10_000;
 
-/** What `make` gives for a name, always the same: counters find tags that they know at once. */
-function kept<T>(make: (name: string) => T): (name: string) => T {
-  const all = new Map<string, T>();
-  return (name) => {
-    const known = all.get(name);
-    if (known) return known;
-    if (all.size === MOST_KEPT) all.clear();
-    const made = make(name);
-    all.set(name, made);
-    return made;
-  };
+/** Returns the same tags for a name each time: counters find tags that they have seen at once. */
+function remembered(make: (name: string) => Tags): (name: string) => Tags {
+  const cache = new LRUCache<string, Tags>({ max: MAX_NAMES, memoMethod: make });
+  return (name) => cache.memo(name);
 }
 
 export interface Attempt {
@@ -49,7 +43,7 @@ interface EndTags {
 
 function endTags(status: string): EndTags {
   return {
-    ofQueue: kept((queue) => ({ queue, status })),
+    ofQueue: remembered((queue) => ({ queue, status })),
     ofAll: { status },
     bucket: bucketTags(DELIVERY_SECONDS, { status }),
   };
@@ -58,8 +52,8 @@ function endTags(status: string): EndTags {
 /** What happens in the bus, put into counters. Asks nobody, and never throws. */
 export class Recorder {
   readonly #counters: Pick<Counters, 'increment'>;
-  readonly #topicTags = kept((topic) => ({ topic }));
-  readonly #queueTags = kept((queue) => ({ queue }));
+  readonly #topicTags = remembered((topic) => ({ topic }));
+  readonly #queueTags = remembered((queue) => ({ queue }));
   readonly #endTags: Record<DeliveryResult['status'], EndTags> = {
     success: endTags('success'),
     failure: endTags('failure'),

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { BusError, StorageFull } from '../errors.ts';
 import { Batcher } from '../store/batcher.ts';
 import type { Store } from '../store/store.ts';
@@ -28,7 +29,7 @@ export class Publisher {
   readonly #onFull: () => void;
   readonly #maxTopics: number;
   /** How many subscribers each topic had at its last publication. */
-  readonly #subscribers = new Map<string, number>();
+  readonly #subscribers = new LRUCache<string, number>({ max: MAX_TOPICS_REMEMBERED });
   readonly #batcher = new Batcher<Publication, Outcome>((group) => this.#storeGroup(group), {
     max: MAX_EVENTS_PER_CALL,
     weigh: (publication) => this.#weigh(publication),
@@ -77,15 +78,7 @@ export class Publisher {
 
   async #countSubscribers(topic: string): Promise<void> {
     const count = this.#store.command((redis, keys) => redis.scard(keys.topic_subscribers(topic)));
-    this.#remember(topic, await count);
-  }
-
-  #remember(topic: string, subscribers: number): void {
-    if (this.#subscribers.size >= MAX_TOPICS_REMEMBERED && !this.#subscribers.has(topic)) {
-      const [oldest = ''] = this.#subscribers.keys();
-      this.#subscribers.delete(oldest);
-    }
-    this.#subscribers.set(topic, subscribers);
+    this.#subscribers.set(topic, await count);
   }
 
   /** A repeat copies nothing, so it passes however many subscribers the topic has by now. */
@@ -104,20 +97,20 @@ export class Publisher {
   async #storeGroup(group: readonly Publication[]): Promise<Outcome[]> {
     const { outcomes, added } = await this.#call(group);
     const published = new Map<string, { events: number; bytes: number }>();
-    for (const [index, publication] of group.entries()) {
+    group.forEach((publication, index) => {
       const { outcome, subscribers } = outcomes[index] as (typeof outcomes)[number];
-      if (outcome !== 'accepted') continue;
+      if (outcome !== 'accepted') return;
       const { topic, events } = publication;
       const bytes = bytesOf(publication);
       const before = published.get(topic);
       if (before === undefined) {
-        this.#remember(topic, subscribers);
+        this.#subscribers.set(topic, subscribers);
         published.set(topic, { events: events.length, bytes });
       } else {
         before.events += events.length;
         before.bytes += bytes;
       }
-    }
+    });
     for (const [topic, { events, bytes }] of published) this.#figures.published(topic, events, bytes);
     for (const [subscriber, events] of added) this.#figures.added(subscriber, events);
     return outcomes.map(({ outcome }) => outcome);

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { Batcher } from '../store/batcher.ts';
@@ -6,6 +7,7 @@ import { type Demand, type PublishRates, type Spent, spend } from './spending.ts
 
 /** One script call takes this many demands: some 2 ms of Redis. */
 const MAX_DEMANDS_PER_CALL = 1000;
+const MAX_CLIENTS_REMEMBERED = 10_000;
 
 /** What a client may still publish (draft-ietf-httpapi-ratelimit-headers). */
 export interface RateHeaders {
@@ -28,8 +30,8 @@ export class RateLimit {
   readonly #store: Store;
   readonly #rates: PublishRates;
   readonly #policy: string;
-  /** The buckets of clients that were refused. */
-  readonly #refused = new Map<string, Bucket[]>();
+  /** The buckets of clients that Redis refused. */
+  readonly #refused = new LRUCache<string, Bucket[]>({ max: MAX_CLIENTS_REMEMBERED });
   readonly #batcher = new Batcher<Demand, Spent>((demands) => spend(this.#store, this.#rates, demands), {
     max: MAX_DEMANDS_PER_CALL,
   });

@@ -56,7 +56,7 @@ export class Batcher<Item, Result> {
       const group = this.#nextGroup();
       try {
         const results = await this.#call(group.map(({ item }) => item));
-        for (const [index, { resolve }] of group.entries()) resolve(results[index] as Result);
+        group.forEach(({ resolve }, index) => void resolve(results[index] as Result));
       } catch (error) {
         for (const { reject } of group) reject(error);
       }
