@@ -32,7 +32,7 @@ function plainTopic({ method, url }: IncomingMessage): string | undefined {
   return TOPIC_NAME.test(topic) ? topic : undefined;
 }
 
-/** The routes of a path stand together, and after them one that answers the methods which the path does not take. */
+/** Mounts the routes path by path, each followed by one that answers the methods which the path does not take. */
 function mount(routes: readonly Route[], pipeline: Pipeline): Express {
   const app = express();
   app.disable('x-powered-by');

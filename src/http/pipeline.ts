@@ -13,10 +13,10 @@ import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** Characters. To read a longer body takes as long as to refuse several others. */
+/** In characters. Parsing a longer body takes as long as refusing several requests. */
 const LONG_BODY = 4096;
 
-/** Refusals are cheap: this answer is ready before it is needed. */
+/** Prepared, so that a refusal is cheap. */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
@@ -37,7 +37,7 @@ export interface Arrival {
   query: unknown;
 }
 
-/** Takes every request from its arrival to its answer. What is to be done at each step stands in a function of its own. */
+/** Takes every request from its arrival to its answer. Each step is a function of its own. */
 export class Pipeline {
   readonly #parts: PipelineParts;
   readonly #admission: Admission;
@@ -55,7 +55,7 @@ export class Pipeline {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
       checkHeaders(request);
       if (!route.isHealthCheck) {
-        if (this.#isPlainHttp(request)) return send(response, redirectToHttps(request));
+        if (this.#isPlainHttp(request)) return await send(response, redirectToHttps(request));
         this.#refuseUntilReady();
       }
       // Before authentication, which is half of the work.
@@ -116,7 +116,7 @@ function readBody({ body }: Route, text: string): unknown {
   return checked(body, isLeftOut ? undefined : parseJson(text));
 }
 
-/** Keeps method and body. The port is left out: it is one that speaks http. */
+/** 308 keeps method and body. The port is left out: it is one that speaks http. */
 function redirectToHttps({ headers, url }: IncomingMessage): Answer {
   const host = headers.host?.replace(/:\d*$/, '');
   if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');

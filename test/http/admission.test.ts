@@ -7,7 +7,7 @@ import { until } from '../../harness/until.ts';
 import type { BusError } from '../../src/errors.ts';
 import { Admission } from '../../src/http/admission.ts';
 
-/** A server whose work takes until it is `released`; what is refused is answered at once. */
+/** A server that answers when it is `released`; refusals are answered at once. */
 async function house(t: TestContext, admission: Admission) {
   const under: (() => void)[] = [];
   const server = createServer((request, response) => {
@@ -37,7 +37,7 @@ async function house(t: TestContext, admission: Admission) {
   };
 }
 
-test('what is over the number is refused at once, and there is room again when some are done', async (t) => {
+test('a request beyond the number is refused at once; there is room again when others are done', async (t) => {
   const { post, under, release } = await house(t, new Admission({ maxRequests: 2 }));
   const [first, second] = [post(), post()];
   await under(2);
@@ -54,7 +54,7 @@ test('what is over the number is refused at once, and there is room again when s
   assert.equal((await third).status, 204);
 });
 
-test('what is over the bytes is refused; one alone may be as large as any body', async (t) => {
+test('a request beyond the bytes is refused; one alone may be as large as any body', async (t) => {
   const { post, under, release } = await house(t, new Admission({ maxBytes: 10 }));
   const large = post('x'.repeat(100));
   await under(1);
@@ -71,7 +71,7 @@ test('what is over the bytes is refused; one alone may be as large as any body',
   );
 });
 
-test('a body that does not say how long it is counts as it arrives', async (t) => {
+test('a body without a length counts as it arrives', async (t) => {
   const { post, under, release } = await house(t, new Admission({ maxBytes: 10 }));
   const chunked = (text: string) => post(new Blob([text]).stream());
   const small = [chunked('xxx'), chunked('xxx')];
@@ -84,7 +84,7 @@ test('a body that does not say how long it is counts as it arrives', async (t) =
   );
 });
 
-test('whether there is room can be asked before, and takes none', () => {
+test('asking whether there is room takes none', () => {
   const admission = new Admission({ maxRequests: 2, maxBytes: 10 });
   const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
   assert.ok(admission.hasRoom(request('100')), 'for one alone');

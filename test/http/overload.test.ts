@@ -15,7 +15,7 @@ import { Proxies } from '../../src/proxies.ts';
 import { NO_CONTENT, route } from '../../src/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
-/** Of clients that take long to look up. */
+/** How long the lookup of a slow client takes. */
 const LOOKUP_MS = 100;
 const KNOWN = { authorization: basic('pub', '') };
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
@@ -66,7 +66,7 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
   };
 }
 
-test('what is too much is refused at once, by either way, before anybody is asked who it is', async (t) => {
+test('a publish beyond the limit is refused at once, on either path, before authentication', async (t) => {
   const web = await crampedWeb(t, 2);
   const underWay = [web.publish(PLAIN, KNOWN), web.publish(GENERAL, KNOWN)];
   await web.full();
@@ -87,7 +87,7 @@ test('what is too much is refused at once, by either way, before anybody is aske
   );
 });
 
-test('a connection is kept, and the body of what was refused on it does not become a request', async (t) => {
+test('a refused publish keeps its connection, and its body is not taken for a request', async (t) => {
   const web = await crampedWeb(t, 1);
   const underWay = web.publish(PLAIN, KNOWN);
   await web.full();
@@ -103,7 +103,7 @@ test('a connection is kept, and the body of what was refused on it does not beco
   assert.equal((await accepted).status, 204);
 });
 
-test('a stranger takes no room, however slowly his bodies come', async (t) => {
+test('a stranger takes no room, however slow its body is', async (t) => {
   const web = await crampedWeb(t, 1);
   const strangers = Array.from({ length: 5 }, () => connect(web.port, '127.0.0.1'));
   t.after(() => strangers.map((each) => each.destroy()));
@@ -119,7 +119,7 @@ test('a stranger takes no room, however slowly his bodies come', async (t) => {
   assert.equal((await accepted).status, 204);
 });
 
-test('who leaves while it is looked up takes no room for good, whatever of the body has come', async (t) => {
+test('a client that leaves during its lookup keeps no room, however much of its body has arrived', async (t) => {
   const web = await crampedWeb(t, 2);
   const bodies = [EVENT, EVENT.slice(0, 5), ''];
   for (const [n, body] of [...bodies, ...bodies].entries()) {

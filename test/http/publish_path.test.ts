@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { type Answer, Api, basic } from '../../harness/api.ts';
 import { ROOT_KEY } from '../../harness/web_process.ts';
 
-// Express finds the route of a request, but not that of a plainly written publish. Both lead to the same row of the table.
+// The route of a plainly written publish is found without Express, that of any other request by Express. Both lead to the same row.
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
