@@ -73,24 +73,27 @@ export class Pipeline {
   async #call(route: Route, { request, path, params, query }: Arrival): Promise<Answer> {
     const isOpen = route.roles.length === 0;
     const caller = isOpen ? undefined : await this.#parts.authentication.callerOf(request, route.roles);
-    const call = {
+    const call: Call = {
       caller: caller as Call['caller'],
       path,
       params: checked(route.params, params),
       query: checked(route.query, query),
       headers: request.headers,
+      text: '',
+      body: undefined,
     };
     const refusing = route.refuseEarly?.(call);
     if (refusing) await refusing;
-    if (!takesBody(route)) return route.handle({ ...call, text: '', body: undefined });
+    if (!takesBody(route)) return route.handle(call);
     // Only known callers take room: a stranger could hold all of it.
     const reservation = this.#admission.reserve(request);
     try {
-      const text = await readText(request, reservation);
+      call.text = await readText(request, reservation);
       reservation.startWork();
-      const turn = text.length > LONG_BODY ? this.#budget.turn() : undefined;
+      const turn = call.text.length > LONG_BODY ? this.#budget.turn() : undefined;
       if (turn) await turn;
-      return await route.handle({ ...call, text, body: readBody(route, text) });
+      call.body = readBody(route, call.text);
+      return await route.handle(call);
     } finally {
       reservation.release();
     }

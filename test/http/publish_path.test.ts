@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { type Answer, Api, basic } from '../../harness/api.ts';
 import { ROOT_KEY } from '../../harness/web_process.ts';
 
-// The route of a plainly written publish is found without Express, that of any other request by Express. Both lead to the same row.
+// A plainly written publish finds its row of the table without Express, any other request by Express. The answers are the same.
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';

@@ -132,7 +132,7 @@ describe('a recorded publish by Digest cannot be replayed', () => {
     assert.equal(codeOf(await publish(EVENT, { count: 1 })), 'unauthenticated');
   });
 
-  test('after the topic was another's, or the key stood for something else', async () => {
+  test('after the topic was another client’s, or the key stood for something else', async () => {
     const publish = await publisher();
     assert.equal((await api.call('POST', '/topics/taken', { as: 'other', body: EVENT })).status, 204);
     assert.equal(codeOf(await publish(EVENT, { target: '/topics/taken' })), 'topic_claimed');
