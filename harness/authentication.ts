@@ -1,14 +1,14 @@
 import { Authentication } from '../src/authentication/authentication.ts';
-import type { FailureReason } from '../src/authentication/caller.ts';
 import type { ClientDirectory } from '../src/authentication/client_directory.ts';
 import { FailedLogins } from '../src/authentication/failed_logins.ts';
-import { MOST_FAILURES, Slowing } from '../src/authentication/login_limiter.ts';
+import { LoginLimiter, MAX_FAILURES } from '../src/authentication/login_limiter.ts';
 import { NonceKeys } from '../src/authentication/nonce_keys.ts';
 import { NonceUses } from '../src/authentication/nonce_uses.ts';
 import { Nonces } from '../src/authentication/nonces.ts';
+import type { FailureReason } from '../src/authentication/verdict.ts';
 import { StorageUnavailable } from '../src/errors.ts';
-import { Proxies } from '../src/http/proxies.ts';
 import type { Log } from '../src/log.ts';
+import { Proxies } from '../src/proxies.ts';
 import type { Store } from '../src/store/store.ts';
 
 export interface AuthenticationParts {
@@ -22,7 +22,7 @@ export interface AuthenticationParts {
   monotonicMs?: () => number;
   /** The clock of failures, which are counted by the minute. */
   wallMs?: () => number;
-  /** Told of each failure. */
+  /** Called with each failure. */
   failed?: (reason: FailureReason | 'slowed') => void;
 }
 
@@ -34,7 +34,11 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
   return new Authentication({
     ...{ rootKey, clients, md5, log },
     nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceUses(store)),
-    slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, log, wallMs), new Proxies(proxies), figures),
+    limiter: new LoginLimiter(
+      new FailedLogins(store, MAX_FAILURES, log, wallMs),
+      new Proxies(proxies),
+      figures,
+    ),
   });
 }
 

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { pino } from 'pino';
 
 /** How long an ending process waits for the reader of its log. */
@@ -26,4 +27,9 @@ export function logged(): Promise<void> {
     destination.end();
     destination.write = () => true;
   });
+}
+
+/** The beginning of a request's path, as the log may show it: the rest may be a token, and a token may be a credential. */
+export function loggedPath({ url = '' }: IncomingMessage): string {
+  return /^\/[^/?]*/.exec(url)?.[0] ?? '';
 }

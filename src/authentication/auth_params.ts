@@ -1,9 +1,9 @@
 import { BusError } from '../errors.ts';
 
-/** RFC 7616 knows fourteen, and unknown ones are to be ignored. */
-const MOST_PARAMETERS = 32;
+/** RFC 7616 has fourteen, and unknown ones must be ignored. */
+const MAX_PARAMETERS = 32;
 
-// name=token or name="quoted", with what stands around it. No two neighbouring parts can match the same character, so
+// name=token or name="quoted", with the space and commas around it. No two neighbouring parts can match the same character, so
 // a refusal takes linear time too; passport-http's own expression takes quadratic time for a header full of commas.
 const PARAMETER =
   /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
@@ -22,8 +22,8 @@ export function readParameters(text: string): Map<string, string> {
     if (!match || name === undefined) throw unreadable(position);
     if (parameters.has(name))
       throw new BusError('bad_header', `Authorization has the parameter ${name} twice`);
-    if (parameters.size === MOST_PARAMETERS)
-      throw new BusError('bad_header', `Authorization has more than ${MOST_PARAMETERS} parameters`);
+    if (parameters.size === MAX_PARAMETERS)
+      throw new BusError('bad_header', `Authorization has more than ${MAX_PARAMETERS} parameters`);
     parameters.set(name, match[2] === undefined ? (match[3] ?? '') : unescaped(match[2]));
     position = PARAMETER.lastIndex;
   }

@@ -1,24 +1,25 @@
 import { hash } from 'node:crypto';
+import type { Scopes } from '../caller.ts';
 import { clock } from '../clock.ts';
 import { secret as newSecret, tokenSuffix } from '../ids.ts';
 import type { Store } from '../store/store.ts';
-import { readScopes, type Scopes, scopeFields } from './scope.ts';
+import { readScopes, scopeFields } from './scope.ts';
 
 /** The realm of both schemes. It is part of every stored HA1: were it changed, every client would need a new secret. */
 export const REALM = 'Routemaster';
 
 export const CLIENT_NAME = /^[a-z0-9_]{1,64}$/;
-/** A token that a client may choose, and that the bus makes. Routemaster's own (`name--` and 32 hex digits) are too. */
+/** Tokens that clients choose, that the bus makes, and that Routemaster made (`name--` and 32 hex digits). */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 /** A longer name leaves no room in a token of 64 for `--` and the random part. */
-export const LONGEST_NAME_OF_MADE_TOKEN = 42;
+export const MAX_NAME_LENGTH_OF_MADE_TOKEN = 42;
 
 export type DigestAlgorithm = 'SHA-256' | 'MD5';
 
-/** What node:crypto calls them. */
+/** Their names in node:crypto. */
 export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
 
-/** RFC 7616's H(username ":" realm ":" password) in hex: all that is kept of a secret, and as good as it within the realm. */
+/** RFC 7616's H(username ":" realm ":" password) in hex. Only this is kept of a secret; within the realm it is as good as the secret. */
 export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): string {
   return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);
 }
@@ -42,7 +43,7 @@ export interface Client {
 
 export type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
-/** Holders of API tokens: those in Redis, and those that `ROUTEMASTER_CLIENTS` fixes, which are token-only. */
+/** Holders of API tokens: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which are token-only. */
 export class Clients {
   readonly #store: Store;
   readonly #fixed: ReadonlyMap<string, Client>;
@@ -54,7 +55,7 @@ export class Clients {
 
   /**
    * Makes a client with a token and a secret of its own; names need not be unique. `name` is a CLIENT_NAME of at most
-   * LONGEST_NAME_OF_MADE_TOKEN. The secret cannot be had again: only digests of it are stored.
+   * MAX_NAME_LENGTH_OF_MADE_TOKEN. The secret cannot be had again: only digests of it are stored.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = `${name}--${tokenSuffix()}`;
@@ -68,7 +69,7 @@ export class Clients {
   }
 
   /**
-   * Enters a token-only client. If the token exists, its name and scopes become these, and it loses its secret if it had one.
+   * Registers a token-only client. If the token exists, its name and scopes become these, and it loses any secret it had.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<{ token: string; name: string }> {
     await this.#store.command((redis, keys) => {
@@ -85,7 +86,7 @@ export class Clients {
     return { token, name };
   }
 
-  /** Gives the client a new secret. The one that it has works for `graceMs` more; one that it had before that ends. */
+  /** Gives the client a new secret. The present one works for `graceMs` more; one before that ends now. */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
     const digests = [ha1('SHA-256', token, secret), ha1('MD5', token, secret)];
@@ -93,7 +94,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : (outcome as 'client_not_found' | 'no_secret');
   }
 
-  /** The clients in Redis, by name, then by token, with their scopes; those of `ROUTEMASTER_CLIENTS` are not among them. */
+  /** The clients in Redis with their scopes, by name, then by token. Leaves out those of `ROUTEMASTER_CLIENTS`. */
   async list(): Promise<({ token: string; name: string } & Scopes)[]> {
     const names = Object.entries(
       await this.#store.command((redis, keys) => redis.hgetall(keys.api_tokens())),
@@ -108,7 +109,7 @@ export class Clients {
       .sort((a, b) => compare(a.name, b.name) || compare(a.token, b.token));
   }
 
-  /** Whether there was one in Redis. A token that `isFixed` is a client's all the same. Works when Redis is full. */
+  /** Resolves with whether the client was in Redis. A token that `isFixed` stays a client's. Works when Redis is full. */
   async remove(token: string): Promise<boolean> {
     // No MULTI: a full Redis refuses all that is queued in one, even reads. The name goes first, as that ends the client.
     const [removed] = await this.#store.command((redis, keys) =>
@@ -129,9 +130,9 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // The name comes last, so that a client removed in between is not found; the other way round it would look like
-    // one without a secret, and its public token alone would let anybody in. The former secret comes after the present one,
-    // so that one which is rotated in between is found in one of the two. (No MULTI: see `remove`.)
+    // The name is read last, so that a client removed in between is not found. Otherwise it would look like one without a
+    // secret, and its public token alone would let anybody in. The former secret is read after the present one, so that a secret
+    // rotated in between is found in one of the two. (No MULTI: see `remove`.)
     const [fields, former, name] = await this.#store.command((redis, keys) =>
       replies(
         redis
@@ -153,12 +154,12 @@ export class Clients {
 
 type Field = string | null;
 
-/** Either digest makes it a secret: half a record must refuse, never open. */
+/** One digest is enough to make it a secret: half a record must refuse callers, never admit them. */
 function digestsIn(sha256: string | null, md5: string | null): Digests | null {
   return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };
 }
 
-/** What stands before the first `--` of a token, which is how tokens are made; a fixed one may look like anything. */
+/** The part of a token before its first `--`, where the bus puts the name. A fixed token may look like anything. */
 function nameIn(token: string): string {
   const name = token.split('--', 1)[0] ?? '';
   return name !== token && CLIENT_NAME.test(name) ? name : 'unnamed';
@@ -174,7 +175,7 @@ interface Commands {
   exec(): Promise<[error: Error | null, reply: unknown][] | null>;
 }
 
-/** What each command answered. Throws the error of the first that failed, where EXEC says only that one did. */
+/** The reply of each command. Throws the error of the first that failed; EXEC's own error says only that one did. */
 async function replies(commands: Commands): Promise<unknown[]> {
   const outcomes = await commands.exec().catch((error: { previousErrors?: Error[] }) => {
     throw error.previousErrors?.[0] ?? error;

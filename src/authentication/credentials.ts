@@ -1,8 +1,8 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { clock } from '../clock.ts';
-import type { Caller, Judged, Refusal, Verdict } from './caller.ts';
+import type { Caller } from '../caller.ts';
 import { type Client, type Digests, ha1 } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
+import type { Refusal, Verdict } from './verdict.ts';
 
 /** Digest needs a user name for root; Basic has the root key itself there. */
 export const ROOT_USER = 'root';
@@ -17,44 +17,22 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/** For how long what was sent stands for what it proved: it is as good as a secret, and not to lie about. */
-const PROVED_MS = 1000;
-const MOST_PROVED = 10_000;
-/** Characters. Tokens and secrets of ours take 140; any password goes with a token alone, and would be kept. */
-const LONGEST_PROVED = 256;
-
-/** What Basic says. */
-export interface Login {
-  user: string;
-  password: string;
-  /** The header that says it. */
-  sent: string;
-}
-
-interface Proved {
-  client: Client;
-  caller: Caller;
-}
-
-/** Compared with where there is no client, so that an unknown user costs what a known one costs. Matches nothing. */
+/** Stands in for the digests of an unknown user, who then costs what a known one costs. Matches nothing. */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
-/** Whether two digests in hex are the same, in a time that does not tell how much of them is. */
+/** Compares two digests in hex in a time that does not tell how much of them is the same. */
 export function sameDigest(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }
 
 /**
- * The root key and the clients, as the two schemes ask for them. Calls back at once where what is known is enough. What is wrong by
- * that is looked up: a secret may be new. So a wrong secret takes as long as an unknown user.
+ * Checks credentials against the root key and the clients. Credentials that are wrong by what is remembered of the client are
+ * checked again after a lookup, as a secret may be new; so a wrong secret takes as long as an unknown user.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
   readonly #rootKeyDigest: string;
   readonly #rootDigests: Digests;
-  /** By the header. A map of text is no help to who guesses: only hashes are compared, with a seed of the process, until they match. */
-  readonly #proved = new Map<string, Proved>();
-  #provedUntilMs = 0;
 
   constructor(rootKey: string, clients: ClientDirectory) {
     this.#clients = clients;
@@ -70,48 +48,26 @@ export class Credentials {
   }
 
   /**
-   * The client that was proved by this very header within the last second, and is still known as it was then: decoding and
-   * hashing take 1 to 2 µs of a publish.
+   * For Basic. The root key is never looked up, as that would send it to Redis; so no client can stand in front of it. Throws as
+   * the lookup does.
    */
-  proved(sent: string): Caller | undefined {
-    const proved = this.#proved.get(sent);
-    return proved && this.#clients.known(proved.client.token) === proved.client ? proved.caller : undefined;
-  }
-
-  /** For Basic. The root key is never looked up, as that would send it to Redis; so no client can stand in front of it. */
-  checkPassword({ user, password, sent }: Login, done: Judged): void {
+  async checkPassword(user: string, password: string): Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
       client?.ha1 === null ? callerFor(client) : judgeSecret(client, proof);
-    const client = this.#clients.known(user);
-    const verdict = judge(client);
-    if (client && 'role' in verdict) {
-      this.#remember(sent, { client, caller: verdict });
-      done(null, verdict);
-    } else if (this.isRootKey(user)) done(null, ROOT);
-    else this.#clients.ask(user).then((client) => done(null, judge(client)), done);
+    const verdict = judge(this.#clients.known(user));
+    if ('role' in verdict) return verdict;
+    if (this.isRootKey(user)) return ROOT;
+    return judge(await this.#clients.ask(user));
   }
 
-  #remember(sent: string, proved: Proved): void {
-    if (sent.length > LONGEST_PROVED) return;
-    const nowMs = clock.monotonicMs();
-    if (nowMs >= this.#provedUntilMs || this.#proved.size >= MOST_PROVED) {
-      this.#proved.clear();
-      this.#provedUntilMs = nowMs + PROVED_MS;
-    }
-    this.#proved.set(sent, proved);
-  }
-
-  /** For Digest. */
-  checkProof(user: string, proof: Proof, done: Judged): void {
-    if (user === ROOT_USER) {
-      const wrong: Refusal = { reason: 'wrong_secret', client: ROOT_USER };
-      return void done(null, proof(this.#rootDigests) ? ROOT : wrong);
-    }
+  /** For Digest. Throws as the lookup of the client does. */
+  async checkProof(user: string, proof: Proof): Promise<Verdict> {
+    if (user === ROOT_USER)
+      return proof(this.#rootDigests) ? ROOT : { reason: 'wrong_secret', client: ROOT_USER };
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, proof));
     const verdict = judge(this.#clients.known(user));
-    if ('role' in verdict) done(null, verdict);
-    else this.#clients.ask(user).then((client) => done(null, judge(client)), done);
+    return 'role' in verdict ? verdict : judge(await this.#clients.ask(user));
   }
 }
 

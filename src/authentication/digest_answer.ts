@@ -3,7 +3,7 @@ import { BusError } from '../errors.ts';
 import { readParameters } from './auth_params.ts';
 import { type DigestAlgorithm, HASHES } from './client.ts';
 
-/** What a client answers to a Digest challenge. */
+/** A client's answer to a Digest challenge. */
 export interface DigestAnswer {
   username: string;
   realm: string;
@@ -17,7 +17,7 @@ export interface DigestAnswer {
   response: string;
 }
 
-/** Reads a client's answer and checks its form. Throws bad_header that says which parameter is amiss. */
+/** Reads a client's answer and checks its form. Throws bad_header with the parameter that is wrong. */
 export function readAnswer(text: string): DigestAnswer {
   const parameters = readParameters(text);
   const take = (name: string, form: RegExp, expected: string): string => {
@@ -42,7 +42,7 @@ export function readAnswer(text: string): DigestAnswer {
   };
 }
 
-/** `username`, or `username*` for what a quoted string cannot hold: UTF-8, percent-encoded (RFC 5987). */
+/** `username`, or `username*` for a name that a quoted string cannot hold: UTF-8, percent-encoded (RFC 5987). */
 function username(parameters: Map<string, string>): string {
   const plain = parameters.get('username');
   const extended = parameters.get('username*');
@@ -69,7 +69,7 @@ export function expectedResponse(
   method: string,
   answer: Pick<DigestAnswer, 'nonce' | 'nc' | 'cnonce' | 'uri'>,
 ): string {
-  // Node reads header bytes as Latin-1, so that is what gives back the bytes that the client hashed.
+  // Node reads header bytes as Latin-1, so Latin-1 gives back the bytes that the client hashed.
   const digest = (text: string) => hash(HASHES[algorithm], Buffer.from(text, 'latin1'));
   const ha2 = digest(`${method}:${answer.uri}`);
   return digest(`${ha1}:${answer.nonce}:${answer.nc}:${answer.cnonce}:auth:${ha2}`);

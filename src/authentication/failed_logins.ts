@@ -5,57 +5,57 @@ import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
 
 const WINDOW_MS = 60_000;
-/** All sources share this many counts of 16 bits: a quarter of a MB of Redis, however many addresses an attacker has. */
+/** All sources share this many 16-bit counters: a quarter of a MB of Redis, however many addresses an attacker has. */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
-const MOST_COUNTED = 65_535;
+const MAX_COUNTED = 65_535;
 
 /**
- * Counts failed authentications by source, over all processes, a minute at a time. Two sources may share a count, by chance one
- * in 65,536: they must only ever decide what is answered to wrong credentials.
+ * Counts failed authentications by source, over all processes, a minute at a time. Two sources share a counter by a chance of 1
+ * in 65,536, so the counts must decide nothing but the answer to wrong credentials.
  */
 export class FailedLogins {
   readonly #store: Store;
-  readonly #most: number;
+  readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /** What is known here of the running minute; goes on while Redis is away. */
+  /** This process's knowledge of the current minute; it goes on while Redis is away. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
-  #told = false;
+  #isReported = false;
 
-  /** Beyond `most`, Redis is not asked any more. `log` is told, once, if it refuses to count. */
-  constructor(store: Store, most: number, log: Log, nowMs: () => number = clock.wallMs) {
+  /** Beyond `max`, Redis is not asked any more. If Redis refuses to count, `log` has one line about it. */
+  constructor(store: Store, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#store = store;
-    this.#most = most;
+    this.#max = max;
     this.#log = log;
     this.#nowMs = nowMs;
   }
 
-  /** Counts one more; resolves with how many the source had in this minute, as far as known. Never throws. */
+  /** Counts a failure; resolves with how many the source had in this minute, as far as is known. Never throws. */
   async count(source: string): Promise<number> {
     const minute = Math.floor(this.#nowMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);
     this.#minute = minute;
     const bucket = Number.parseInt(hash('sha256', source).slice(0, 4), 16);
     const here = this.#raise(bucket, (this.#counts[bucket] ?? 0) + 1);
-    if (here > this.#most) return here;
+    if (here > this.#max) return here;
     const everywhere = await this.#countEverywhere(String(minute), bucket);
     return minute === this.#minute ? this.#raise(bucket, everywhere) : everywhere;
   }
 
-  /** Until the counts begin anew. */
+  /** How long until the counts begin anew. */
   leftMs(): number {
     return WINDOW_MS - (this.#nowMs() % WINDOW_MS);
   }
 
   #raise(bucket: number, count: number): number {
-    const known = Math.min(Math.max(count, this.#counts[bucket] ?? 0), MOST_COUNTED);
+    const known = Math.min(Math.max(count, this.#counts[bucket] ?? 0), MAX_COUNTED);
     this.#counts[bucket] = known;
     return known;
   }
 
-  /** 0 where Redis is away, or full, or does not let us count: nobody is refused for that. */
+  /** 0 if Redis is away, is full, or does not let us count: nobody is refused for that. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
       return await this.#store.command(async (redis, keys) => {
@@ -70,14 +70,15 @@ export class FailedLogins {
         return Number(counted?.[1][0]);
       });
     } catch (error) {
-      if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) this.#tell(error as Error);
+      if (!(error instanceof StorageUnavailable || error instanceof StorageFull))
+        this.#report(error as Error);
       return 0;
     }
   }
 
-  #tell({ message }: Error): void {
-    if (this.#told) return;
-    this.#told = true;
+  #report({ message }: Error): void {
+    if (this.#isReported) return;
+    this.#isReported = true;
     this.#log.warn(
       { reason: message },
       'failed authentications cannot be counted over all processes, only by each; ' +

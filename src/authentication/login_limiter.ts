@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
-import { type Proxies, sourceOf } from '../http/proxies.ts';
-import type { FailureReason } from './caller.ts';
+import { type Proxies, sourceOf } from '../proxies.ts';
 import type { FailedLogins } from './failed_logins.ts';
+import type { FailureReason } from './verdict.ts';
 
-/** How many failures a minute an address may have before they are answered 429: a misconfigured service comes to that. */
-export const MOST_FAILURES = 100;
+/** More failures than this from one address within a minute are answered 429. A misconfigured service makes as many. */
+export const MAX_FAILURES = 100;
 
 /** Where the figures go. */
 export interface FailureFigures {
@@ -14,25 +14,25 @@ export interface FailureFigures {
   authenticationSlowed(): void;
 }
 
-export interface Failure {
+export interface CountedFailure {
   address: string;
-  /** What to answer instead, where the address has failed too often. */
-  slowed: BusError | undefined;
-  /** Whether to tell of it: once a minute, of whichever address it is. */
-  tell: boolean;
+  /** The error to answer, where the address has failed too often. */
+  refusal: BusError | undefined;
+  /** Whether to log the refusal: once a minute, for whichever address it is, so that an attacker does not fill the log. */
+  isReported: boolean;
 }
 
 /**
- * What becomes of failures, by source address. It is asked only when credentials were wrong: right ones are let in
- * whatever others at their address do.
+ * Limits failed logins by source address. It is asked only when credentials proved wrong: right ones are let in whatever others
+ * at their address do.
  */
-export class Slowing {
+export class LoginLimiter {
   readonly #failures: FailedLogins;
   readonly #proxies: Proxies;
   readonly #figures: FailureFigures;
-  #tellAgainAtMs = 0;
+  #reportAgainAtMs = 0;
 
-  /** `failures` are to be counted up to MOST_FAILURES at least. */
+  /** `failures` must count up to MAX_FAILURES at least. */
   constructor(failures: FailedLogins, proxies: Proxies, figures: FailureFigures) {
     this.#failures = failures;
     this.#proxies = proxies;
@@ -40,16 +40,16 @@ export class Slowing {
   }
 
   /** Counts a failure. Never throws. */
-  async failed(request: IncomingMessage, reason: FailureReason): Promise<Failure> {
+  async failed(request: IncomingMessage, reason: FailureReason): Promise<CountedFailure> {
     const address = this.#proxies.addressOf(request);
     this.#figures.authenticationFailed(reason);
-    if ((await this.#failures.count(sourceOf(address))) <= MOST_FAILURES)
-      return { address, slowed: undefined, tell: true };
+    if ((await this.#failures.count(sourceOf(address))) <= MAX_FAILURES)
+      return { address, refusal: undefined, isReported: false };
     this.#figures.authenticationSlowed();
     const leftMs = this.#failures.leftMs();
-    const tell = clock.monotonicMs() >= this.#tellAgainAtMs;
-    if (tell) this.#tellAgainAtMs = clock.monotonicMs() + leftMs;
-    return { address, slowed: tooManyFailures(leftMs), tell };
+    const isReported = clock.monotonicMs() >= this.#reportAgainAtMs;
+    if (isReported) this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
+    return { address, refusal: tooManyFailures(leftMs), isReported };
   }
 }
 

@@ -4,12 +4,12 @@ import type { Store } from '../store/store.ts';
 
 const HOUR_MS = 3_600_000;
 const KEY_BYTES = 32;
-/** How often to ask for the keys. That of the next hour comes an hour early, so there is time for failures. */
+/** How often to ask for the keys. The next hour's key comes an hour early, so there is time for failures. */
 const FRESH_MS = 60_000;
-/** After a failure, how long to wait before Redis is asked again. */
+/** The pause after a failed attempt. */
 const PAUSE_MS = 1000;
 
-/** The keys that sign nonces: random, of one hour each, and shared by all processes through Redis. So is the clock. */
+/** The keys that sign nonces: random, one an hour, shared by all processes through Redis; so is the clock. */
 export class NonceKeys {
   readonly #store: Store;
   readonly #monotonicMs: () => number;
@@ -24,24 +24,24 @@ export class NonceKeys {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** By Redis's clock; means nothing until there is a key. */
+  /** The time by Redis's clock; meaningless until there is a key. */
   nowMs(): number {
     return this.#monotonicMs() + this.#offsetMs;
   }
 
-  /** The key for nonces that are issued now; undefined before the first `load`, or when none has worked for over an hour. */
+  /** The key for nonces issued now; undefined before the first `load`, or when none succeeded for over an hour. */
   current(): Buffer | undefined {
-    // Should it fail: what is known will do for an hour, and the next call after a second asks again.
+    // A failure is ignored: the known keys last for an hour, and a call after a second asks again.
     if (this.#monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
     return this.of(this.nowMs());
   }
 
-  /** The key of nonces issued at that time; undefined where it is more than a day ago. */
+  /** The key of nonces issued at that time; undefined if that is more than a day ago. */
   of(issuedMs: number): Buffer | undefined {
     return this.#keys.get(Math.floor(issuedMs / HOUR_MS));
   }
 
-  /** Gets the keys from Redis, and makes them if need be. Throws as Store does; what was known stays known then. */
+  /** Gets the keys from Redis, and makes missing ones. Throws as Store does; the known keys stay then. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;

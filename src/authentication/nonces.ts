@@ -1,17 +1,17 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { NonceKeys } from './nonce_keys.ts';
-import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUse, type NonceUses } from './nonce_uses.ts';
+import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUses } from './nonce_uses.ts';
 
 const MAX_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/** As many characters of a nonce as hold its payload: no two have the same. */
+/** The characters that hold the payload of a nonce; they identify it. */
 const ID_CHARACTERS = 19;
 
-/** Nonces that carry their time and are signed, so that any web process knows those of the others without storing them. */
+/** Nonces carry their time and a signature, so that every web process knows those of the others without storing them. */
 export class Nonces {
   readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
   readonly #uses: Pick<NonceUses, 'consume'>;
@@ -23,7 +23,7 @@ export class Nonces {
     this.#uses = uses;
   }
 
-  /** Whether nonces can be issued and checked; if not, `prepare`. */
+  /** Whether nonces can be issued and checked; if not, call `prepare`. */
   get ready(): boolean {
     return this.#keys.current() !== undefined;
   }
@@ -43,7 +43,7 @@ export class Nonces {
     return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
-  /** `unknown`: none of ours, or of a day ago. `old`: ours, of more than five minutes ago. Only when `ready`. */
+  /** `unknown`: not ours, or more than a day old. `old`: more than five minutes old. Only when `ready`. */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
     const issuedMs = this.#issuedMs.get(nonce) ?? this.#verify(nonce);
     if (issuedMs === undefined) return 'unknown';
@@ -51,17 +51,12 @@ export class Nonces {
     return ageMs > -NONCE_AHEAD_MS && ageMs < NONCE_LIFE_MS ? 'fresh' : 'old';
   }
 
-  /** Whether this count of a fresh nonce was never used before, in any process; it is used now. */
-  use(use: NonceUse): Promise<boolean> {
-    return this.#uses.consume(use);
+  /** Consumes this use of a fresh nonce: false if it was consumed before, in any process. Throws StorageUnavailable. */
+  use(nonce: string, nc: string): Promise<boolean> {
+    return this.#uses.consume({ nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) });
   }
 
-  /** A count of a nonce, for `use`. */
-  static count(nonce: string, nc: string): NonceUse {
-    return { nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) };
-  }
-
-  /** When it was issued, ms; undefined if it is none of ours. */
+  /** When it was issued, in ms; undefined if it is not ours. */
   #verify(nonce: string): number | undefined {
     if (!/^[\w-]{40}$/.test(nonce)) return undefined;
     const bytes = Buffer.from(nonce, 'base64url');

@@ -1,13 +1,12 @@
 import { hash } from 'node:crypto';
 import type { Client } from './client.ts';
 
-/** Enough that two clients of one service are told apart. */
+/** Enough to tell two clients of one service apart. */
 const HASH_DIGITS = 8;
 
 /**
- * What a client is called where others can read it: in figures, and in logs.
- * The token of a client that has no secret is its credential (DESIGN 7), so it is never shown; `name.1a2b3c4d` is shown
- * instead. A token has no dot in it, so the two cannot be mixed up.
+ * Names clients where others can read them: in figures and logs. The token of a client without a secret is its credential, so
+ * `name.1a2b3c4d` is shown instead. A token has no dot in it, so the two cannot be mixed up.
  */
 export class PublicNames {
   readonly #clients: { find(token: string): Promise<Client | undefined> };
@@ -17,8 +16,8 @@ export class PublicNames {
   }
 
   /**
-   * A function from these tokens to their public names; a client that is no more is `unknown.1a2b3c4d`, as whether it
-   * had a secret is not known. Throws what `find` throws.
+   * A function from these tokens to their public names. A client that no longer exists is `unknown.1a2b3c4d`, as it may have had
+   * no secret. Throws what `find` throws.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(tokens)];

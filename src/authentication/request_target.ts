@@ -1,19 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * Whether the `uri` of a Digest names the target of the request: the same text, or the same path and query where one
- * of the two is in absolute form, as a proxy may have changed the request line (RFC 7616, section 3.4.6).
+ * Whether the `uri` of a Digest names the target of the request: the same text, or the same path and query if one of the two is
+ * in absolute form, as a proxy may have changed the request line (RFC 7616, section 3.4.6).
  */
 export function namesTarget(uri: string, req: IncomingMessage): boolean {
-  const target = targetOf(req);
+  const target = req.url ?? '';
   if (uri === target) return true;
   const named = originForm(uri, req.headers.host);
   return named !== undefined && named === originForm(target, req.headers.host);
-}
-
-/** As it was sent; where Express mounts a handler below a path, it cuts that off `url`. */
-function targetOf(req: IncomingMessage & { originalUrl?: string }): string {
-  return req.originalUrl ?? req.url ?? '';
 }
 
 /** The path and query of a target, or undefined if it is one of another host. */

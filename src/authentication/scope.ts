@@ -1,15 +1,10 @@
+import type { Scopes } from '../caller.ts';
 import { TOPIC_NAME } from '../topic_name.ts';
 
-/** What a client may do: the topics it may publish to, and subscribe to. Left out: any. Empty: none. */
-export interface Scopes {
-  publish?: readonly string[];
-  subscribe?: readonly string[];
-}
-
-export const MOST_PATTERNS = 100;
+export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
 
-/** A star stands at the end only: elsewhere, matching could take very long. */
+/** A star is allowed at the end only: elsewhere, matching could take very long. */
 export function isTopicPattern(text: string): boolean {
   return text === '*' || TOPIC_NAME.test(text.endsWith('*') ? text.slice(0, -1) : text);
 }
@@ -27,7 +22,7 @@ export function scopeFields({ publish, subscribe }: Scopes): Record<string, stri
   };
 }
 
-/** The scopes in these fields; what is null is not limited. */
+/** The scopes in these fields; null means unlimited. */
 export function readScopes(publish: string | null, subscribe: string | null): Scopes {
   return {
     ...(publish !== null && { publish: patternsIn(publish) }),

@@ -1,144 +1,144 @@
 import type { IncomingMessage } from 'node:http';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
-import { MOST_BODY_BYTES } from './body.ts';
+import { MAX_BODY_BYTES } from './body.ts';
 
-/** How many publications one process has under way: at that it works as fast as it can, and more would only wait. */
-const MOST_REQUESTS = 1000;
-/** And how much they may send together: bounds what bodies take of memory, some times over while they are parsed. */
-const MOST_BYTES = 128 * 1024 * 1024;
-/** Who has not sent the body by then keeps no room for it: else 26 clients that say 5 MiB, and send none, held all of it. */
+/** A process works on this many requests as fast as it can; more would only wait. */
+const MAX_REQUESTS = 1000;
+/** Bounds the memory that the bodies of these requests take: some times this while they are parsed. */
+const MAX_BYTES = 128 * 1024 * 1024;
+/** A slow body loses its place; otherwise 26 idle clients announcing 5 MiB each would hold the whole budget. */
 const SLOW_MS = 1000;
 
-/** Lets in as much work as the process has room for, so that the rest can be refused at once rather than late. */
+/** Admits as much work as the process has room for, so that the rest can be refused at once rather than late. */
 export class Admission {
-  readonly #mostRequests: number;
-  readonly #mostBytes: number;
+  readonly #maxRequests: number;
+  readonly #maxBytes: number;
   #requests = 0;
   #bytes = 0;
-  /** Those whose body is not there yet and who have room for it, in the order in which they came. */
-  readonly #reading = new Set<Visit>();
+  /** Reservations with a place whose body is not complete, in the order of arrival. */
+  readonly #reading = new Set<Reservation>();
 
-  constructor({ mostRequests = MOST_REQUESTS, mostBytes = MOST_BYTES } = {}) {
-    this.#mostRequests = mostRequests;
-    this.#mostBytes = mostBytes;
+  constructor({ maxRequests = MAX_REQUESTS, maxBytes = MAX_BYTES } = {}) {
+    this.#maxRequests = maxRequests;
+    this.#maxBytes = maxBytes;
   }
 
-  /** Whether there is room for a request, by what it says of itself. One alone always has room. */
+  /** Whether there is room for the body that a request announces. One request alone always has room. */
   hasRoom(request: IncomingMessage): boolean {
-    const bytes = saidBytes(request);
-    return this.#fits(bytes) || (this.#sendAside() && this.#fits(bytes));
+    const bytes = announcedBytes(request);
+    return this.#fits(bytes) || (this.#suspendSlow() && this.#fits(bytes));
   }
 
-  /** Lets a request in, until it leaves. Throws `overloaded` if there is no room. */
-  enter(request: IncomingMessage): Visit {
+  /** Reserves room for a request, until it is released. Throws `overloaded` if there is none. */
+  reserve(request: IncomingMessage): Reservation {
     if (!this.hasRoom(request)) throw overloaded();
-    const bytes = saidBytes(request);
+    const bytes = announcedBytes(request);
     this.#requests++;
     this.#bytes += bytes;
-    const visit = new Visit(this, bytes);
-    this.#reading.add(visit);
-    return visit;
+    const reservation = new Reservation(this, bytes);
+    this.#reading.add(reservation);
+    return reservation;
   }
 
-  /** For visits: one takes more room. Throws `overloaded`. */
-  hold(bytes: number, visit: Visit): void {
-    const others = this.#requests - (visit.isAside ? 0 : 1);
-    if (others > 0 && this.#bytes + bytes > this.#mostBytes) throw overloaded();
+  /** For reservations: takes more bytes. Throws `overloaded`. */
+  grow(bytes: number, { isSuspended }: Reservation): void {
+    const others = this.#requests - (isSuspended ? 0 : 1);
+    if (others > 0 && this.#bytes + bytes > this.#maxBytes) throw overloaded();
     this.#bytes += bytes;
   }
 
-  /** For visits: one is back from aside. Throws `overloaded`. */
-  takePlace(): void {
+  /** For reservations: takes a place again. Throws `overloaded`. */
+  resume(): void {
     if (!this.#fits(0)) throw overloaded();
     this.#requests++;
   }
 
-  /** For visits: one has its body. */
-  hasRead(visit: Visit): void {
-    this.#reading.delete(visit);
+  /** For reservations: the body is complete. */
+  hasRead(reservation: Reservation): void {
+    this.#reading.delete(reservation);
   }
 
-  /** For visits: one leaves, or goes aside, and what it held is free. */
-  release(bytes: number, places: number): void {
+  /** For reservations: frees bytes and places. */
+  free(bytes: number, places: number): void {
     this.#requests -= places;
     this.#bytes -= bytes;
   }
 
   #fits(bytes: number): boolean {
-    if (this.#requests >= this.#mostRequests) return false;
-    return this.#requests === 0 || this.#bytes + bytes <= this.#mostBytes;
+    if (this.#requests >= this.#maxRequests) return false;
+    return this.#requests === 0 || this.#bytes + bytes <= this.#maxBytes;
   }
 
-  /** Takes back the room of those who send slowly. Answers whether there were any. */
-  #sendAside(): boolean {
+  /** Takes back the room of slow bodies. Answers whether there were any. */
+  #suspendSlow(): boolean {
     const sinceMs = clock.monotonicMs() - SLOW_MS;
     let some = false;
-    for (const visit of this.#reading) {
-      if (visit.beganMs > sinceMs) break;
-      this.#reading.delete(visit);
-      visit.goAside();
+    for (const reservation of this.#reading) {
+      if (reservation.beganMs > sinceMs) break;
+      this.#reading.delete(reservation);
+      reservation.suspend();
       some = true;
     }
     return some;
   }
 }
 
-/** The stay of a request that was let in. */
-export class Visit {
+/** The room of one request: a place among the requests, and bytes. */
+export class Reservation {
   readonly beganMs = clock.monotonicMs();
   readonly #admission: Admission;
-  /** What it has room for: what it says, or what has come of it where that is more. */
-  #held: number;
-  #arrived = 0;
-  #isAside = false;
+  /** The bytes announced, or arrived where that is more; once suspended, the bytes arrived. */
+  #heldBytes: number;
+  #arrivedBytes = 0;
+  #isSuspended = false;
 
-  constructor(admission: Admission, said: number) {
+  constructor(admission: Admission, announcedBytes: number) {
     this.#admission = admission;
-    this.#held = said;
+    this.#heldBytes = announcedBytes;
   }
 
-  /** Whether it counts only by what has come. */
-  get isAside(): boolean {
-    return this.#isAside;
+  /** A suspended reservation has no place, and only the bytes that have arrived. */
+  get isSuspended(): boolean {
+    return this.#isSuspended;
   }
 
-  /** So much of its body has come. Throws `overloaded` where there is no room for it. */
+  /** More of the body has arrived. Throws `overloaded` where there is no room for it. */
   arrived(bytes: number): void {
-    this.#arrived += bytes;
-    if (this.#arrived <= this.#held) return;
-    this.#admission.hold(this.#arrived - this.#held, this);
-    this.#held = this.#arrived;
+    this.#arrivedBytes += bytes;
+    if (this.#arrivedBytes <= this.#heldBytes) return;
+    this.#admission.grow(this.#arrivedBytes - this.#heldBytes, this);
+    this.#heldBytes = this.#arrivedBytes;
   }
 
-  /** Its body is there, and the work begins. Throws `overloaded` if it was slow and its place is taken. */
-  work(): void {
+  /** The body is complete, and work begins. Throws `overloaded` if the body was slow and its place is taken. */
+  startWork(): void {
     this.#admission.hasRead(this);
-    if (!this.#isAside) return;
-    this.#admission.takePlace();
-    this.#isAside = false;
+    if (!this.#isSuspended) return;
+    this.#admission.resume();
+    this.#isSuspended = false;
   }
 
-  /** For the admission: it keeps its memory, but no place, and no room for what has not come. */
-  goAside(): void {
-    this.#isAside = true;
-    this.#admission.release(this.#held - this.#arrived, 1);
-    this.#held = this.#arrived;
+  /** For the admission: gives up the place, and the bytes that have not arrived. */
+  suspend(): void {
+    this.#isSuspended = true;
+    this.#admission.free(this.#heldBytes - this.#arrivedBytes, 1);
+    this.#heldBytes = this.#arrivedBytes;
   }
 
   /** To be called once. */
-  leave(): void {
+  release(): void {
     this.#admission.hasRead(this);
-    this.#admission.release(this.#held, this.#isAside ? 0 : 1);
+    this.#admission.free(this.#heldBytes, this.#isSuspended ? 0 : 1);
   }
 }
 
-/** How long the body is to be: 0 if it does not say. What is over the limit is not kept. */
-function saidBytes({ headers }: IncomingMessage): number {
-  return Math.min(Number(headers['content-length'] ?? 0), MOST_BODY_BYTES);
+/** 0 if the request announces no length. A body over the limit is not kept. */
+function announcedBytes({ headers }: IncomingMessage): number {
+  return Math.min(Number(headers['content-length'] ?? 0), MAX_BODY_BYTES);
 }
 
 export function overloaded(): BusError {
-  const detail = 'this process has as many publications under way as it can take; try again in a moment';
+  const detail = 'this process has as many requests under way as it can take; try again in a moment';
   return new BusError('overloaded', detail, { headers: { 'Retry-After': '1' } });
 }

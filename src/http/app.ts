@@ -1,57 +1,85 @@
-import type { RequestListener } from 'node:http';
-import express, { type Express, type Router } from 'express';
-import type { Log } from '../log.ts';
-import { type Publishing, plainTopic } from '../publishing/publish_route.ts';
-import { browserHeaders } from './browser_headers.ts';
-import { forceSsl, untilReady, wellFormed } from './gate.ts';
-import { answerProblem, answerProblems, notFound } from './problems.ts';
-import type { Proxies } from './proxies.ts';
+import type { IncomingMessage, RequestListener } from 'node:http';
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import { BusError } from '../errors.ts';
+import { type Route, route } from '../route.ts';
+import { TOPIC_NAME } from '../topic_name.ts';
+import { Pipeline, type PipelineParts } from './pipeline.ts';
 
-export interface AppParts {
-  forceSsl: boolean;
-  proxies: Proxies;
-  ready: () => boolean;
-  /** Answers though the storage is not ready. */
-  health: Router;
-  resources: Router[];
-  publishing: Publishing;
-  log: Log;
-}
+const TOPICS = '/topics/';
+/** The route of a publish. */
+const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
 
 /**
- * The HTTP API: the gate, the resources, and one place that answers errors. A plain publish goes straight to where the
- * route of Express would bring it.
+ * The HTTP API. Express finds the route of a request; the pipeline does the rest. A publish to a plainly written path is found
+ * without Express, whose way to the route takes a fifth of the CPU of a publish (59 µs, and 48 without, at 64 connections).
  */
-export function createApp(parts: AppParts): RequestListener {
-  const app = general(parts);
-  const { publishing, ready, log } = parts;
+export function createApp(routes: readonly Route[], parts: PipelineParts): RequestListener {
+  const pipeline = new Pipeline(parts);
+  const app = mount(routes, pipeline);
+  const publish = routes.find(({ method, path }) => method === PUBLISH.method && path === PUBLISH.path);
   return (request, response) => {
-    const topic = plainTopic(request);
-    if (topic === undefined || !ready() || (parts.forceSsl && !parts.proxies.cameByHttps(request)))
-      return app(request, response);
-    const fail = (error: unknown) => answerProblem(log, error, request, response);
-    try {
-      publishing.take(request, response, topic, fail);
-    } catch (error) {
-      fail(error);
-    }
+    const name = publish && plainTopic(request);
+    if (name === undefined) return app(request, response);
+    const path = request.url ?? '';
+    void pipeline.answer(publish as Route, { request, response, path, params: { name }, query: {} });
   };
 }
 
-function general(parts: AppParts): Express {
+/** The topic of a plainly written publish; undefined for any other request, such as one with percent signs in the name. */
+function plainTopic({ method, url }: IncomingMessage): string | undefined {
+  if (method !== PUBLISH.method || !url?.startsWith(TOPICS)) return undefined;
+  const topic = url.slice(TOPICS.length);
+  return TOPIC_NAME.test(topic) ? topic : undefined;
+}
+
+/** Mounts the routes path by path, each followed by one that answers the methods which the path does not take. */
+function mount(routes: readonly Route[], pipeline: Pipeline): Express {
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
   app.enable('strict routing');
   app.enable('case sensitive routing');
-  app.use(browserHeaders(parts));
-  app.use(wellFormed);
-  // Whoever asks for health stands beside us, and speaks plain http.
-  app.use(parts.health);
-  if (parts.forceSsl) app.use(forceSsl(parts.proxies));
-  app.use(untilReady(parts.ready));
-  for (const resource of parts.resources) app.use(resource);
-  app.use(notFound);
-  app.use(answerProblems(parts.log));
+  const handler =
+    (row: Route): RequestHandler =>
+    (request, response) =>
+      pipeline.answer(row, { request, response, ...at(request) });
+  for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
+    const here = app.route(path);
+    for (const row of rows) here[METHODS[row.method]](handler(row));
+    here.all(handler(otherMethods(rows)));
+  }
+  app.use(handler(NOT_FOUND));
+  app.use(failed(pipeline));
   return app;
+}
+
+const METHODS = { GET: 'get', POST: 'post', DELETE: 'delete' } as const;
+
+function at({ path, params, query }: Parameters<RequestHandler>[0]) {
+  return { path, params, query };
+}
+
+/** Answers the requests that no row matches. */
+const NOT_FOUND = route('GET /', [], {
+  answers: {},
+  handle: async ({ path }) => {
+    throw new BusError('not_found', `there is no ${path}`);
+  },
+});
+
+/** GET takes HEAD too. */
+function otherMethods(rows: readonly Route[]): Route {
+  const allow = rows.map(({ method }) => method).join(', ');
+  return {
+    ...NOT_FOUND,
+    ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }),
+    handle: async ({ path }) => {
+      throw new BusError('method_not_allowed', `${path} takes ${allow}`, { headers: { Allow: allow } });
+    },
+  };
+}
+
+/** Answers errors of Express's own. They have a `status`: a path that cannot be decoded, say. */
+function failed(pipeline: Pipeline): ErrorRequestHandler {
+  return (error: unknown, request, response, _next) => pipeline.fail(error, request, response);
 }

@@ -1,45 +1,44 @@
 import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage } from 'node:http';
-import type { RequestHandler } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BusError } from '../errors.ts';
-import { askForBody } from './expectation.ts';
-import { parseJson } from './json.ts';
 
 /** The longest body: a thousand events with a few kilobytes of data each. */
-export const MOST_BODY_BYTES = 5 * 1024 * 1024;
+export const MAX_BODY_BYTES = 5 * 1024 * 1024;
 
-/** Told how many bytes of a body have come; may throw. */
+/** Is told how many bytes each chunk of a body has; may throw. */
 export interface Watch {
   arrived(bytes: number): void;
 }
 
+/** What asks the sender of a request for its body, where the sender waits for that. */
+const askers = new WeakMap<IncomingMessage, () => void>();
+
 /**
- * Reads the whole body, as text. Whatever the content type says, bodies are JSON: that is what Routemaster's clients
- * were told. Throws bad_body, body_too_large or unsupported_encoding, or what `watch` throws, which is told of every chunk.
+ * For a request with `Expect: 100-continue`. If it is answered before its sender was asked for the body, the sender may send the
+ * body or not, and what follows could be a body or a request: so that answer ends the connection.
  */
+export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  const keepAlive = response.shouldKeepAlive;
+  response.shouldKeepAlive = false;
+  askers.set(request, () => {
+    response.shouldKeepAlive = keepAlive;
+    response.writeContinue();
+  });
+}
+
+/** Reads the whole body as text. Throws bad_body, body_too_large, unsupported_encoding, or what `watch` throws. */
 export function readText(request: IncomingMessage, watch?: Watch): Promise<string> {
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') {
     const detail = `send the body as it is, without Content-Encoding: ${encoding}`;
     return Promise.reject(new BusError('unsupported_encoding', detail));
   }
-  if (Number(request.headers['content-length'] ?? 0) > MOST_BODY_BYTES) return Promise.reject(tooLarge());
-  // Its sender has gone while nobody listened: no event would tell of it any more.
+  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return Promise.reject(tooLarge());
+  // The sender has gone already: no event will report it any more.
   if (request.destroyed) return Promise.reject(endedEarly());
-  if (request.headers.expect !== undefined) askForBody(request);
+  if (request.headers.expect !== undefined) askers.get(request)?.();
   return new Promise((resolve, reject) => read(request, { watch, resolve, reject }));
 }
-
-/** The body as JSON. Throws as `readText` and `parseJson`. */
-export async function readJson(request: IncomingMessage): Promise<unknown> {
-  return parseJson(await readText(request));
-}
-
-/** Puts the parsed body into `request.body`. */
-export const jsonBody: RequestHandler = async (request, _response, next) => {
-  request.body = await readJson(request);
-  next();
-};
 
 interface ReadingParts {
   watch: Watch | undefined;
@@ -47,7 +46,7 @@ interface ReadingParts {
   reject: (error: unknown) => void;
 }
 
-/** What is over the limit is read and forgotten: a client that is still sending would not see the answer otherwise. */
+/** A body over the limit is read and forgotten; otherwise a client that is still sending would not see the answer. */
 function read(request: IncomingMessage, { watch, resolve, reject }: ReadingParts): void {
   let chunks: Buffer[] = [];
   let length = 0;
@@ -58,7 +57,7 @@ function read(request: IncomingMessage, { watch, resolve, reject }: ReadingParts
   };
   request.on('data', (chunk: Buffer) => {
     length += chunk.length;
-    if (length > MOST_BODY_BYTES) return refuse(tooLarge());
+    if (length > MAX_BODY_BYTES) return refuse(tooLarge());
     try {
       watch?.arrived(chunk.length);
       chunks.push(chunk);
@@ -73,7 +72,7 @@ function read(request: IncomingMessage, { watch, resolve, reject }: ReadingParts
   });
   request.on('error', (cause) => reject(endedEarly(cause)));
   request.on('close', () => {
-    // An error takes its stack along: 3 % of the CPU of a bulk publish, were it made for each.
+    // Not made for each request: an error takes its stack along, which was 3 % of the CPU of a bulk publish.
     if (!request.readableEnded) reject(endedEarly());
   });
 }
@@ -83,6 +82,6 @@ function endedEarly(cause?: Error): BusError {
 }
 
 function tooLarge(): BusError {
-  const detail = `the body is larger than ${MOST_BODY_BYTES} bytes; send fewer events at a time`;
+  const detail = `the body is larger than ${MAX_BODY_BYTES} bytes; send fewer events at a time`;
   return new BusError('body_too_large', detail);
 }

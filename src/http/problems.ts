@@ -1,9 +1,8 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { ErrorRequestHandler, RequestHandler } from 'express';
 import { BusError, ERRORS, type ErrorCode } from '../errors.ts';
-import type { Log } from '../log.ts';
-import { BROWSER_HEADERS } from './browser_headers.ts';
+import { type Log, loggedPath } from '../log.ts';
+import { BROWSER_HEADERS } from './answers.ts';
 
 /** The problem document of an error (RFC 9457). */
 export function problem(error: BusError): string {
@@ -18,7 +17,7 @@ export function problem(error: BusError): string {
   });
 }
 
-/** Answers an error that a handler throws. What is not a BusError is our fault: logged, and told to nobody. */
+/** Answers what was thrown. An error that is no BusError is our fault: it is logged, and its text is shown to nobody. */
 export function answerProblem(
   log: Log,
   thrown: unknown,
@@ -27,17 +26,12 @@ export function answerProblem(
 ): void {
   const error = thrown instanceof BusError ? thrown : translate(thrown);
   if (error.code === 'internal')
-    log.error({ err: thrown, method: request.method, path: pathOf(request) }, 'a request failed');
+    log.error({ err: thrown, method: request.method, path: loggedPath(request) }, 'a request failed');
   if (response.headersSent) return void response.destroy();
   preparedProblem(error)(response);
 }
 
-/** The same, for all that is thrown below Express. */
-export function answerProblems(log: Log): ErrorRequestHandler {
-  return (thrown: unknown, request, response, _next) => answerProblem(log, thrown, request, response);
-}
-
-/** The answer to an error, for any number of requests. */
+/** Makes the answer to an error once, for any number of requests. */
 export function preparedProblem(error: BusError): (response: ServerResponse) => void {
   const body = problem(error);
   const headers = headersOf(error, body);
@@ -45,11 +39,6 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
     response.writeHead(error.status, STATUS_CODES[error.status], headers);
     response.end(response.req.method === 'HEAD' ? undefined : body);
   };
-}
-
-/** How the path of a request begins, for the log. The rest may be a token, and a token may be a credential. */
-export function pathOf({ url = '' }: IncomingMessage): string {
-  return /^\/[^/?]*/.exec(url)?.[0] ?? '';
 }
 
 /** Express gives errors of its own a `status`: a path that cannot be decoded, say. */
@@ -63,29 +52,16 @@ function translate(thrown: unknown): BusError {
   return new BusError('internal', 'this is a fault of the bus, and logged there', { cause: thrown });
 }
 
-/** For paths that nobody serves. */
-export const notFound: RequestHandler = (request) => {
-  throw new BusError('not_found', `there is no ${request.path}`);
-};
-
-/** For the methods that a path does not take; GET takes HEAD too. */
-export function onlyMethods(...methods: string[]): RequestHandler {
-  const allow = methods.join(', ');
-  return (request) => {
-    throw new BusError('method_not_allowed', `${request.path} takes ${allow}`, { headers: { Allow: allow } });
-  };
-}
-
 const LINGER_MS = 1000;
 
-/** What Node's HTTP parser says, and what we make of it. */
+/** Our problems for the errors of Node's HTTP parser. */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],
   HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
 };
 
-/** Answers what Node's HTTP parser refuses, such as two `Content-Length` headers, before it is a request. */
+/** Answers a request that Node's HTTP parser refuses, for two `Content-Length` headers, say. */
 export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (!socket.writable) return void socket.destroy();
   const [code, detail] = MALFORMED[error.code ?? ''] ?? [
@@ -95,7 +71,7 @@ export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): v
   lastWords(socket, new BusError(code, detail));
 }
 
-/** Answers `CONNECT`, of which Node makes no request that could be answered. */
+/** Answers `CONNECT`, for which Node makes no response object. */
 export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
   const headers = { Allow: 'GET, HEAD, POST, DELETE' };
   lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers }));
@@ -110,7 +86,7 @@ function headersOf(error: BusError, body: string) {
   };
 }
 
-/** Answers on a connection that is of no use any more, and ends it. */
+/** Answers on a connection that is no longer of use, and ends it. */
 function lastWords(socket: Duplex, error: BusError): void {
   const body = problem(error);
   const headers = { ...headersOf(error, body), Connection: 'close' };
@@ -118,6 +94,6 @@ function lastWords(socket: Duplex, error: BusError): void {
   const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
   socket.on('error', () => {}); // its other end has gone
   socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
-  // Who keeps its side open would keep ours: time enough to read the answer.
+  // A client that keeps its side open would keep ours open too. It has time to read the answer.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

@@ -3,49 +3,41 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { BootError } from '../errors.ts';
-import { withContinue } from './expectation.ts';
+import { askWhenRead } from './body.ts';
 import { refuseConnect, refuseMalformed } from './problems.ts';
-import { withoutUpgrade } from './upgrade.ts';
 
-/** How long each part of an exchange may take, and how many there may be at a time. */
-export interface ServerLimits {
-  /** Of a request that has begun, or of a new connection on which none has: until all headers are there. */
-  headersTimeoutMs: number;
-  /** Until the whole request is there. */
-  requestTimeoutMs: number;
-  /** Between two requests on a connection. */
-  keepAliveTimeoutMs: number;
-  /** Without a byte either way: ends the connections of those who do not read their answers. */
-  silenceTimeoutMs: number;
-  /** How often the first two are looked at. */
-  checkEveryMs: number;
-  /** What is beyond is closed at once. */
-  maxConnections: number;
-}
-
-export const SERVER_LIMITS: ServerLimits = {
+/** How long each part of an exchange may take, and how many connections there may be. */
+export const SERVER_LIMITS = {
+  /** From the first byte of a request, or from the beginning of a new connection, to the end of the headers. */
   headersTimeoutMs: 10_000,
+  /** To the end of the request. */
   requestTimeoutMs: 30_000,
+  /** Between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
+  /** Without a byte either way. Ends the connection of a client that does not read its answers. */
   silenceTimeoutMs: 120_000,
+  /** How often Node checks the first two. */
   checkEveryMs: 1000,
+  /** Further connections are closed at once. */
   maxConnections: 10_000,
 };
 
+export type ServerLimits = typeof SERVER_LIMITS;
+
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** The last answer that is due on a connection. */
+/** The last response that is due on a connection. */
 const LAST = Symbol('last');
-/** Something came on it that cannot be read. */
+/** Set on a connection after bytes that cannot be read. */
 const REFUSED = Symbol('refused');
 type Connection = Socket & { [LAST]?: ServerResponse; [REFUSED]?: true };
 
 /** An HTTP server that can be closed without cutting off the requests under way. */
 export class HttpServer {
   readonly #server: Server;
-  /** Connections on which no request has come yet. */
+  /** Connections without a request so far. */
   readonly #unused = new Set<Duplex>();
-  /** Connections that Node has let go of, until what is due on them is answered. */
+  /** Connections that Node no longer looks after, until the responses due on them are out. */
   readonly #waiting = new Set<Connection>();
 
   constructor(listener: Listener, limits: Partial<ServerLimits> = {}) {
@@ -59,27 +51,37 @@ export class HttpServer {
       connectionsCheckingInterval: all.checkEveryMs,
       maxHeaderSize: 16 * 1024,
     });
-    // Node would drop what is beyond a limit of its own without a word: we refuse it.
+    // Node would drop headers beyond a limit of its own without a word; the application refuses them.
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
+    this.#takeRequests(listener);
+    this.#takeTheRest();
+  }
+
+  #takeRequests(listener: Listener): void {
     this.#server.on('request', (request, response) => {
       this.#note(request.socket, response);
       listener(request, response);
     });
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       this.#note(request.socket, response);
-      listener(withContinue(request, response), response);
+      askWhenRead(request, response);
+      listener(request, response);
     });
     this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       this.#note(request.socket, response);
       response.writeHead(417, { 'Content-Length': 0 }).end();
     });
+  }
+
+  /** Takes what Node makes no plain request of. */
+  #takeTheRest(): void {
     this.#server.on('connect', (request: IncomingMessage, socket: Connection) =>
       this.#wait(socket, () => refuseConnect(request, socket)),
     );
-    // Ignored, Node's parser would pass over what is malformed in the body, and over what follows in the same packet, both
-    // without an answer. So the request begins anew.
+    // The request begins anew, without its Upgrade header. If the header were ignored, Node's parser would pass over a malformed
+    // body, and over what follows in the same packet, both without an answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Connection, rest: Buffer) => {
       socket.unshift(rest);
       socket.unshift(withoutUpgrade(request));
@@ -95,7 +97,7 @@ export class HttpServer {
     });
   }
 
-  /** Resolves with the port, which the system chooses if `port` is 0. Throws BootError where it cannot listen. */
+  /** Resolves with the port; the system chooses one if `port` is 0. Throws BootError if it cannot listen. */
   async listen(port: number): Promise<number> {
     this.#server.listen(port);
     try {
@@ -109,8 +111,8 @@ export class HttpServer {
   }
 
   /**
-   * Takes no more connections, and ends each after the answer that is under way; those left after `graceMs` are cut.
-   * Node does not count connections that were never used as idle, and a router may have opened some in advance.
+   * Takes no more connections, and ends each after the response under way; those left after `graceMs` are cut. Unused connections
+   * are ended here: Node does not count them as idle, and a router may have opened some in advance.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -130,7 +132,7 @@ export class HttpServer {
     socket[LAST] = response;
   }
 
-  /** Acts on a connection that Node has let go of, and does not look after any more, when what is due on it is answered. */
+  /** Acts on a connection that Node no longer looks after, once the responses due on it are out. */
   #wait(socket: Connection, act: () => void): void {
     const cut = () => socket.destroy();
     const forget = () => this.#waiting.delete(socket);
@@ -145,18 +147,18 @@ export class HttpServer {
 }
 
 /**
- * Refuses what the parser cannot read, but behind the answers to the requests that came whole before it: Node tells of
- * the one and the others in one go, and a refusal at once would take their place.
+ * Refuses bytes that the parser cannot read. Node reports these together with the complete requests before them, and a refusal at
+ * once would take the place of their answers.
  */
 function refuse(error: NodeJS.ErrnoException, socket: Connection): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
-  // The parser complains once more of whatever follows.
+  // The parser complains again about whatever follows.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
-/** Acts when the answers to the requests that came whole are out. Where they end the connection, it has no place. */
+/** Acts once the responses to complete requests are out; never if they end the connection. */
 function afterAnswers(socket: Connection, act: () => void): void {
   const last = socket[LAST];
   const due = last?.req.complete && !last.writableFinished && !last.destroyed;
@@ -165,4 +167,12 @@ function afterAnswers(socket: Connection, act: () => void): void {
     last.once('finish', () => {
       if (socket.writable) act();
     });
+}
+
+/** The head of a request without its Upgrade header: there is no other protocol here. */
+function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[i]}: ${rawHeaders[i + 1]}`);
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
 }

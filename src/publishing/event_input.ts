@@ -1,6 +1,6 @@
 import { BusError } from '../errors.ts';
-import { parseJson } from '../http/json.ts';
 import { eventId } from '../ids.ts';
+import { parseJson } from '../json.ts';
 import { EVENT_TYPES, type EventType, eventText } from './event.ts';
 
 const MAX_EVENTS = 10_000;

@@ -3,12 +3,12 @@ import { StorageFull } from '../errors.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Store } from '../store/store.ts';
 
-/** How long a look at Redis's memory is good for: what a burst may put beyond the high mark comes within this time. */
+/** How long a look at Redis's memory is used. A burst may exceed the high mark for this long. */
 const FRESH_MS = 250;
 
 /**
- * Refuses what would fill Redis further while its memory is beyond the high mark. Asks Redis only while somebody comes, and lets
- * nobody wait for the answer but those whom it would have to refuse by an old one.
+ * Refuses to fill Redis further while its memory is beyond the high mark. Asks Redis only while requests come, and only those wait
+ * for the answer that an old answer would refuse.
  */
 export class StorageGuard {
   readonly #store: Store;
@@ -18,14 +18,14 @@ export class StorageGuard {
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
-  /** `onFull` is called at every look that finds the storage full: memory is to be freed at once. */
+  /** `onFull` is called whenever a look finds the storage full: memory must be freed at once. */
   constructor(store: Store, limits: MemoryLimits, onFull: () => void) {
     this.#store = store;
     this.#limits = limits;
     this.#onFull = onFull;
   }
 
-  /** To be awaited before something is stored. Throws StorageFull, at once or later. */
+  /** To be awaited before anything is stored. Throws StorageFull, at once or later. */
   check(): Promise<void> | undefined {
     if (clock.monotonicMs() - this.#lookedAtMs < FRESH_MS) return this.#decide();
     this.#looking ??= this.#look();
@@ -41,7 +41,7 @@ export class StorageGuard {
       const { used, highMark } = await readMemory(this.#store, this.#limits);
       this.#full = used > highMark;
     } catch {
-      // Redis is away, which the publication is told by whom it matters to.
+      // Ignored: the publish itself will report that Redis is away.
       this.#full = false;
     }
     this.#lookedAtMs = clock.monotonicMs();

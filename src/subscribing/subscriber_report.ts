@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/store.ts';
 import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscription_defaults.ts';
@@ -12,41 +13,46 @@ export interface SubscriptionDefaults {
   maxAgeMs: number;
 }
 
-/** A subscriber as the API shows it. Times in ms since the Unix epoch, by Redis's clock. */
-export interface SubscriberReport {
-  subscriber: string;
-  callback: string;
-  max_events: number;
-  timeout: number;
-  ordered: boolean;
-  max_in_flight: number;
-  max_attempts: number;
-  max_age: number;
-  /** The scheme of Standard Webhooks that signs its deliveries. */
-  signing: 'v1' | 'v1a' | null;
-  topics: string[];
-  health_points: number;
-  last_attempted_at: number | null;
-  /** When its callback answered 410; null while deliveries are not paused. */
-  paused_at: number | null;
-  /** `sent` is the total ever delivered; `oldest` is the creation time of the oldest queued batch. */
-  events: { sent: number; queued: number; oldest: number | null };
-  dead_letters: { batches: number; events: number };
-  /** What was dropped, for lack of memory, since it subscribed. */
-  dropped: DropsReport | null;
-}
+const ms = z.int();
 
-export interface DropsReport {
-  batches: number;
-  events: number;
-  /** When the oldest and the newest of these batches were created. */
-  from: number;
-  to: number;
+/** Events that were dropped for memory since the subscriber subscribed. */
+const DROPS_REPORT = z.object({
+  batches: z.int(),
+  events: z.int(),
+  /** When the oldest and the newest of these batches were opened. */
+  from: ms,
+  to: ms,
   /** Events by topic. */
-  topics: Record<string, number>;
-  /** Dropped events that no successful delivery has reported to the subscriber yet. */
-  untold: number;
-}
+  topics: z.record(z.string(), z.int()),
+  /** Events that no accepted delivery has reported yet. */
+  untold: z.int(),
+});
+
+/** A subscriber as the API shows it. Times in ms since the Unix epoch, by Redis's clock. */
+export const SUBSCRIBER_REPORT = z.object({
+  subscriber: z.string(),
+  callback: z.string(),
+  max_events: z.int(),
+  timeout: z.int(),
+  ordered: z.boolean(),
+  max_in_flight: z.int(),
+  max_attempts: z.int(),
+  max_age: z.int(),
+  /** The scheme of Standard Webhooks that signs its deliveries from now on. */
+  signing: z.enum(['v1', 'v1a']).nullable(),
+  topics: z.array(z.string()),
+  health_points: z.int(),
+  last_attempted_at: ms.nullable(),
+  /** Since when its callback is gone. */
+  paused_at: ms.nullable(),
+  /** Delivered ever; queued now; creation of the oldest queued batch. */
+  events: z.object({ sent: z.int(), queued: z.int(), oldest: ms.nullable() }),
+  dead_letters: z.object({ batches: z.int(), events: z.int() }),
+  dropped: DROPS_REPORT.nullable(),
+});
+
+export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
+export type DropsReport = z.infer<typeof DROPS_REPORT>;
 
 /** Undefined if there is no such subscriber. */
 export async function readReport(

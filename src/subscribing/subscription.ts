@@ -101,7 +101,11 @@ export class Subscriptions {
     }
   }
 
-  /** Reports on one subscriber, or on all, sorted by token. */
+  async has(token: string): Promise<boolean> {
+    return (await this.#store.command((redis, keys) => redis.sismember(keys.subscribers(), token))) === 1;
+  }
+
+  /** Reports one subscriber, or all, by token. */
   async list(token?: string): Promise<SubscriberReport[]> {
     return this.#store.command(async (redis, keys) => {
       const tokens = token === undefined ? (await redis.smembers(keys.subscribers())).sort() : [token];

@@ -1,24 +1,22 @@
-import { type RequestHandler, Router } from 'express';
 import { z } from 'zod';
-import type { Authentication } from '../authentication/authentication.ts';
-import { type Caller, callerOf } from '../authentication/caller.ts';
 import type { Clients } from '../authentication/client.ts';
 import { allows } from '../authentication/scope.ts';
+import type { Caller, ClientCaller } from '../caller.ts';
 import { isSecret, newKeyPair, newSecret } from '../delivering/signatures.ts';
 import { BusError } from '../errors.ts';
-import { jsonBody } from '../http/body.ts';
-import { onlyMethods } from '../http/problems.ts';
+import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import type { CallbackPolicy } from './callback_policy.ts';
 import type { SubscribeOutcome, Subscription, Subscriptions } from './subscription.ts';
+import type { TopicParams } from './topics_api.ts';
 
-const LONGEST_TIMEOUT_MS = 3_600_000;
-const MOST_MAX_EVENTS = 10_000;
-const MOST_ATTEMPTS = 1_000_000;
-const SHORTEST_AGE_MS = 1000;
-const LONGEST_AGE_MS = 365 * 86_400_000;
+const MAX_TIMEOUT_MS = 3_600_000;
+const MAX_MAX_EVENTS = 10_000;
+const MAX_ATTEMPTS = 1_000_000;
+const MIN_AGE_MS = 1000;
+const MAX_AGE_MS = 365 * 86_400_000;
 
-/** What asks for signatures by a key pair, of which the subscriber gets the public key. */
+/** Asks for signatures by a key pair, of which the subscriber gets the public key. */
 const ED25519 = 'ed25519';
 
 const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;
@@ -29,11 +27,11 @@ const wholeNumber = (min: number, max: number) =>
     .min(min, `must be at least ${min}`)
     .max(max, `must be at most ${max}`);
 
-const requestSchema = ({ mostInFlight, mostTopics }: Mosts) =>
+const requestSchema = ({ laneLimitMax, maxSubscriptionTopics }: SubscriptionLimits) =>
   z.strictObject({
     topics: z
       .array(topicName, 'must be an array of topic names')
-      .max(mostTopics, `must have at most ${mostTopics} names`),
+      .max(maxSubscriptionTopics, `must have at most ${maxSubscriptionTopics} names`),
     callback: z.string('must be a URL'),
     // The user name of Basic authentication, which cannot hold a colon or control characters (RFC 7617).
     uuid: z
@@ -41,12 +39,12 @@ const requestSchema = ({ mostInFlight, mostTopics }: Mosts) =>
       .max(255, 'must have at most 255 characters')
       .regex(/^[^:\p{Cc}]*$/u, 'must have no colon and no control characters')
       .nullish(),
-    timeout: wholeNumber(0, LONGEST_TIMEOUT_MS).nullish(),
-    max: wholeNumber(1, MOST_MAX_EVENTS).nullish(),
+    timeout: wholeNumber(0, MAX_TIMEOUT_MS).nullish(),
+    max: wholeNumber(1, MAX_MAX_EVENTS).nullish(),
     ordered: z.boolean('must be true or false').nullish(),
-    max_in_flight: wholeNumber(1, mostInFlight).nullish(),
-    max_attempts: wholeNumber(1, MOST_ATTEMPTS).nullish(),
-    max_age: wholeNumber(SHORTEST_AGE_MS, LONGEST_AGE_MS).nullish(),
+    max_in_flight: wholeNumber(1, laneLimitMax).nullish(),
+    max_attempts: wholeNumber(1, MAX_ATTEMPTS).nullish(),
+    max_age: wholeNumber(MIN_AGE_MS, MAX_AGE_MS).nullish(),
     signing_secret: z
       .custom<boolean | string>(
         (value) =>
@@ -56,19 +54,43 @@ const requestSchema = ({ mostInFlight, mostTopics }: Mosts) =>
       .nullish(),
   });
 
-const FIELDS = Object.keys(requestSchema({ mostInFlight: 1, mostTopics: 1 }).shape).join(', ');
+type Request = z.infer<ReturnType<typeof requestSchema>>;
 
-type RequestSchema = ReturnType<typeof requestSchema>;
-
-interface Mosts {
-  /** The most deliveries in flight that a subscriber may ask for. */
-  mostInFlight: number;
-  /** The most topics that it may subscribe to. */
-  mostTopics: number;
+/** The limits of what a subscriber may ask for. */
+export interface SubscriptionLimits {
+  /** Deliveries in flight. */
+  laneLimitMax: number;
+  maxSubscriptionTopics: number;
 }
 
-export interface SubscriptionsParts extends Mosts {
-  authentication: Authentication;
+const wording = (fields: string[]): Wording => ({
+  code: (field) => {
+    if (/^topics\.\d+$/.test(field)) return 'bad_topic';
+    return field === 'callback' ? 'bad_callback' : 'bad_subscription';
+  },
+  whole: 'send an object with topics, callback and uuid',
+  field: (name, rule) => `${name}: ${rule}`,
+  unknown: (name) => `unknown field ${JSON.stringify(name)}; use ${fields.join(', ')}`,
+});
+
+export function subscriptionInput(limits: SubscriptionLimits): Input<Request> {
+  const schema = requestSchema(limits);
+  return { schema, wording: wording(Object.keys(schema.shape)) };
+}
+
+export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
+  schema: z.object({ token: z.string() }),
+  wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
+};
+
+/** The signing key that the bus made. */
+export const SIGNING_KEY = z.union([
+  z.object({ signing_secret: z.string() }),
+  z.object({ public_key: z.string() }),
+]);
+type SigningKey = z.infer<typeof SIGNING_KEY>;
+
+export interface SubscriptionsParts {
   clients: Pick<Clients, 'find'>;
   subscriptions: Subscriptions;
   policy: CallbackPolicy;
@@ -77,76 +99,59 @@ export interface SubscriptionsParts extends Mosts {
 }
 
 /** `/subscription`, `/subscriptions`, `/subscriber`, `/subscribers`. */
-export function subscriptionsApi(parts: SubscriptionsParts): Router {
-  const { authentication, subscriptions } = parts;
-  const client = authentication.require('client');
-  const root = authentication.require('root');
-  const either = authentication.require('client', 'root');
-  const router = Router({ strict: true, caseSensitive: true });
-  const schema = requestSchema(parts);
+export function subscriptionsApi(parts: SubscriptionsParts) {
+  const { clients, subscriptions, policy, removed } = parts;
 
-  const list: RequestHandler = async (request, response) => {
-    const caller = callerOf(request);
-    response.json(await subscriptions.list(caller.role === 'client' ? caller.token : undefined));
-  };
-  const subscribe: RequestHandler = async (request, response) => {
-    const caller = callerOf(request);
-    const token = tokenOf(caller);
-    const { wanted, told } = await readSubscription(request.body, schema, parts.policy);
-    refuseBeyondScope(caller, wanted.topics);
-    const outcome = await subscriptions.subscribe(token, wanted);
-    if (outcome !== 'ok') throw noRoom(outcome);
-    await endIfRemoved(parts, token);
-    if (told) response.set('Cache-Control', 'no-store').json(told);
-    else response.writeHead(204).end();
+  const remove = async (token: string) => {
+    const events = await subscriptions.remove(token);
+    if (events === undefined) throw new BusError('subscriber_not_found', 'there is no such subscriber');
+    if (events > 0) removed(token, events);
+    return NO_CONTENT;
   };
 
-  router.route('/subscriptions').get(either, list).all(onlyMethods('GET'));
-  router.route('/subscribers').get(either, list).all(onlyMethods('GET'));
-  router.route('/subscription').post(client, jsonBody, subscribe).all(onlyMethods('POST'));
-  router
-    .route('/subscriber')
-    .post(client, jsonBody, subscribe)
-    .delete(client, async (request, response) => {
-      await remove(parts, tokenOf(callerOf(request)));
-      response.writeHead(204).end();
-    })
-    .all(onlyMethods('POST', 'DELETE'));
-  router
-    .route('/subscriber/topics/:name')
-    .delete(client, async (request, response) => {
-      await unsubscribe(subscriptions, tokenOf(callerOf(request)), request.params.name);
-      response.writeHead(204).end();
-    })
-    .all(onlyMethods('DELETE'));
-  router
-    .route('/subscribers/:token')
-    .delete(root, async (request, response) => {
-      await remove(parts, request.params.token);
-      response.writeHead(204).end();
-    })
-    .all(onlyMethods('DELETE'));
-  return router;
+  /**
+   * A client that was removed a moment ago may still be known here, and get this far. Its removal ends the client first and its
+   * subscriber after: whichever comes last, that or this, sees both.
+   */
+  const endIfClientWasRemoved = async (token: string) => {
+    if (await clients.find(token)) return;
+    await subscriptions.remove(token);
+    throw new BusError('forbidden', 'this client was removed');
+  };
+
+  return {
+    async list({ caller }: { caller: Caller }) {
+      return ok(await subscriptions.list(caller.role === 'client' ? caller.token : undefined));
+    },
+
+    async subscribe({ caller, body }: { caller: ClientCaller; body: Request }) {
+      const refusal = await policy.refusal(body.callback);
+      if (refusal !== undefined)
+        throw new BusError('bad_callback', `callback: ${refusal}`, { members: { field: 'callback' } });
+      refuseBeyondScope(caller, body.topics);
+      const { signingKey, answer } = signing(body.signing_secret ?? undefined);
+      const outcome = await subscriptions.subscribe(caller.token, { ...wantedBy(body), signingKey });
+      if (outcome !== 'ok') throw noRoom(outcome);
+      await endIfClientWasRemoved(caller.token);
+      return answer ? { ...ok(answer), headers: { 'Cache-Control': 'no-store' } } : NO_CONTENT;
+    },
+
+    async unsubscribe({ caller, params: { name } }: { caller: ClientCaller; params: TopicParams }) {
+      const outcome = await subscriptions.unsubscribe(caller.token, name);
+      if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'you are not a subscriber');
+      if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${name}`);
+      if (outcome === 'not_subscribed') throw new BusError(outcome, `you are not subscribed to ${name}`);
+      return NO_CONTENT;
+    },
+
+    leave: ({ caller }: { caller: ClientCaller }) => remove(caller.token),
+    remove: ({ params }: { params: { token: string } }) => remove(params.token),
+  };
 }
 
-/** What the answer tells of a key that the bus made. */
-type Told = { signing_secret: string } | { public_key: string };
-
-/** Throws bad_subscription, bad_topic or bad_callback, with the `field`. */
-async function readSubscription(
-  body: unknown,
-  schema: RequestSchema,
-  policy: CallbackPolicy,
-): Promise<{ wanted: Subscription; told?: Told | undefined }> {
-  const read = schema.safeParse(body);
-  if (!read.success) throw refused(read.error.issues[0]);
-  const { topics, callback, uuid } = read.data;
-  const refusal = await policy.refusal(callback);
-  if (refusal !== undefined)
-    throw new BusError('bad_callback', `callback: ${refusal}`, { members: { field: 'callback' } });
-  const { timeout, max, ordered, max_in_flight, max_attempts, max_age, signing_secret } = read.data;
-  const { signingKey, told } = signing(signing_secret ?? undefined);
-  const wanted = {
+function wantedBy(body: Request): Subscription {
+  const { topics, callback, uuid, timeout, max, ordered, max_in_flight, max_attempts, max_age } = body;
+  return {
     topics,
     callback,
     uuid: uuid ?? '',
@@ -156,60 +161,32 @@ async function readSubscription(
     maxInFlight: max_in_flight ?? undefined,
     maxAttempts: max_attempts ?? undefined,
     maxAgeMs: max_age ?? undefined,
-    signingKey,
   };
-  return { wanted, told };
 }
 
-/** The key that is asked for, made if need be, and what the subscriber is told of it: this once. */
+/** The key that is asked for, made if need be, and the answer that shows it to the subscriber this once. */
 function signing(asked: boolean | string | undefined): {
   signingKey?: string | null | undefined;
-  told?: Told;
+  answer?: SigningKey;
 } {
   if (asked === false) return { signingKey: null };
   if (asked === true) {
     const secret = newSecret();
-    return { signingKey: secret, told: { signing_secret: secret } };
+    return { signingKey: secret, answer: { signing_secret: secret } };
   }
   if (asked !== ED25519) return { signingKey: asked };
   const { privateKey, publicKey } = newKeyPair();
-  return { signingKey: privateKey, told: { public_key: publicKey } };
+  return { signingKey: privateKey, answer: { public_key: publicKey } };
 }
 
-function refused(issue: z.core.$ZodIssue | undefined): BusError {
-  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined;
-  if (unknown !== undefined) {
-    const detail = `unknown field ${JSON.stringify(unknown)}; use ${FIELDS}`;
-    return new BusError('bad_subscription', detail, { members: { field: unknown } });
-  }
-  const field = issue?.path.join('.') ?? '';
-  if (field === '') return new BusError('bad_subscription', 'send an object with topics, callback and uuid');
-  const code = /^topics\.\d+$/.test(field)
-    ? 'bad_topic'
-    : field === 'callback'
-      ? 'bad_callback'
-      : 'bad_subscription';
-  return new BusError(code, `${field}: ${issue?.message}`, { members: { field } });
-}
-
-function refuseBeyondScope(caller: Caller, topics: string[]): void {
-  const patterns = caller.role === 'client' ? caller.scopes?.subscribe : undefined;
+function refuseBeyondScope({ scopes }: ClientCaller, topics: string[]): void {
+  const patterns = scopes?.subscribe;
   if (patterns?.length === 0) throw new BusError('forbidden', 'this client may not subscribe');
   const beyond = topics.find((topic) => !allows(patterns, topic));
   if (beyond === undefined) return;
   throw new BusError('forbidden', `this client may not subscribe to ${beyond}`, {
     members: { field: `topics.${topics.indexOf(beyond)}` },
   });
-}
-
-/**
- * A client that was removed a moment ago may still be known here, and get this far. Its removal ends its subscriber after the
- * client, so whichever comes last, that or this, sees both.
- */
-async function endIfRemoved({ clients, subscriptions }: SubscriptionsParts, token: string): Promise<void> {
-  if (await clients.find(token)) return;
-  await subscriptions.remove(token);
-  throw new BusError('forbidden', 'this client was removed');
 }
 
 function noRoom(outcome: Exclude<SubscribeOutcome, 'ok'>): BusError {
@@ -219,24 +196,4 @@ function noRoom(outcome: Exclude<SubscribeOutcome, 'ok'>): BusError {
       : ['subscribers', 'ROUTEMASTER_MAX_SUBSCRIBERS'];
   const detail = `the bus has no room for more ${what}; nothing was changed. Remove some, or have ${setting} raised`;
   return new BusError('limit_reached', detail);
-}
-
-async function remove({ subscriptions, removed }: SubscriptionsParts, token: string): Promise<void> {
-  const events = await subscriptions.remove(token);
-  if (events === undefined) throw new BusError('subscriber_not_found', 'there is no such subscriber');
-  if (events > 0) removed(token, events);
-}
-
-async function unsubscribe(subscriptions: Subscriptions, token: string, topic: string): Promise<void> {
-  if (!TOPIC_NAME.test(topic)) throw new BusError('bad_topic', topicRule);
-  const outcome = await subscriptions.unsubscribe(token, topic);
-  if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'you are not a subscriber');
-  if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${topic}`);
-  if (outcome === 'not_subscribed') throw new BusError(outcome, `you are not subscribed to ${topic}`);
-}
-
-/** Only clients get here. */
-function tokenOf(caller: Caller): string {
-  if (caller.role === 'client') return caller.token;
-  throw new BusError('forbidden', 'root neither publishes nor subscribes; use the credentials of a client');
 }

@@ -1,60 +1,39 @@
-import { type RequestHandler, Router } from 'express';
-import type { Authentication } from '../authentication/authentication.ts';
-import { type Caller, callerOf } from '../authentication/caller.ts';
+import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
+import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { onlyMethods } from '../http/problems.ts';
-import type { Publishing } from '../publishing/publish_route.ts';
-import { checkedTopicName } from '../topic_name.ts';
+import { type Input, NO_CONTENT, ok } from '../route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import type { Topic, Topics } from './topic.ts';
 
-export interface TopicsParts {
-  authentication: Authentication;
-  publishing: Publishing;
-  topics: Topics;
-  publicNames: PublicNames;
+export interface TopicParams {
+  name: string;
 }
 
-/** `/topics`: publish, list, remove. */
-export function topicsApi(parts: TopicsParts): Router {
-  const { authentication, publishing, topics, publicNames } = parts;
-  const router = Router({ strict: true, caseSensitive: true });
+export const TOPIC_PARAMS: Input<TopicParams> = {
+  schema: z.object({ name: z.string().regex(TOPIC_NAME) }),
+  wording: { code: 'bad_topic', whole: `a topic name has ${TOPIC_NAME_RULE}` },
+};
+export const TOPICS = z.array(
+  z.object({ name: z.string(), publisher: z.string().nullable(), events: z.int() }),
+);
 
-  router
-    .route('/topics')
-    .get(authentication.require('client', 'root'), async (request, response) => {
+/** `/topics`: list, remove. */
+export function topicsApi(topics: Topics, publicNames: PublicNames) {
+  return {
+    async list({ caller }: { caller: Caller }) {
       const list = await topics.list();
-      const shown = await publisherNames(publicNames, callerOf(request), list);
-      response.json(
-        list.map((topic) => ({ ...topic, publisher: topic.publisher && shown(topic.publisher) })),
-      );
-    })
-    .all(onlyMethods('GET'));
+      const shown = await publisherNames(publicNames, caller, list);
+      return ok(list.map((topic) => ({ ...topic, publisher: topic.publisher && shown(topic.publisher) })));
+    },
 
-  router
-    .route('/topics/:name')
-    .post((request, response, next) => publishing.take(request, response, request.params.name, next))
-    .delete(authentication.require('client', 'root'), remove(topics))
-    .all(onlyMethods('POST', 'DELETE'));
-
-  router
-    .route('/topic/:name')
-    .delete(authentication.require('client', 'root'), remove(topics))
-    .all(onlyMethods('DELETE'));
-  return router;
-}
-
-type Handler = RequestHandler<{ name: string }>;
-
-function remove(topics: Topics): Handler {
-  return async (request, response) => {
-    const topic = checkedTopicName(request.params.name);
-    const caller = callerOf(request);
-    const outcome = await topics.remove(topic, caller.role === 'client' ? caller.token : undefined);
-    if (outcome === 'topic_not_found') throw new BusError('topic_not_found', `there is no topic ${topic}`);
-    if (outcome === 'forbidden')
-      throw new BusError('forbidden', `only the publisher of ${topic}, or root, may delete it`);
-    response.writeHead(204).end();
+    async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
+      const outcome = await topics.remove(name, caller.role === 'client' ? caller.token : undefined);
+      if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${name}`);
+      if (outcome === 'forbidden')
+        throw new BusError(outcome, `only the publisher of ${name}, or root, may delete it`);
+      return NO_CONTENT;
+    },
   };
 }
 

@@ -3,14 +3,15 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import express from 'express';
 import { buildAuthentication } from '../../harness/authentication.ts';
 import { TestStore } from '../../harness/store.ts';
-import { apiTokens } from '../../src/authentication/api_tokens.ts';
+import { apiTokensApi } from '../../src/authentication/api_tokens_api.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
-import { answerProblems, notFound } from '../../src/http/problems.ts';
+import { createApp } from '../../src/http/app.ts';
+import { apiTokenRoutes } from '../../src/http/routes.ts';
 import { createLog } from '../../src/log.ts';
+import { Proxies } from '../../src/proxies.ts';
 import { basic } from './guarded_server.ts';
 
 const ROOT_KEY = 'root_key_0123';
@@ -28,8 +29,10 @@ describe('/api_tokens', () => {
       ...{ rootKey: ROOT_KEY, clients: directory, log, store: redis.store },
     });
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
-    const app = express().use(apiTokens({ authentication, clients, removeSubscriber }), notFound);
-    server = createServer(app.use(answerProblems(log)));
+    const api = apiTokensApi({ clients, removeSubscriber });
+    const table = apiTokenRoutes({ apiTokens: api, isRootKey: (text) => authentication.isRootKey(text) });
+    const parts = { authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log };
+    server = createServer(createApp(table, parts));
     await once(server.listen(0, '127.0.0.1'), 'listening');
   });
   after(() => server.close());

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { until } from '../../harness/until.ts';
-import { type Client, ha1 } from '../../src/authentication/client.ts';
-import { Credentials, type Login } from '../../src/authentication/credentials.ts';
 import { basic, FIXED_TOKEN, GuardedServer, ROOT_KEY } from './guarded_server.ts';
 
 const server = new GuardedServer();
@@ -100,63 +98,5 @@ describe('Basic', () => {
       'hget api_tokens:by_token watched',
       'echo done',
     ]);
-  });
-});
-
-describe('what Basic has proved', () => {
-  const client = (secret: string): Client => ({
-    token: 'shop--1',
-    name: 'shop',
-    ha1: { sha256: ha1('SHA-256', 'shop--1', secret), md5: '' },
-  });
-  const login = { user: 'shop--1', password: 'old', sent: basic('shop--1', 'old') };
-
-  test('holds for the same header, while the client is known as it was then', async () => {
-    let known: Client | undefined = client('old');
-    const credentials = new Credentials(ROOT_KEY, { known: () => known, ask: async () => known } as never);
-    const check = (each: Login) =>
-      new Promise((resolve) => credentials.checkPassword(each, (_, v) => resolve(v)));
-    assert.equal(credentials.proved(login.sent), undefined);
-    const caller = await check(login);
-    assert.deepEqual(caller, { role: 'client', token: 'shop--1', name: 'shop' });
-    assert.equal(credentials.proved(login.sent), caller);
-    assert.equal(credentials.proved(basic('shop--1', 'other')), undefined);
-
-    known = client('new');
-    assert.equal(credentials.proved(login.sent), undefined, 'its secret is another');
-    assert.deepEqual(await check(login), { reason: 'wrong_secret', client: 'shop--1' });
-    assert.equal(credentials.proved(login.sent), undefined);
-    known = undefined;
-    assert.equal(credentials.proved(login.sent), undefined, 'it was removed, or nobody knows');
-  });
-
-  test('is not what failed, nor the root key', async () => {
-    const credentials = new Credentials(ROOT_KEY, {
-      known: () => client('old'),
-      ask: async () => client('old'),
-    } as never);
-    for (const [user, password] of [
-      ['shop--1', 'wrong'],
-      ['nobody', 'old'],
-      [ROOT_KEY, ''],
-    ] as const) {
-      const sent = basic(user, password);
-      await new Promise((resolve) => credentials.checkPassword({ user, password, sent }, resolve));
-      assert.equal(credentials.proved(sent), undefined);
-    }
-  });
-
-  test('is not kept where the header is long: with any password, ten thousand of 16 KiB would be 160 MB', async () => {
-    const known: Client = { token: 'other--1', name: 'other', ha1: null };
-    const credentials = new Credentials(ROOT_KEY, { known: () => known } as never);
-    for (const [length, isKept] of [
-      [100, true],
-      [10_000, false],
-    ] as const) {
-      const login = { user: 'other--1', password: 'x'.repeat(length) };
-      const sent = basic(login.user, login.password);
-      await new Promise((resolve) => credentials.checkPassword({ ...login, sent }, resolve));
-      assert.equal(credentials.proved(sent) !== undefined, isKept);
-    }
   });
 });

@@ -1,16 +1,17 @@
 import { once } from 'node:events';
-import { createServer, request, type Server } from 'node:http';
+import { createServer, type RequestListener, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before } from 'node:test';
-import express, { type RequestHandler } from 'express';
 import { pino } from 'pino';
+import { z } from 'zod';
 import { type AuthenticationParts, buildAuthentication } from '../../harness/authentication.ts';
 import { TestStore } from '../../harness/store.ts';
-import { callerOf } from '../../src/authentication/caller.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
-import { wellFormed } from '../../src/http/gate.ts';
-import { answerProblems } from '../../src/http/problems.ts';
+import type { Caller, Role } from '../../src/caller.ts';
+import { createApp } from '../../src/http/app.ts';
+import { Proxies } from '../../src/proxies.ts';
+import { ok, route } from '../../src/route.ts';
 
 export const ROOT_KEY = 'the-root-key-of-this-test';
 /** A token of ROUTEMASTER_CLIENTS. */
@@ -72,7 +73,7 @@ export class GuardedServer {
     return { status: answer.statusCode, challenges, retryAfter, body: JSON.parse(text) };
   }
 
-  #app(): express.Express {
+  #app(): RequestListener {
     const log = pino(
       { base: null, timestamp: false },
       { write: (line) => void this.log.push(JSON.parse(line)) },
@@ -87,13 +88,21 @@ export class GuardedServer {
       ...{ rootKey: ROOT_KEY, clients, log, store },
       ...this.#options,
     });
-    const answer: RequestHandler = (req, res) => void res.json(callerOf(req));
-    const app = express().use(wellFormed);
-    app.all('/client{/*rest}', authentication.require('client'), answer);
-    app.all('/root', authentication.require('root'), answer);
-    app.all('/either', authentication.require('client', 'root'), answer);
-    app.all('/open', answer);
-    return app.use(answerProblems(log));
+    const guarded = (path: string, roles: readonly Role[]) =>
+      (['GET', 'POST'] as const).map((method) =>
+        route(`${method} /${path}`, roles, {
+          answers: { 200: z.custom<Caller>() },
+          handle: async ({ caller }) => ok(caller),
+        }),
+      );
+    const routes = [
+      ...guarded('client{/*rest}', ['client']),
+      ...guarded('root', ['root']),
+      ...guarded('either', ['client', 'root']),
+    ];
+    return createApp(routes, {
+      ...{ authentication, log, proxies: new Proxies(0), forceSsl: false, ready: () => true },
+    });
   }
 }
 

@@ -194,6 +194,10 @@ describe('root', () => {
     const [id = ''] = await deaths('alpha', 1);
     // As if the process that removed it had died before it purged its letters.
     await api.store.run('remove_subscriber', await api.token('alpha'));
+    const all = await api.call('POST', `/dead_letters/retry?subscriber=${await api.token('alpha')}`, {
+      as: 'root',
+    });
+    assert.deepEqual([all.status, problemIn(all).code], [404, 'subscriber_not_found']);
     const refused = await api.call('POST', `/dead_letters/${id}/retry`, { as: 'root' });
     assert.equal(problemIn(refused).code, 'subscriber_not_found');
     assert.equal((await ok('root', 'DELETE', `/dead_letters/${id}`)).status, 204);

@@ -7,17 +7,17 @@ import { until } from '../../harness/until.ts';
 import type { BusError } from '../../src/errors.ts';
 import { Admission } from '../../src/http/admission.ts';
 
-/** A server whose work takes until it is `released`; what is refused is answered at once. */
+/** A server that answers when it is `released`; refusals are answered at once. */
 async function house(t: TestContext, admission: Admission) {
   const under: (() => void)[] = [];
   const server = createServer((request, response) => {
     const work = async () => {
-      const visit = admission.enter(request);
+      const reservation = admission.reserve(request);
       try {
-        for await (const chunk of request) visit.arrived(chunk.length);
+        for await (const chunk of request) reservation.arrived(chunk.length);
         await new Promise<void>((resolve) => under.push(resolve));
       } finally {
-        visit.leave();
+        reservation.release();
       }
     };
     work().then(
@@ -37,8 +37,8 @@ async function house(t: TestContext, admission: Admission) {
   };
 }
 
-test('what is over the number is refused at once, and there is room again when some are done', async (t) => {
-  const { post, under, release } = await house(t, new Admission({ mostRequests: 2 }));
+test('a request beyond the number is refused at once; there is room again when others are done', async (t) => {
+  const { post, under, release } = await house(t, new Admission({ maxRequests: 2 }));
   const [first, second] = [post(), post()];
   await under(2);
   const refused = await post();
@@ -54,8 +54,8 @@ test('what is over the number is refused at once, and there is room again when s
   assert.equal((await third).status, 204);
 });
 
-test('what is over the bytes is refused; one alone may be as large as any body', async (t) => {
-  const { post, under, release } = await house(t, new Admission({ mostBytes: 10 }));
+test('a request beyond the bytes is refused; one alone may be as large as any body', async (t) => {
+  const { post, under, release } = await house(t, new Admission({ maxBytes: 10 }));
   const large = post('x'.repeat(100));
   await under(1);
   assert.equal((await post('xxx')).status, 503);
@@ -71,8 +71,8 @@ test('what is over the bytes is refused; one alone may be as large as any body',
   );
 });
 
-test('a body that does not say how long it is counts as it arrives', async (t) => {
-  const { post, under, release } = await house(t, new Admission({ mostBytes: 10 }));
+test('a body without a length counts as it arrives', async (t) => {
+  const { post, under, release } = await house(t, new Admission({ maxBytes: 10 }));
   const chunked = (text: string) => post(new Blob([text]).stream());
   const small = [chunked('xxx'), chunked('xxx')];
   await under(2);
@@ -84,17 +84,17 @@ test('a body that does not say how long it is counts as it arrives', async (t) =
   );
 });
 
-test('whether there is room can be asked before, and takes none', () => {
-  const admission = new Admission({ mostRequests: 2, mostBytes: 10 });
+test('asking whether there is room takes none', () => {
+  const admission = new Admission({ maxRequests: 2, maxBytes: 10 });
   const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
   assert.ok(admission.hasRoom(request('100')), 'for one alone');
-  const visit = admission.enter(request('8'));
+  const reservation = admission.reserve(request('8'));
   assert.deepEqual(
     ['2', '3', '2'].map((length) => admission.hasRoom(request(length))),
     [true, false, true],
   );
-  admission.enter(request('0'));
+  admission.reserve(request('0'));
   assert.ok(!admission.hasRoom(request('0')));
-  visit.leave();
+  reservation.release();
   assert.ok(admission.hasRoom(request('10')));
 });

@@ -11,19 +11,17 @@ import { until } from '../../harness/until.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
-import { Proxies } from '../../src/http/proxies.ts';
-import { healthApi } from '../../src/http/pulse.ts';
-import { Publishing, type PublishingParts } from '../../src/publishing/publish_route.ts';
-import { topicsApi } from '../../src/subscribing/topics_api.ts';
+import { Proxies } from '../../src/proxies.ts';
+import { NO_CONTENT, route } from '../../src/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
-/** Of clients that take long to look up. */
+/** How long the lookup of a slow client takes. */
 const LOOKUP_MS = 100;
 const KNOWN = { authorization: basic('pub', '') };
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
 
-/** A web process that has room for so many publications, and stores none until it is `released`. */
-async function crampedWeb(t: TestContext, mostRequests: number) {
+/** A web process with room for so many publications. It answers none of them until it is `released`. */
+async function crampedWeb(t: TestContext, maxRequests: number) {
   const waiting: (() => void)[] = [];
   let lookups = 0;
   const find = async (token: string) => {
@@ -35,26 +33,19 @@ async function crampedWeb(t: TestContext, mostRequests: number) {
   const authentication = buildAuthentication({
     ...{ rootKey: 'root', clients: new ClientDirectory({ find }), log, store: keysAlone },
   });
-  const publisher = {
-    publish: () => new Promise((resolve) => waiting.push(() => resolve('accepted'))),
-  } as unknown as PublishingParts['publisher'];
-  const guard = { check: () => undefined } as unknown as PublishingParts['guard'];
-  const publishing = new Publishing(
-    { authentication, publisher, guard, limits: { maxEventDataBytes: 100 } },
-    new Admission({ mostRequests }),
-  );
-  const resources = [topicsApi({ authentication, publishing } as Parameters<typeof topicsApi>[0])];
-  const proxies = new Proxies(0);
-  const parts = {
-    forceSsl: false,
-    proxies,
-    ready: () => true,
-    health: healthApi(),
-    resources,
-    publishing,
-    log,
-  };
-  const server = createServer(createApp(parts)).listen(0, '127.0.0.1');
+  const publish = route('POST /topics/:name', ['client'], {
+    takesText: true,
+    answers: { 204: null },
+    handle: async () => {
+      await new Promise<void>((resolve) => waiting.push(resolve));
+      return NO_CONTENT;
+    },
+  });
+  const app = createApp([publish], {
+    ...{ authentication, log, proxies: new Proxies(0), forceSsl: false, ready: () => true },
+    admission: new Admission({ maxRequests }),
+  });
+  const server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => {
@@ -68,14 +59,14 @@ async function crampedWeb(t: TestContext, mostRequests: number) {
     publish: (path = PLAIN, headers = {}, body = EVENT) => send(port, 'POST', path, headers, body),
     /** Over one connection. */
     publishAgain: (headers = {}, body = EVENT) => send(port, 'POST', PLAIN, headers, body, agent),
-    full: () => until(() => waiting.length === mostRequests),
+    full: () => until(() => waiting.length === maxRequests),
     release: () => {
       for (const done of waiting.splice(0)) done();
     },
   };
 }
 
-test('what is too much is refused at once, by either way, before anybody is asked who it is', async (t) => {
+test('a publish beyond the limit is refused at once, on either path, before authentication', async (t) => {
   const web = await crampedWeb(t, 2);
   const underWay = [web.publish(PLAIN, KNOWN), web.publish(GENERAL, KNOWN)];
   await web.full();
@@ -85,7 +76,7 @@ test('what is too much is refused at once, by either way, before anybody is aske
       const refused = await web.publish(path, headers);
       const { status, code, detail } = problemIn(refused);
       assert.deepEqual([status, code, refused.headers['retry-after']], [503, 'overloaded', '1']);
-      assert.match(detail, /as many publications under way as it can take; try again/);
+      assert.match(detail, /as many requests under way as it can take; try again/);
     }
   }
   assert.equal(web.lookups(), before);
@@ -96,7 +87,7 @@ test('what is too much is refused at once, by either way, before anybody is aske
   );
 });
 
-test('a connection is kept, and the body of what was refused on it does not become a request', async (t) => {
+test('a refused publish keeps its connection, and its body is not taken for a request', async (t) => {
   const web = await crampedWeb(t, 1);
   const underWay = web.publish(PLAIN, KNOWN);
   await web.full();
@@ -112,7 +103,7 @@ test('a connection is kept, and the body of what was refused on it does not beco
   assert.equal((await accepted).status, 204);
 });
 
-test('a stranger takes no room, however slowly his bodies come', async (t) => {
+test('a stranger takes no room, however slow its body is', async (t) => {
   const web = await crampedWeb(t, 1);
   const strangers = Array.from({ length: 5 }, () => connect(web.port, '127.0.0.1'));
   t.after(() => strangers.map((each) => each.destroy()));
@@ -128,7 +119,7 @@ test('a stranger takes no room, however slowly his bodies come', async (t) => {
   assert.equal((await accepted).status, 204);
 });
 
-test('who leaves while it is looked up takes no room for good, whatever of the body has come', async (t) => {
+test('a client that leaves during its lookup keeps no room, however much of its body has arrived', async (t) => {
   const web = await crampedWeb(t, 2);
   const bodies = [EVENT, EVENT.slice(0, 5), ''];
   for (const [n, body] of [...bodies, ...bodies].entries()) {

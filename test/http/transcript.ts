@@ -72,10 +72,10 @@ function readHeaders(text = ''): Record<string, string> {
 }
 
 /**
- * Makes the call and checks the answer. `<name>` stands for the token of a client, which is made at its first use; `<url>` for the
- * URL of an event, `<65×a>` for 65 letters a, and `<unset>` for the defaults of a subscriber. In expectations, `…` matches any text.
+ * Makes the call and checks the answer, which it resolves with. `<name>` is the token of a client, who is made when it is first named; `<url>` is the
+ * URL of an event, `<65×a>` is 65 times an a, `<unset>` what a subscriber has unless it asks for it. In what is expected, `…` stands for anything.
  */
-export async function check(api: Api, exchange: Exchange): Promise<void> {
+export async function check(api: Api, exchange: Exchange): Promise<Answer> {
   const { user, method, status, afterMs } = exchange;
   const [path, body, answer] = await Promise.all(
     [exchange.path, exchange.body, exchange.answer].map((text) => text && fill(api, text)),
@@ -98,6 +98,7 @@ export async function check(api: Api, exchange: Exchange): Promise<void> {
   } catch (error) {
     throw new Error(`${exchange.line}\nanswered ${got.status} ${got.text}\n${(error as Error).message}`);
   }
+  return got;
 }
 
 async function fill(api: Api, text: string): Promise<string> {

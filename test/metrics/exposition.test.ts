@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, test } from 'node:test';
-import express from 'express';
 import { TestStore } from '../../harness/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
-import { metricsApi } from '../../src/http/metrics.ts';
 import { createLog } from '../../src/log.ts';
 import { COUNTER_NAMES, packField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import { Exposition } from '../../src/metrics/exposition.ts';
 import { FAMILIES } from '../../src/metrics/families.ts';
+import { metricsApi } from '../../src/metrics/metrics_api.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { type ParsedFamily, parsePrometheus } from './prometheus_text.ts';
 
@@ -184,17 +180,8 @@ test('counters of unknown names are not shown', async () => {
   assert.doesNotMatch(await new Exposition(parts()).text(), /a-token/);
 });
 
-test('GET /metrics answers with the content type of the text format', async (t) => {
-  const authentication = { require: () => (_: unknown, __: unknown, next: () => void) => next() };
-  const { limits: config, ...rest } = parts();
-  const server = createServer(express().use(metricsApi({ authentication, config, ...rest }))).listen(
-    0,
-    '127.0.0.1',
-  );
-  t.after(() => server.close());
-  await once(server, 'listening');
-  const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`);
-  assert.equal(response.status, 200);
-  assert.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
-  assert.ok(parsePrometheus(await response.text()).has('routemaster_workers'));
+test('GET /metrics answers with the content type of the format', async () => {
+  const { status, headers, body } = await metricsApi(parts()).show();
+  assert.deepEqual([status, headers['Content-Type']], [200, 'text/plain; version=0.0.4; charset=utf-8']);
+  assert.ok(parsePrometheus(body).has('routemaster_workers'));
 });

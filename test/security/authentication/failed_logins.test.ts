@@ -3,7 +3,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { TestStore } from '../../../harness/store.ts';
 import { FailedLogins } from '../../../src/authentication/failed_logins.ts';
-import { MOST_FAILURES } from '../../../src/authentication/login_limiter.ts';
+import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
@@ -54,7 +54,7 @@ async function fail(count: number, server = one, from = caller): Promise<void> {
 
 describe('failures of an address', () => {
   test('beyond a hundred a minute are answered 429, without a challenge, and told when to try again', async () => {
-    await fail(MOST_FAILURES - 1);
+    await fail(MAX_FAILURES - 1);
     const last = await call(one, basic('nobody', 'x'));
     assert.deepEqual([last.status, last.challenges.length], [401, 3]);
     const { token } = await one.clients.create('billing');
@@ -73,7 +73,7 @@ describe('failures of an address', () => {
   });
 
   test('keep nobody out who has the right credentials, by whichever scheme', async () => {
-    await fail(MOST_FAILURES + 1);
+    await fail(MAX_FAILURES + 1);
     assert.equal((await call(one, basic('nobody', 'x'))).status, 429);
     const { token, secret } = await one.clients.create('new_here');
     for (const server of [one, other]) {
@@ -96,8 +96,8 @@ describe('failures of an address', () => {
   });
 
   test('count over all processes, and are those of that address alone', async () => {
-    await fail(MOST_FAILURES / 2, one);
-    await fail(MOST_FAILURES / 2, other);
+    await fail(MAX_FAILURES / 2, one);
+    await fail(MAX_FAILURES / 2, other);
     const [here, there] = await Promise.all([
       call(one, basic('nobody', 'x')),
       call(other, basic('nobody', 'x')),
@@ -107,7 +107,7 @@ describe('failures of an address', () => {
   });
 
   test('are those of all 2^64 addresses that one caller has with IPv6', async () => {
-    for (let i = 0; i < MOST_FAILURES; i += 20)
+    for (let i = 0; i < MAX_FAILURES; i += 20)
       await Promise.all(
         Array.from({ length: 20 }, (_, index) =>
           call(one, basic('nobody', 'x'), `2001:db8:${address}:1::${(i + index).toString(16)}`),
@@ -140,14 +140,14 @@ describe('failures of an address', () => {
   });
 
   test('are logged with reason and address, but not one by one when they are too many', async () => {
-    await fail(MOST_FAILURES + 50);
+    await fail(MAX_FAILURES + 50);
     const { length } = one.log.filter(({ msg }) => msg === 'authentication failed');
-    assert.equal(length, MOST_FAILURES);
+    assert.equal(length, MAX_FAILURES);
     assert.ok(
       one.log.every(({ remoteAddress, reason }) => remoteAddress === caller && reason === 'unknown_user'),
     );
     // One line a minute says that there are more, of whichever address.
-    assert.ok(one.log.length <= MOST_FAILURES + 1);
+    assert.ok(one.log.length <= MAX_FAILURES + 1);
     assert.equal(failures.filter((reason) => reason === 'slowed').length, 50);
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readAnswer } from '../../../src/authentication/digest_answer.ts';
-import { Proxies } from '../../../src/http/proxies.ts';
+import { Proxies } from '../../../src/proxies.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
 
 /** Each of a length that is asked for, and made to be read over and over. */

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
 import { Api } from '../../../harness/api.ts';
-import { MOST_FAILURES } from '../../../src/authentication/login_limiter.ts';
+import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { readConfig } from '../../../src/config.ts';
-import { Proxies, sourceOf } from '../../../src/http/proxies.ts';
+import { Proxies, sourceOf } from '../../../src/proxies.ts';
 import { basic, GuardedServer } from '../../authentication/guarded_server.ts';
 
 const request = (forwardedFor?: string, proto?: string) =>
@@ -107,7 +107,7 @@ describe('a caller who forges X-Forwarded-For', () => {
           ['X-Forwarded-For', `198.51.100.${index % 250}${appended}`],
           ['Authorization', basic('nobody', 'x')],
         ]);
-      for (let i = 0; i < MOST_FAILURES; i += 20)
+      for (let i = 0; i < MAX_FAILURES; i += 20)
         await Promise.all(Array.from({ length: 20 }, (_, index) => call(i + index)));
       assert.equal((await call(200)).status, 429);
     }

@@ -6,7 +6,7 @@ import { type Answer, Api, problemIn, send } from '../../../harness/api.ts';
 import { until } from '../../../harness/until.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
-// A plain publish goes around Express and passport, any other through both; here in two real web processes.
+// Express does not find the route of a plain publish, but of any other; here in two real web processes.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 let otherPort: number;
 const api = new Api({
@@ -24,7 +24,7 @@ for (const [way, target] of [
   ['plain', '/topics/widgets'],
   ['general', '/topics/widgets?'],
 ] as const) {
-  test(`a publish by Digest, the ${way} way, is stored once, wherever a copy of it is sent`, async () => {
+  test(`a publish by Digest, the ${way} way, is stored once, whichever process gets a copy`, async () => {
     await api.reset();
     const made = await api.call('POST', '/api_tokens', { as: 'root', body: '{"name":"shop"}' });
     const { token: user, secret } = JSON.parse(made.text);
@@ -48,11 +48,11 @@ for (const [way, target] of [
       answerParameters(challenge, { user, secret: 'wrong', uri: target, method: 'POST', count: 3 }),
     );
     assert.equal((await publish(api.port, wrong)).status, 401);
-    assert.equal((await publish(api.port, answer(3))).status, 204, 'who cannot prove itself uses no count');
+    assert.equal((await publish(api.port, answer(3))).status, 204, 'a wrong answer consumes no use');
   });
 }
 
-describe('what was recorded of a publish by Digest is of no use', () => {
+describe('a recorded publish by Digest cannot be replayed', () => {
   const TARGET = '/topics/widgets';
   const LONG = JSON.stringify({ type: 'noop', url: 'https://app.example.com/1', data: 'x'.repeat(5000) });
   afterEach(() => api.store.redis.config('SET', 'maxmemory', '0'));
@@ -74,7 +74,7 @@ describe('what was recorded of a publish by Digest is of no use', () => {
   const codeOf = (answer: Answer) => (answer.status === 204 ? 'stored' : problemIn(answer).code);
   const stored = () => api.store.redis.hget('topic:widgets', 'counter');
 
-  test('though many copies come at a time, at two processes: one is stored', async () => {
+  test('many copies at a time, at two processes: one is stored', async () => {
     const publish = await publisher();
     const ports = Array.from({ length: 40 }, (_, i) => (i % 2 ? api.port : otherPort));
     const codes = (await Promise.all(ports.map((port) => publish(EVENT, { port, count: 7 })))).map(codeOf);
@@ -82,14 +82,14 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     assert.equal(await stored(), '1');
   });
 
-  test('though the body is long', async () => {
+  test('with a long body', async () => {
     const publish = await publisher();
     assert.equal(codeOf(await publish(LONG)), 'stored');
     assert.equal(codeOf(await publish(LONG, { count: 1 })), 'unauthenticated');
     assert.equal(await stored(), '1');
   });
 
-  test('though it was refused: with another body it would be stored', async () => {
+  test('after the publish was refused: with another body it would be stored', async () => {
     const publish = await publisher();
     assert.equal(codeOf(await publish('{"type":"odd"}')), 'bad_event');
     for (const port of [api.port, otherPort])
@@ -98,7 +98,7 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     assert.equal(codeOf(await publish(EVENT)), 'stored');
   });
 
-  test('though its body is still on its way', async () => {
+  test('while its body is still arriving', async () => {
     const publish = await publisher();
     const authorization = publish.authorize();
     const options = {
@@ -117,13 +117,13 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     assert.equal(await stored(), '1');
   });
 
-  test('nor does it tell what the client may do', async () => {
+  test('and does not show what the client may do', async () => {
     const publish = await publisher({ publish: ['gadgets'] });
     assert.equal(codeOf(await publish(EVENT)), 'forbidden');
     assert.equal(codeOf(await publish(EVENT, { count: 1 })), 'unauthenticated');
   });
 
-  test('though there was no room for it then', async () => {
+  test('after the storage was full', async () => {
     const publish = await publisher();
     await api.store.redis.config('SET', 'maxmemory', '1');
     assert.equal(codeOf(await publish(EVENT)), 'storage_full');
@@ -132,7 +132,7 @@ describe('what was recorded of a publish by Digest is of no use', () => {
     assert.equal(codeOf(await publish(EVENT, { count: 1 })), 'unauthenticated');
   });
 
-  test('though another has the topic, or something else went under its key: that is what it is told', async () => {
+  test('after the topic was another client’s, or the key stood for something else', async () => {
     const publish = await publisher();
     assert.equal((await api.call('POST', '/topics/taken', { as: 'other', body: EVENT })).status, 204);
     assert.equal(codeOf(await publish(EVENT, { target: '/topics/taken' })), 'topic_claimed');

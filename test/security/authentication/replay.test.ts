@@ -40,7 +40,7 @@ describe('a request that was recorded', () => {
     );
   });
 
-  test('is refused with the other algorithm too: the count is used', async () => {
+  test('is refused with the other algorithm too: the use is consumed', async () => {
     const given = await challenge();
     assert.equal((await one.get('/client', answerTo(given, 1))).status, 200);
     assert.equal((await one.get('/client', answerTo(given, 1, 'MD5'))).status, 401);
@@ -55,7 +55,7 @@ describe('a request that was recorded', () => {
   });
 });
 
-describe('the counts of a nonce', () => {
+describe('the uses of a nonce', () => {
   test('are served in any order, at any process, each once', async () => {
     const given = await challenge(other);
     const counts = Array.from({ length: 30 }, (_, index) => ((index * 7) % 30) + 1);

@@ -3,14 +3,12 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
-import { Router } from 'express';
 import { type Answer, Api, problemIn, send } from '../../../harness/api.ts';
 import { capturedLog } from '../../../harness/captured_log.ts';
+import { BROWSER_HEADERS } from '../../../src/http/answers.ts';
 import { createApp } from '../../../src/http/app.ts';
-import { BROWSER_HEADERS } from '../../../src/http/browser_headers.ts';
-import { Proxies } from '../../../src/http/proxies.ts';
-import { healthApi } from '../../../src/http/pulse.ts';
-import type { Publishing } from '../../../src/publishing/publish_route.ts';
+import { Proxies } from '../../../src/proxies.ts';
+import { route } from '../../../src/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 
@@ -69,28 +67,34 @@ test('no stack trace leaves the process, whatever is thrown; it is in the log', 
     'an inner thing',
     { inner: 'thing' },
   ];
-  const router = Router();
-  router.get('/throws/:n', (request) => {
-    throw thrown[Number(request.params.n)];
-  });
-  router.get('/rejects/:n', async (request) => {
-    throw thrown[Number(request.params.n)];
-  });
   const recorded = capturedLog();
-  const fails = (_request: unknown, _response: unknown, topic: string, fail: (error: unknown) => void) => {
-    if (topic === 'throws') throw thrown[0];
-    fail(thrown[0]);
-  };
-  const publishing = { take: fails } as unknown as Publishing;
-  const proxies = new Proxies(0);
-  const parts = { forceSsl: false, proxies, ready: () => true, health: healthApi(), resources: [router] };
-  const server = createServer(createApp({ ...parts, publishing, log: recorded.log })).listen(0, '127.0.0.1');
+  const fails = (path: `/${string}`, fail: (n: number) => Promise<never>) =>
+    route(`GET ${path}`, [], { answers: {}, handle: ({ params }) => fail((params as { n: number }).n) });
+  const publish = route('POST /topics/:name', [], {
+    answers: {},
+    handle: async () => {
+      throw thrown[0];
+    },
+  });
+  const routes = [
+    fails('/throws/:n', (n) => {
+      throw thrown[n];
+    }),
+    fails('/rejects/:n', (n) => Promise.reject(thrown[n])),
+    publish,
+  ];
+  const authentication = { callerOf: () => assert.fail('nobody is asked who calls') };
+  const server = createServer(
+    createApp(routes, {
+      ...{ authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log: recorded.log },
+    }),
+  ).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => server.close().closeAllConnections());
   const { port } = server.address() as AddressInfo;
   const calls = [
     ...thrown.flatMap((_, n) => [`GET /throws/${n}`, `GET /rejects/${n}`]),
-    ...['POST /topics/throws', 'POST /topics/fails'],
+    ...['POST /topics/widgets', 'POST /topics/widgets?'],
   ];
   for (const call of calls) {
     const [method = '', path = ''] = call.split(' ');

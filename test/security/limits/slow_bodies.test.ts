@@ -11,7 +11,7 @@ import { Admission } from '../../../src/http/admission.ts';
 const api = new Api({ prepare: assertWorks });
 const request = (length = '0') => ({ headers: { 'content-length': length } }) as never;
 
-/** So many requests of a known client, of whose bodies a byte is sent and no more. */
+/** Sends this many requests of a known client, each with one byte of its body and no more. */
 async function slowBodies(t: TestContext, count: number, header: string): Promise<void> {
   const authorization = await api.authorization('slow');
   const head = ['POST /topics/slow HTTP/1.1', 'Host: bus', `Authorization: ${authorization}`, header];
@@ -29,24 +29,24 @@ for (const [count, header, what] of [
   [1200, 'Content-Length: 100', 'are more than there are places'],
   [1200, 'Transfer-Encoding: chunked', 'are more than there are places, in chunks'],
 ] as const) {
-  test(`clients who send slowly do not keep others out: those that ${what}`, async (t) => {
+  test(`slow bodies do not keep others out: clients that ${what}`, async (t) => {
     await slowBodies(t, count, header);
     await until(() => assertWorks(api).then(() => true), { timeoutMs: 10_000 });
   });
 }
 
-test('who was slow is let in when the body has come, if there is room then', async () => {
-  const admission = new Admission({ mostRequests: 1, mostBytes: 10 });
-  const slow = admission.enter(request('8'));
+test('a slow request is admitted when its body is complete, if there is room then', async () => {
+  const admission = new Admission({ maxRequests: 1, maxBytes: 10 });
+  const slow = admission.reserve(request('8'));
   slow.arrived(3);
   assert.ok(!admission.hasRoom(request()), 'not yet slow');
   await pause(1050);
-  const other = admission.enter(request('7'));
+  const other = admission.reserve(request('7'));
   assert.throws(() => slow.arrived(1), /try again/);
-  assert.throws(() => slow.work(), /try again/);
-  other.leave();
-  slow.work();
+  assert.throws(() => slow.startWork(), /try again/);
+  other.release();
+  slow.startWork();
   assert.ok(!admission.hasRoom(request()));
-  slow.leave();
+  slow.release();
   assert.ok(admission.hasRoom(request('10')));
 });

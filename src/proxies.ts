@@ -3,8 +3,8 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * The routers that stand in front, each of which appends to `X-Forwarded-For` whom it was called by. What is further left was
- * written by the caller, who may write anything; without routers all of it was.
+ * The routers in front of this process. Each appends the address that called it to `X-Forwarded-For`. Further to the left stands
+ * what the caller wrote, who may write anything; without routers the caller wrote all of it.
  */
 export class Proxies {
   readonly #count: number;
@@ -15,20 +15,20 @@ export class Proxies {
 
   /** The address that the outermost router was called from. */
   addressOf(request: IncomingMessage): string {
-    const told = this.#told(request.headers['x-forwarded-for']);
-    return told !== undefined && isIP(told) !== 0 ? told : (request.socket.remoteAddress ?? '');
+    const address = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';
+    return isIP(address) === 0 ? (request.socket.remoteAddress ?? '') : address;
   }
 
-  /** TLS ends at a router, which says so in `X-Forwarded-Proto`. Some append to what the caller wrote there. */
+  /** TLS ends at a router, which writes `X-Forwarded-Proto`. Some routers append to what the caller wrote there. */
   cameByHttps(request: IncomingMessage): boolean {
-    return this.#told(request.headers['x-forwarded-proto']) === 'https';
+    return this.#writtenByRouter(request.headers['x-forwarded-proto']) === 'https';
   }
 
-  #told(header: string | string[] | undefined): string | undefined {
+  #writtenByRouter(header: string | string[] | undefined): string | undefined {
     if (header === undefined || this.#count === 0) return undefined;
-    const told = String(header).split(',');
+    const entries = String(header).split(',');
     // A router that replaces the header leaves fewer than there are routers.
-    return (told.at(-this.#count) ?? told[0])?.trim();
+    return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
 }
 

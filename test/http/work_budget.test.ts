@@ -1,26 +1,26 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Turns } from '../../src/http/turns.ts';
+import { WorkBudget } from '../../src/http/work_budget.ts';
 
 const busy = (ms: number) => {
   for (const endMs = performance.now() + ms; performance.now() < endMs; );
 };
 
-test('work that comes one at a time begins at once', async () => {
-  const turns = new Turns();
+test('work that arrives one by one begins at once', async () => {
+  const budget = new WorkBudget();
   for (let i = 0; i < 3; i++) {
-    assert.equal(turns.next(), undefined);
+    assert.equal(budget.turn(), undefined);
     await turn();
     await turn();
   }
 });
 
-test('work that is too much for a turn of the event loop goes on in the next ones, in its order, and others are heard in between', async () => {
-  const turns = new Turns(10);
+test('work beyond the budget of a turn goes on in the next turns, in order, and others run in between', async () => {
+  const budget = new WorkBudget(10);
   const heard: (number | string)[] = [];
   const work = async (name: number) => {
-    const mine = turns.next();
+    const mine = budget.turn();
     if (mine) await mine;
     busy(4);
     heard.push(name);
@@ -51,5 +51,5 @@ test('work that is too much for a turn of the event loop goes on in the next one
   assert.ok(longest <= 6, `${longest} of 4 ms in twice 10: ${heard}`);
   await turn();
   await turn();
-  assert.equal(turns.next(), undefined, 'all is done');
+  assert.equal(budget.turn(), undefined, 'all is done');
 });

@@ -1,9 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { RequestHandler } from 'express';
-import { BusError, StorageUnavailable } from '../errors.ts';
-import type { Proxies } from './proxies.ts';
+import { BusError } from '../errors.ts';
 
-/** Headers that a request may have once; of a doubled one, proxies and we could read different halves. */
+/** Headers that a request may have once. Where one is doubled, a proxy could read one half and we the other. */
 const SINGLE = new Set([
   'authorization',
   'content-length',
@@ -13,20 +11,20 @@ const SINGLE = new Set([
   'idempotency-key',
 ]);
 
-/** Of `Sec-Fetch-Site`, which browsers send: asked for by a person, or by a page of ours. */
+/** The values of `Sec-Fetch-Site`, which browsers send, for what a person typed, or a page of ours asks for. */
 const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 
 /** No browser and no proxy sends as many. */
-const MOST_HEADERS = 100;
+const MAX_HEADERS = 100;
 
 /**
  * Throws bad_header if headers are doubled, or `Host` is missing; headers_too_large if there are too many;
  * unsupported_transfer_coding if the body is encoded on its way; forbidden if another site has a browser send it.
  */
 export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessage): void {
-  if (rawHeaders.length > 2 * MOST_HEADERS)
-    throw new BusError('headers_too_large', `there are more than ${MOST_HEADERS} headers`);
-  // As many names as there are headers: none is doubled.
+  if (rawHeaders.length > 2 * MAX_HEADERS)
+    throw new BusError('headers_too_large', `there are more than ${MAX_HEADERS} headers`);
+  // There are as many names as headers, so none is doubled.
   if (Object.keys(headers).length * 2 !== rawHeaders.length) refuseDoubled(rawHeaders);
   if (headers.host === undefined && httpVersion === '1.1') {
     throw new BusError('bad_header', 'the Host header is missing');
@@ -37,7 +35,7 @@ export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessa
   if (site !== undefined && !OWN_SITE.has(site as string)) refuseOtherSite();
 }
 
-/** Node's parser undoes the chunks, and passes over what was done before. Where the body ends is uncertain then (RFC 9112, 6.1). */
+/** Node's parser undoes the chunks and ignores codings before them; it is uncertain then where the body ends (RFC 9112, 6.1). */
 function checkTransferCoding(coding: string, httpVersion: string): void {
   const headers = { Connection: 'close' };
   if (httpVersion === '1.0')
@@ -47,7 +45,7 @@ function checkTransferCoding(coding: string, httpVersion: string): void {
   throw new BusError('unsupported_transfer_coding', detail, { headers });
 }
 
-/** A browser sends the credentials that it was once given with whatever a page of any site has it send, forms included. */
+/** Once a browser has credentials, it sends them with whatever a page of any site has it send, forms included. */
 function refuseOtherSite(): never {
   throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
@@ -60,28 +58,4 @@ function refuseDoubled(rawHeaders: string[]): void {
     if (seen.has(name)) throw new BusError('bad_header', `there are two ${name} headers; send one`);
     seen.add(name);
   }
-}
-
-/** Refuses requests whose headers are doubled, or that lack `Host`. */
-export const wellFormed: RequestHandler = (request, _response, next) => {
-  checkHeaders(request);
-  next();
-};
-
-/** Sends plain http to https, method and body kept. The port is left out: it is one that speaks http. */
-export function forceSsl(proxies: Proxies): RequestHandler {
-  return (request, response, next) => {
-    if (proxies.cameByHttps(request)) return next();
-    const host = request.headers.host?.replace(/:\d*$/, '');
-    if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
-    response.redirect(308, `https://${host}${request.originalUrl}`);
-  };
-}
-
-/** Refuses work while the storage is being prepared. */
-export function untilReady(ready: () => boolean): RequestHandler {
-  return (_request, _response, next) => {
-    if (ready()) return next();
-    throw new StorageUnavailable('the storage is not prepared yet');
-  };
 }

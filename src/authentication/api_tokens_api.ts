@@ -1,0 +1,122 @@
+import { z } from 'zod';
+import { BusError } from '../errors.ts';
+import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
+import { CLIENT_NAME, CLIENT_TOKEN, type Clients, MAX_NAME_LENGTH_OF_MADE_TOKEN } from './client.ts';
+import { ROOT_USER } from './credentials.ts';
+import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
+
+const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _';
+const TOKEN_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
+const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
+const GRACE_MS = 86_400_000;
+const MAX_GRACE_MS = 30 * GRACE_MS;
+const GRACE_RULE = `must be a whole number of ms from 0 to ${MAX_GRACE_MS}`;
+
+const patterns = z
+  .array(z.string(TOPIC_PATTERN_RULE).refine(isTopicPattern, TOPIC_PATTERN_RULE), PATTERNS_RULE)
+  .max(MAX_PATTERNS, `must have at most ${MAX_PATTERNS} entries`)
+  .optional();
+
+const wording = (fields: string): Wording => ({
+  code: 'bad_client',
+  whole: 'send an object such as {"name": "billing"}',
+  field: (name, rule) => `${name} ${rule}`,
+  unknown: (name) => `${name} is not a field here; use ${fields}`,
+});
+
+const newClient = (isRootKey: (text: string) => boolean) =>
+  z
+    .strictObject({
+      name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE),
+      token: z
+        .string(TOKEN_RULE)
+        .regex(CLIENT_TOKEN, TOKEN_RULE)
+        .refine((token) => token !== ROOT_USER && !isRootKey(token), 'is reserved for root; choose another')
+        .optional(),
+      publish: patterns,
+      subscribe: patterns,
+    })
+    .refine(({ name, token }) => token !== undefined || name.length <= MAX_NAME_LENGTH_OF_MADE_TOKEN, {
+      path: ['name'],
+      message: `must have at most ${MAX_NAME_LENGTH_OF_MADE_TOKEN} characters, as the token begins with it`,
+    });
+
+const rotation = z
+  .strictObject({
+    grace: z.int(GRACE_RULE).min(0, GRACE_RULE).max(MAX_GRACE_MS, GRACE_RULE).default(GRACE_MS),
+  })
+  .prefault({});
+
+const token = { token: z.string() };
+const shownPatterns = z.array(z.string()).readonly().optional();
+const scopes = { publish: shownPatterns, subscribe: shownPatterns };
+
+export const TOKEN_PARAMS: Input<{ token: string }> = {
+  schema: z.object(token),
+  wording: { code: 'bad_client', whole: `no client has this token; one ${TOKEN_RULE}` },
+};
+export const newClientInput = (isRootKey: (text: string) => boolean): Input<NewClient> => ({
+  schema: newClient(isRootKey),
+  wording: wording('name, publish and subscribe, and token if you choose it'),
+});
+export const ROTATION: Input<{ grace: number }> = { schema: rotation, wording: wording('grace') };
+export const CLIENT = z.object({ ...token, name: z.string(), ...scopes });
+export const MADE_CLIENT = CLIENT.extend({ secret: z.string().optional() });
+export const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int() });
+
+type NewClient = z.infer<ReturnType<typeof newClient>>;
+
+export interface ApiTokensParts {
+  clients: Clients;
+  /** Forgets the subscriber of this token; it is not an error if there is none. */
+  removeSubscriber: (token: string) => Promise<unknown>;
+}
+
+/** An answer that holds a secret is shown this once, to the caller only. */
+const SECRET = { 'Cache-Control': 'no-store' };
+
+/** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. */
+export function apiTokensApi({ clients, removeSubscriber }: ApiTokensParts) {
+  return {
+    async list() {
+      const all = await clients.list();
+      return all.length === 0 ? NO_CONTENT : ok(all);
+    },
+
+    async create({ body: { name, token, publish, subscribe } }: { body: NewClient }) {
+      const scopes = { ...(publish && { publish }), ...(subscribe && { subscribe }) };
+      const made = token === undefined ? clients.create(name, scopes) : clients.register(name, token, scopes);
+      return { status: 201, headers: SECRET, body: { ...(await made), ...scopes } } as const;
+    },
+
+    async rotate({
+      params: { token },
+      body: { grace },
+    }: {
+      params: { token: string };
+      body: { grace: number };
+    }) {
+      checkChangeable(token, clients);
+      const rotated = await clients.rotate(token, grace);
+      if (rotated === 'client_not_found') throw new BusError(rotated, 'no client has this token');
+      if (rotated === 'no_secret')
+        throw new BusError('bad_client', 'this client has no secret; make another, which has one');
+      return { ...ok({ token, ...rotated, grace }), headers: SECRET };
+    },
+
+    async remove({ params: { token } }: { params: { token: string } }) {
+      checkChangeable(token, clients);
+      // The subscriber goes even if the token had gone: this completes a removal that was cut off in between.
+      await clients.remove(token);
+      await removeSubscriber(token);
+      return NO_CONTENT;
+    },
+  };
+}
+
+/** A token of ROUTEMASTER_CLIENTS may have any form, so it is looked for first. */
+function checkChangeable(token: string, clients: Clients): void {
+  if (clients.isFixed(token))
+    throw new BusError('bad_client', 'ROUTEMASTER_CLIENTS sets this token; change it there and restart');
+  if (!CLIENT_TOKEN.test(token)) throw new BusError('bad_client', TOKEN_PARAMS.wording.whole);
+}

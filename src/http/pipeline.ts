@@ -1,0 +1,127 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Authentication } from '../authentication/authentication.ts';
+import { BusError, StorageUnavailable } from '../errors.ts';
+import { parseJson } from '../json.ts';
+import type { Log } from '../log.ts';
+import type { Proxies } from '../proxies.ts';
+import type { Answer, Call, Route } from '../route.ts';
+import { Admission, overloaded } from './admission.ts';
+import { send, setBrowserHeaders } from './answers.ts';
+import { readText } from './body.ts';
+import { answerProblem, preparedProblem } from './problems.ts';
+import { checked } from './validation.ts';
+import { checkHeaders } from './well_formed.ts';
+import { WorkBudget } from './work_budget.ts';
+
+/** In characters. Parsing a longer body takes as long as refusing several requests. */
+const LONG_BODY = 4096;
+
+/** Prepared, so that a refusal is cheap. */
+const answerOverloaded = preparedProblem(overloaded());
+
+export interface PipelineParts {
+  authentication: Pick<Authentication, 'callerOf'>;
+  forceSsl: boolean;
+  proxies: Proxies;
+  ready: () => boolean;
+  log: Log;
+  admission?: Admission;
+}
+
+/** A request, and what the path of its route says. */
+export interface Arrival {
+  request: IncomingMessage;
+  response: ServerResponse;
+  path: string;
+  params: unknown;
+  query: unknown;
+}
+
+/** Takes every request from its arrival to its answer. Each step is a function of its own. */
+export class Pipeline {
+  readonly #parts: PipelineParts;
+  readonly #admission: Admission;
+  readonly #budget = new WorkBudget();
+
+  constructor(parts: PipelineParts) {
+    this.#parts = parts;
+    this.#admission = parts.admission ?? new Admission();
+  }
+
+  /** Resolves when the request is answered; never rejects. */
+  async answer(route: Route, arrival: Arrival): Promise<void> {
+    const { request, response } = arrival;
+    try {
+      setBrowserHeaders(request, response, this.#parts.forceSsl);
+      checkHeaders(request);
+      if (!route.isHealthCheck) {
+        if (this.#isPlainHttp(request)) return await send(response, redirectToHttps(request));
+        this.#refuseUntilReady();
+      }
+      // Before authentication, which is half of the work.
+      if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
+      await send(response, await this.#call(route, arrival));
+    } catch (error) {
+      this.fail(error, request, response);
+    }
+  }
+
+  fail(error: unknown, request: IncomingMessage, response: ServerResponse): void {
+    answerProblem(this.#parts.log, error, request, response);
+  }
+
+  async #call(route: Route, { request, path, params, query }: Arrival): Promise<Answer> {
+    const isOpen = route.roles.length === 0;
+    const caller = isOpen ? undefined : await this.#parts.authentication.callerOf(request, route.roles);
+    const call: Call = {
+      caller: caller as Call['caller'],
+      path,
+      params: checked(route.params, params),
+      query: checked(route.query, query),
+      headers: request.headers,
+      text: '',
+      body: undefined,
+    };
+    const refusing = route.refuseEarly?.(call);
+    if (refusing) await refusing;
+    if (!takesBody(route)) return route.handle(call);
+    // Only known callers take room: a stranger could hold all of it.
+    const reservation = this.#admission.reserve(request);
+    try {
+      call.text = await readText(request, reservation);
+      reservation.startWork();
+      const turn = call.text.length > LONG_BODY ? this.#budget.turn() : undefined;
+      if (turn) await turn;
+      call.body = readBody(route, call.text);
+      return await route.handle(call);
+    } finally {
+      reservation.release();
+    }
+  }
+
+  #isPlainHttp(request: IncomingMessage): boolean {
+    return this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request);
+  }
+
+  #refuseUntilReady(): void {
+    if (!this.#parts.ready()) throw new StorageUnavailable('the storage is not prepared yet');
+  }
+}
+
+function takesBody(route: Route): boolean {
+  return route.body !== undefined || route.takesText === true;
+}
+
+/** Whatever the content type says, bodies are JSON: Routemaster's clients send it with any. */
+function readBody({ body }: Route, text: string): unknown {
+  if (!body) return undefined;
+  const isLeftOut = text === '' && body.schema.safeParse(undefined).success;
+  return checked(body, isLeftOut ? undefined : parseJson(text));
+}
+
+/** 308 keeps method and body. The port is left out: it is one that speaks http. */
+function redirectToHttps({ headers, url }: IncomingMessage): Answer {
+  const host = headers.host?.replace(/:\d*$/, '');
+  if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
+  return { status: 308, headers: { Location: `https://${host}${url}`, 'Content-Length': '0' } };
+}

@@ -1,0 +1,21 @@
+import type { z } from 'zod';
+import { BusError } from '../errors.ts';
+import type { Input, Wording } from '../route.ts';
+
+/** The value as the schema gives it. Throws the problem of the first thing that is wrong; nothing is checked without an input. */
+export function checked(input: Input<unknown> | undefined, value: unknown): unknown {
+  if (!input) return undefined;
+  const read = input.schema.safeParse(value);
+  if (read.success) return read.data;
+  throw problemOf(read.error.issues[0], input.wording);
+}
+
+function problemOf(issue: z.core.$ZodIssue | undefined, wording: Wording): BusError {
+  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined;
+  const field = unknown ?? issue?.path.join('.') ?? '';
+  const code = typeof wording.code === 'string' ? wording.code : wording.code(field);
+  if (!wording.field || field === '') return new BusError(code, wording.whole);
+  const detail =
+    unknown === undefined ? wording.field(field, issue?.message ?? '') : wording.unknown?.(unknown);
+  return new BusError(code, detail ?? wording.whole, { members: { field } });
+}

@@ -1,0 +1,91 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { allows } from '../authentication/scope.ts';
+import type { ClientCaller } from '../caller.ts';
+import { clock } from '../clock.ts';
+import { BusError } from '../errors.ts';
+import { NO_CONTENT } from '../route.ts';
+import type { TopicParams } from '../subscribing/topics_api.ts';
+import { type EventLimits, readEvents } from './event_input.ts';
+import { idempotency } from './idempotency.ts';
+import { readIdempotencyKey } from './idempotency_key.ts';
+import type { Outcome, Publication } from './publication.ts';
+import type { Publisher } from './publisher.ts';
+import type { RateHeaders, RateLimit } from './rate_limit.ts';
+import type { StorageGuard } from './storage_guard.ts';
+
+export interface PublishParts {
+  publisher: Pick<Publisher, 'publish'>;
+  limits: EventLimits;
+  guard: Pick<StorageGuard, 'check'>;
+  /** Undefined where nothing is limited. */
+  rateLimit?: RateLimit | undefined;
+}
+
+export const PUBLISH_ERRORS = [
+  'bad_topic',
+  'bad_event',
+  'topic_claimed',
+  'limit_reached',
+  'idempotency_key_reused',
+  'rate_limited',
+  'storage_full',
+] as const;
+
+interface PublishCall {
+  caller: ClientCaller;
+  params: TopicParams;
+  headers: IncomingHttpHeaders;
+  text: string;
+}
+
+/** `POST /topics/:name`. */
+export function publishApi({ publisher, limits, guard, rateLimit }: PublishParts) {
+  return {
+    /** Throws forbidden, rate_limited, bad_header or storage_full. */
+    refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text'>) {
+      if (!allows(caller.scopes?.publish, params.name))
+        throw new BusError('forbidden', `this client may not publish to ${params.name}`);
+      rateLimit?.check(caller.token);
+      keyIn(headers);
+      return guard.check();
+    },
+
+    /** Answers when the events are in the batch of every subscriber of the topic, and only then. */
+    async publish({ caller, params: { name: topic }, headers, text }: PublishCall) {
+      const client = caller.token;
+      const key = keyIn(headers);
+      const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
+      const events = readEvents(text, isNdjson, topic, clock.wallMs(), limits);
+      const demand = { client, events: events.length, bytes: Buffer.byteLength(text) };
+      const rates: RateHeaders | undefined = await rateLimit?.spend(demand);
+      const publication: Publication = { topic, client, events };
+      if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
+      const outcome = await publisher.publish(publication);
+      refuseUnlessStored(outcome, topic);
+      if (outcome !== 'repeated') return rates ? { ...NO_CONTENT, headers: { ...rates } } : NO_CONTENT;
+      return { ...NO_CONTENT, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
+    },
+  };
+}
+
+function keyIn(headers: IncomingHttpHeaders): string | undefined {
+  return readIdempotencyKey(headers['idempotency-key'] as string | undefined);
+}
+
+function refuseUnlessStored(outcome: Outcome, topic: string): void {
+  if (outcome === 'no_room')
+    throw new BusError(
+      'limit_reached',
+      `the bus has no room for more topics, and none is called ${topic}; delete some, or have ROUTEMASTER_MAX_TOPICS raised`,
+    );
+  if (outcome === 'claimed_by_other')
+    throw new BusError(
+      'topic_claimed',
+      `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
+    );
+  if (outcome === 'key_reused')
+    throw new BusError(
+      'idempotency_key_reused',
+      'something else was published under this Idempotency-Key a while ago; send a key again only with the same topic and body',
+    );
+}
