@@ -179,7 +179,7 @@ describe('a web process refuses to start, with what to change,', () => {
     await store.redis.set(store.keys.schema(), 99);
     const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
     assert.equal(await web.exitCode, 78, web.output);
-    assert.match(web.output, /layout 99; this release knows layout 1/);
+    assert.match(web.output, /layout 99; this release knows layout 2/);
     store.redis.disconnect();
   });
 });
