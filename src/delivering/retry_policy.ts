@@ -1,9 +1,9 @@
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { Retry } from './settlement.ts';
 
 const FIRST_RETRY_MS = 1000;
 /** A subscriber that asks for more patience than this gets this much. */
 const LONGEST_RETRY_AFTER_MS = 24 * 3600 * 1000;
-const PERFECT_HEALTH = 100;
 
 export interface Failure {
   /** The subscriber's health before this failure. */

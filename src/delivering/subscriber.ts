@@ -1,7 +1,5 @@
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { ReplyReader } from './reply_reader.ts';
-
-/** What a subscriber is when its hash does not say. */
-const PERFECT_HEALTH = 100;
 
 /** A subscriber, as deliveries need it. */
 export interface Subscriber {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/store.ts';
+import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscription_defaults.ts';
 import { readGap } from './gap.ts';
 
 /** What holds for a subscriber that asks for nothing else. */
@@ -77,15 +78,15 @@ export async function readReport(
   return {
     subscriber: token,
     callback: withoutCredentials(hash.callback),
-    max_events: Number(hash.max_events ?? 100),
-    timeout: Number(hash.timeout ?? 500),
+    max_events: Number(hash.max_events ?? DEFAULT_MAX_EVENTS),
+    timeout: Number(hash.timeout ?? DEFAULT_TIMEOUT_MS),
     ordered: hash.ordered === '1',
     max_in_flight: Math.min(Number(hash.max_in_flight ?? defaults.laneLimit), defaults.laneLimitMax),
     max_attempts: Number(hash.max_attempts ?? defaults.maxAttempts),
     max_age: Number(hash.max_age ?? defaults.maxAgeMs),
     signing: scheme(hash.signing),
     topics: topics.sort(),
-    health_points: Number(hash.health_points ?? 100),
+    health_points: Number(hash.health_points ?? PERFECT_HEALTH),
     last_attempted_at: time(hash.last_attempted_at),
     paused_at: time(hash.paused_at),
     events: {
