@@ -1,4 +1,4 @@
-import { Patience } from '../backoff.ts';
+import { Backoff } from '../backoff.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Grant } from './grant.ts';
@@ -6,12 +6,12 @@ import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from './job_handle
 import type { Queue } from './queue.ts';
 import type { Acknowledged, Burial, Finished, Success } from './settlement.ts';
 
-/** A job that only lost Redis has not failed, and a scrub or an autodrop must not wait: no other can be put meanwhile. */
+/** A job under which Redis failed is not to blame. It runs again soon: while it waits, no other of its name can be put. */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
 
-/** Told what became of the batches in a worker's hands. */
+/** Counts what became of the batches that workers held. */
 export interface AssignmentFigures {
-  /** Events left the queue of a subscriber with a batch that was acknowledged. */
+  /** A subscriber's queue lost events, with a batch that was delivered or buried. */
   removed(token: string, events: number): void;
   /** A batch became a dead letter. */
   buried(token: string, reason: string, events: number): void;
@@ -19,21 +19,21 @@ export interface AssignmentFigures {
 
 export interface AssignmentParts {
   queue: Queue;
-  /** Acknowledges a job together with what else the thread has to say. Rejects where it may not have been. */
+  /** Acknowledges a job by a call that others share. Rejects if that failed; Redis may have applied it all the same. */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   figures: AssignmentFigures;
   log: Log;
 }
 
-/** A job in a worker's hands: it is run, and its outcome brought home. */
+/** A job that a worker holds: runs it, and has Redis store its outcome. */
 export class Assignment {
   readonly grant: Grant;
   readonly #parts: AssignmentParts;
   readonly #ending = new AbortController();
   #running = true;
   #lost = false;
-  /** An earlier call may have been applied though it failed: its reply was lost. */
+  /** An earlier call failed; Redis may have applied it, and its reply was lost. */
   #inDoubt = false;
 
   constructor(grant: Grant, parts: AssignmentParts) {
@@ -41,18 +41,18 @@ export class Assignment {
     this.#parts = parts;
   }
 
-  /** Resolves when Redis has the outcome, with how many jobs it has ready; never rejects. */
+  /** Resolves when Redis has the outcome, with how many ready jobs the caller must look for; never rejects. */
   async run(): Promise<number> {
     const settlement = await this.#handle();
     this.#running = false;
     if (this.#lost) return 0;
-    const patience = new Patience();
-    // While Redis is away the outcome is kept: forgetting a delivery that succeeded would repeat it.
+    const backoff = new Backoff();
+    // The outcome is kept while Redis is away: to forget a delivery that succeeded would be to repeat it.
     for (;;) {
       const left = await this.#settle(settlement);
       if (left !== undefined) return left;
       if (this.#ending.signal.aborted) break;
-      await patience.wait(this.#ending.signal);
+      await backoff.wait(this.#ending.signal);
     }
     this.#parts.log.error(
       { job: this.grant.job },
@@ -62,15 +62,15 @@ export class Assignment {
   }
 
   /** Asks the job to end, and gives it back. */
-  giveUp(): void {
+  abort(): void {
     this.#ending.abort();
   }
 
-  /** The lease is lost: somebody else has the job, or will. One that waits for Redis to take its outcome hears it there. */
-  lose(): void {
+  /** Ends the job: another worker has it, or will. Does nothing once it has run: storing its outcome fails then. */
+  loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;
-    this.#warnOfLoss();
+    this.#warnOfLostLease();
     this.#ending.abort();
   }
 
@@ -95,20 +95,20 @@ export class Assignment {
     }
   }
 
-  /** The subscriber is not to blame. */
+  /** The subscriber is not to blame: its health stays as it is. */
   #poisoned(error: unknown): Settlement {
     const attempt = { atMs: this.grant.atMs, durationMs: 0, reason: reasonOf(error) };
     return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
   }
 
-  /** Undefined while Redis does not take the outcome. That somebody else has the job by now is an end too. */
+  /** Undefined if Redis did not answer. It is no error if another worker has the job by now. */
   async #settle(settlement: Settlement): Promise<number | undefined> {
     try {
       switch (settlement.end) {
         case 'done':
           return await this.#ack(settlement.success);
         case 'retry':
-          return this.#told(await this.#parts.queue.nack(this.grant, settlement.retry));
+          return this.#checkLease(await this.#parts.queue.nack(this.grant, settlement.retry));
         case 'dead':
           return await this.#bury(settlement.burial);
       }
@@ -120,13 +120,13 @@ export class Assignment {
     }
   }
 
-  /** At first with others, then alone: what they failed of is nothing to this one. */
+  /** Acks by a call that others share; after a failure alone, so that one bad ack cannot block the others. */
   async #ack(success: Success): Promise<number> {
     const { queue, acknowledge, figures } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
     const alone = this.#inDoubt && (await queue.ack(finished));
     const ack = alone || (await acknowledge(finished));
-    this.#told(ack.held);
+    this.#checkLease(ack.held);
     const { batch } = this.grant;
     const events = ack.held ? ack.removed : this.#inDoubt ? (batch?.count ?? 0) : 0;
     if (batch && events > 0) figures.removed(batch.token, events);
@@ -141,16 +141,16 @@ export class Assignment {
       figures.removed(batch.token, buried);
       figures.buried(batch.token, burial.reason, buried);
     }
-    return this.#told(held);
+    return this.#checkLease(held);
   }
 
-  /** Nobody needs to look for jobs after it. */
-  #told(held: boolean): 0 {
-    if (!held && !this.#inDoubt) this.#warnOfLoss();
+  /** Returns 0: whatever jobs the call made ready, it announced. */
+  #checkLease(held: boolean): 0 {
+    if (!held && !this.#inDoubt) this.#warnOfLostLease();
     return 0;
   }
 
-  #warnOfLoss(): void {
+  #warnOfLostLease(): void {
     const { worker, job } = this.grant;
     this.#parts.log.warn(
       { worker, job },

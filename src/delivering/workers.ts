@@ -1,78 +1,70 @@
-import { Patience } from '../backoff.ts';
-import { clock } from '../clock.ts';
+import { Backoff } from '../backoff.ts';
 import { uid } from '../ids.ts';
-import type { Wakeups } from '../store/wakeups.ts';
+import { AckGroup } from './ack_group.ts';
 import { Assignment, type AssignmentParts, reasonOf } from './assignment.ts';
 import { Bell } from './bell.ts';
 import type { Grant } from './grant.ts';
-import type { Acknowledged, Finished } from './settlement.ts';
+import type { Finished } from './settlement.ts';
 
 export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
-  wakeups: Wakeups;
+  /** Called whenever the number of idle workers has changed. */
+  onIdle?: (idle: number) => void;
+  /** Called when there may be a job, and all workers here are busy. */
+  wakeOthers?: () => void;
 }
 
 export interface WorkersSettings {
   /** How many workers. */
   count: number;
-  /** How often idle workers look for jobs though nobody woke them, and all say that they are alive. */
+  /** How often idle workers look for jobs though nobody woke them, and all renew their leases. */
   tickMs: number;
 }
 
-/** A third of the lease at most: two heartbeats may be lost before anybody takes a worker for dead. */
+/** A third of the lease at most: a worker may miss two heartbeats before it counts as dead. */
 export function tickMs(config: { acquireTimeoutMs: number; leaseMs: number }): number {
   return Math.min(config.acquireTimeoutMs, config.leaseMs / 3);
 }
 
-/** How many idle workers look for jobs at a time, so that few are not looked for by many: what is left is for the others. */
-const MOST_LOOKING = 16;
-
 /**
- * How long a job that was done waits for others, until half of those that are under way are done. (In batches of ten an event
- * then takes 9.2 µs of the worker and 4.9 of Redis, not 11.6 and 8.0.) Whoever is idle meanwhile takes what comes.
- */
-const GATHERING_MS = 1;
-
-/** A finished job that waits for the next call. */
-interface Ack extends PromiseWithResolvers<Acknowledged> {
-  finished: Finished;
-}
-
-/**
- * The workers of one thread and queue: each has an id and at most one pending job. One call at a time acknowledges what was
- * finished since the last, and acquires for all that are idle then; they sleep until a script announces an instant job.
+ * The workers of one thread and queue. Each has an id and at most one pending job. One call at a time acknowledges the
+ * jobs that were finished since the last one, and acquires jobs for idle workers; they sleep until `wake` is called.
  */
 export class Workers {
-  readonly #parts: AssignmentParts;
-  readonly #wakeups: Wakeups;
+  readonly #parts: WorkersParts & AssignmentParts;
   readonly #settings: WorkersSettings;
   readonly #idle: Set<string>;
   readonly #busy = new Map<string, Assignment>();
+  readonly #acks = new AckGroup();
   readonly #bell = new Bell();
-  readonly #patience = new Patience();
+  readonly #backoff = new Backoff();
   /** Aborted when no more jobs are to be taken. */
   readonly #stopping = new AbortController();
-  #acks: Ack[] = [];
-  /** Since when the first of them waits. */
-  #gatheringSinceMs = 0;
-  /** Jobs under way are to be given back. */
-  #givingUp = false;
-  /** There may be instant jobs: somebody said so, or the last call left some. */
-  #expectant = true;
-  /** All who are idle are to say that they are alive. */
-  #rollCall = true;
-  /** Who may have been given a job by a call that failed: they ask again. */
-  readonly #unsure = new Set<string>();
+  /** Whether jobs under way are to be given back. */
+  #givingBack = false;
+  /** How many jobs may be ready, at least. */
+  #readyJobs = 1;
+  /** Whether all idle workers ask with the next call, which tells Redis that they are alive. */
+  #heartbeatIsDue = true;
+  /** Workers that a failed call may have given a job. They ask again, and get that one. */
+  readonly #mayHoldJob = new Set<string>();
   #loop: Promise<void> | undefined;
 
-  constructor({ wakeups, ...parts }: WorkersParts, settings: WorkersSettings) {
+  constructor(parts: WorkersParts, settings: WorkersSettings) {
     this.#parts = { ...parts, acknowledge: (finished) => this.#acknowledge(finished) };
-    this.#wakeups = wakeups;
     this.#settings = settings;
     this.#idle = new Set(Array.from({ length: settings.count }, uid));
   }
 
   start(): void {
+    this.#parts.onIdle?.(this.#idle.size);
     this.#loop = this.#run();
+  }
+
+  /** There may be a job: has a worker look for one, here or, if all are busy, in another thread. */
+  wake(): void {
+    this.#expect(1);
+    if (this.#idle.size === 0) this.#parts.wakeOthers?.();
+    this.#bell.ring();
   }
 
   /**
@@ -80,116 +72,115 @@ export class Workers {
    * Resolves when all workers are retired; never rejects.
    */
   async stop(graceMs: number): Promise<void> {
-    const timer = setTimeout(() => this.#giveUp(), graceMs);
+    const timer = setTimeout(() => this.#giveBack(), graceMs);
     this.#stopping.abort();
     this.#bell.ring();
     await this.#loop;
     clearTimeout(timer);
-    // What cannot be retired now is scrubbed later.
+    // If that fails, a scrub forgets the workers later.
     await this.#parts.queue.retire([...this.#idle]).catch(() => {});
   }
 
   async #run(): Promise<void> {
-    const look = () => {
-      this.#expectant = true;
-      this.#bell.ring();
-    };
-    const forget = this.#wakeups.on(this.#parts.queue.name, look);
-    const beat = setInterval(() => {
-      this.#rollCall = true;
-      look();
-      void this.#sayAlive();
-    }, this.#settings.tickMs);
     const { signal } = this.#stopping;
-    // Jobs under way still need their lease, and their acknowledgement.
+    const ticker = setInterval(() => this.#tick(), this.#settings.tickMs);
+    // Jobs under way still need their lease, and their outcome stored.
     while (!signal.aborted || this.#busy.size > 0) {
-      const looking = this.#expectant && !signal.aborted && this.#idle.size > 0;
-      const waitMs = looking ? 0 : this.#gatheringMs();
+      const isLooking = this.#readyJobs > 0 && !signal.aborted && this.#idle.size > 0;
+      const waitMs = isLooking ? 0 : this.#acks.dueInMs(this.#busy.size);
       if (waitMs === 0) await this.#call();
       else await this.#bell.wait(waitMs);
     }
-    forget();
-    clearInterval(beat);
+    clearInterval(ticker);
   }
 
-  /** How long to wait for more to be done; 0: not at all; undefined: nothing is. */
-  #gatheringMs(): number | undefined {
-    if (this.#acks.length === 0) return undefined;
-    if (this.#acks.length * 2 >= this.#busy.size) return 0;
-    return Math.max(0, Math.ceil(this.#gatheringSinceMs + GATHERING_MS - clock.monotonicMs()));
+  #tick(): void {
+    this.#heartbeatIsDue = true;
+    this.#expect(1);
+    this.#bell.ring();
+    void this.#renewLeases();
+  }
+
+  #expect(jobs: number): void {
+    this.#readyJobs = Math.max(this.#readyJobs, jobs);
   }
 
   async #call(): Promise<void> {
-    const { queue, log } = this.#parts;
-    const acks = this.#acks;
-    this.#acks = [];
+    const { queue, log, wakeOthers } = this.#parts;
+    const acks = this.#acks.take();
     const finished = acks.map((ack) => ack.finished);
-    const wanting = this.#wanting(finished);
-    this.#expectant = false;
+    const asking = this.#workersToAsk(finished);
+    this.#readyJobs = 0;
     try {
-      const acquired = await queue.acquire(wanting, finished);
-      for (const worker of wanting) this.#unsure.delete(worker);
-      if (acquired.left > 0) this.#expectant = true;
-      if (this.#patience.reset()) log.info('acquiring again');
+      const acquired = await queue.acquire(asking, finished);
+      for (const worker of asking) this.#mayHoldJob.delete(worker);
+      if (this.#backoff.reset()) log.info('acquiring again');
       for (const [index, ack] of acquired.acks.entries()) acks[index]?.resolve(ack);
       for (const grant of acquired.grants) this.#begin(grant);
+      this.#expect(acquired.left);
+      if (this.#readyJobs > 0 && this.#idle.size === 0) wakeOthers?.();
     } catch (error) {
-      this.#expectant = true;
-      for (const worker of wanting) this.#unsure.add(worker);
+      this.#expect(1);
+      for (const worker of asking) this.#mayHoldJob.add(worker);
       for (const { reject } of acks) reject(error);
       log.warn({ reason: reasonOf(error) }, 'cannot acquire; trying again');
-      await this.#patience.wait(this.#stopping.signal);
+      await this.#backoff.wait(this.#stopping.signal);
     }
   }
 
-  /** Who will be idle by this call; and who is, where there may be more jobs than they take. */
-  #wanting(finished: Finished[]): string[] {
+  /** Workers that this call makes idle; and, if there may be jobs for them, as many that are idle already. */
+  #workersToAsk(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted) return [];
-    const wanting = finished.map(({ grant }) => grant.worker);
-    if (!this.#expectant) return wanting;
-    const most = this.#rollCall ? this.#idle.size : MOST_LOOKING;
-    this.#rollCall = false;
-    const unsure = [...this.#unsure].filter((worker) => this.#idle.has(worker));
-    return [...new Set([...wanting, ...unsure, ...this.#idle.values().take(most)])];
+    const finishing = finished.map(({ grant }) => grant.worker);
+    if (this.#readyJobs === 0) return finishing;
+    const count = this.#heartbeatIsDue ? this.#idle.size : this.#readyJobs;
+    this.#heartbeatIsDue = false;
+    const uncertain = [...this.#mayHoldJob].filter((worker) => this.#idle.has(worker));
+    return [...new Set([...finishing, ...uncertain, ...this.#idle.values().take(count)])];
   }
 
-  #acknowledge(finished: Finished): Promise<Acknowledged> {
-    const ack: Ack = { finished, ...Promise.withResolvers<Acknowledged>() };
-    if (this.#acks.length === 0) this.#gatheringSinceMs = clock.monotonicMs();
-    this.#acks.push(ack);
+  async #acknowledge(finished: Finished) {
+    const acknowledged = this.#acks.add(finished);
     this.#bell.ring();
-    return ack.promise;
+    return acknowledged;
   }
 
   #begin(grant: Grant): void {
     const { worker } = grant;
-    this.#idle.delete(worker);
     const assignment = new Assignment(grant, this.#parts);
+    this.#idle.delete(worker);
     this.#busy.set(worker, assignment);
+    this.#parts.onIdle?.(this.#idle.size);
     void assignment.run().then((left) => {
-      if (left > 0 || this.#unsure.has(worker)) this.#expectant = true;
-      // It may have got the next job by the call that took the outcome of this one.
-      if (this.#busy.get(worker) !== assignment) return;
-      this.#busy.delete(worker);
-      this.#idle.add(worker);
-      this.#bell.ring();
+      this.#expect(left);
+      // The call that stored the outcome may have given it the next job.
+      if (this.#busy.get(worker) === assignment) this.#end(worker);
     });
-    if (this.#givingUp) assignment.giveUp();
+    if (this.#givingBack) assignment.abort();
   }
 
-  #giveUp(): void {
-    this.#givingUp = true;
-    for (const assignment of this.#busy.values()) assignment.giveUp();
+  #end(worker: string): void {
+    // While all workers were busy, nobody woke this thread.
+    if (this.#idle.size === 0 || this.#mayHoldJob.has(worker)) this.#expect(1);
+    this.#busy.delete(worker);
+    this.#idle.add(worker);
+    this.#parts.onIdle?.(this.#idle.size);
+    this.#bell.ring();
   }
 
-  /** Idle workers say so when they acquire. A heartbeat that fails is no error: the next one may not. */
-  async #sayAlive(): Promise<void> {
+  #giveBack(): void {
+    this.#givingBack = true;
+    for (const assignment of this.#busy.values()) assignment.abort();
+  }
+
+  /** For busy workers; idle ones tell by acquiring that they are alive. A failure is no error: the next tick repeats it. */
+  async #renewLeases(): Promise<void> {
     if (this.#busy.size === 0) return;
     const { queue, log } = this.#parts;
     const held = [...this.#busy.values()];
     try {
       const lost = new Set(await queue.heartbeat(held.map(({ grant }) => grant)));
-      for (const assignment of held) if (lost.has(assignment.grant.worker)) assignment.lose();
+      for (const assignment of held) if (lost.has(assignment.grant.worker)) assignment.loseLease();
     } catch (error) {
       log.warn({ reason: reasonOf(error) }, 'a heartbeat failed');
     }

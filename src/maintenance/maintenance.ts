@@ -15,28 +15,28 @@ import { sweepJob } from './sweep_job.ts';
 import { Ticker } from './ticker.ts';
 
 const AUTODROP_EVERY_MS = 30_000;
-/** The scheduler promotes what is due when it is due; this job is for the case that it cannot. */
+/** The scheduler promotes jobs when they are due; this job does it where the scheduler cannot. */
 const SCHEDULE_EVERY_MS = 60_000;
-const LONGEST_SLEEP_MS = 10_000;
-/** A sweep of a big bus takes minutes, which the others must not wait for. */
+const MAX_SLEEP_MS = 10_000;
+/** Two, as the other jobs must not wait for the sweep of a big bus, which takes minutes. */
 const WORKERS = 2;
 
-export interface AuxParts {
+export interface MaintenanceParts {
   store: Store;
   wakeups: Wakeups;
   recorder: Recorder;
   log: Log;
 }
 
-/** What a worker process does beside delivering: the scheduler, the tickers, and two workers for the `aux` queue. */
-export class Aux {
+/** The maintenance of a worker process: the scheduler, the tickers, and two workers for the `aux` queue. */
+export class Maintenance {
   readonly #workers: Workers;
   readonly #scheduler: Scheduler;
   readonly #startTickers: () => Ticker[];
   readonly #stopping = new AbortController();
   #tickers: Ticker[] = [];
 
-  constructor(config: Config, { store, wakeups, recorder, log }: AuxParts) {
+  constructor(config: Config, { store, wakeups, recorder, log }: MaintenanceParts) {
     const queue = new Queue(store, 'aux', config);
     const sweep = sweepJob(store, config, recorder, log);
     const handlers: Record<string, JobHandler> = {
@@ -44,21 +44,22 @@ export class Aux {
       monitor: monitorJob(store, config, log),
       schedule: scheduleJob(store),
       scrub: scrubJob(store, config.leaseMs, recorder, log),
-      // What it has not come to is left to the next: nobody need wait for it.
+      // A stopping process does not wait for a sweep: the next one does the rest.
       sweep: (grant, signal) => sweep(grant, AbortSignal.any([signal, this.#stopping.signal])),
     };
     this.#workers = new Workers(
-      { queue, wakeups, handler: byName(handlers, log), figures: recorder, log },
+      { queue, handler: byName(handlers, log), figures: recorder, log },
       { count: WORKERS, tickMs: tickMs(config) },
     );
-    this.#scheduler = new Scheduler(store, wakeups, LONGEST_SLEEP_MS, log);
+    wakeups.on('aux', () => this.#workers.wake());
+    this.#scheduler = new Scheduler(store, wakeups, MAX_SLEEP_MS, log);
     const every = (job: string, ms: number) => new Ticker(queue, job, ms, log);
     this.#startTickers = () => [
       every('scrub', config.leaseMs / 3),
       every('autodrop', AUTODROP_EVERY_MS),
       every('schedule', SCHEDULE_EVERY_MS),
       every('sweep', config.sweepIntervalMs),
-      // Prometheus comes and asks; the others are told.
+      // Prometheus scrapes; figures are pushed to any other service.
       ...(config.metricService === 'prometheus' ? [] : [every('monitor', config.monitorIntervalMs)]),
     ];
   }

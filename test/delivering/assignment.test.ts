@@ -51,7 +51,7 @@ afterEach(() => assertConsistent(redis.store));
 
 test('a heartbeat that overtakes an ack finds no lease; that is no loss', async () => {
   const { assignment, queue, removed, says } = await assign();
-  queue.before = () => assignment.lose();
+  queue.before = () => assignment.loseLease();
   await assignment.run();
   assert.deepEqual([removed, says(LOST)], [[2], false]);
   assert.deepEqual((await bus.state()).main.index, []);
@@ -80,7 +80,7 @@ test('an ack that failed together with others is repeated alone', async () => {
 
 test('a job whose lease is lost while it throws leaves no dead letter', async () => {
   const { assignment, removed } = await assign(async () => {
-    assignment.lose();
+    assignment.loseLease();
     throw new Error('aborted');
   });
   await assignment.run();
@@ -94,7 +94,7 @@ test('a job that is given up before it began is given back untried', async () =>
     runs++;
     return DONE;
   });
-  assignment.giveUp();
+  assignment.abort();
   await assignment.run();
   assert.deepEqual([runs, (await bus.state()).main.instant], [0, ['a1']]);
 });
