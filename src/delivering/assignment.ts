@@ -33,7 +33,6 @@ export class Assignment {
   readonly #ending = new AbortController();
   #running = true;
   #lost = false;
-  /** An earlier call failed; Redis may have applied it, and its reply was lost. */
   #inDoubt = false;
 
   constructor(grant: Grant, parts: AssignmentParts) {
@@ -41,16 +40,20 @@ export class Assignment {
     this.#parts = parts;
   }
 
-  /** Resolves when Redis has the outcome, with how many ready jobs the caller must look for; never rejects. */
-  async run(): Promise<number> {
+  /** Whether a call failed that Redis may have applied: the worker may hold another job by now, and must ask for jobs. */
+  get inDoubt(): boolean {
+    return this.#inDoubt;
+  }
+
+  /** Resolves when Redis has the outcome, or the job is aborted while Redis does not answer; never rejects. */
+  async run(): Promise<void> {
     const settlement = await this.#handle();
     this.#running = false;
-    if (this.#lost) return 0;
+    if (this.#lost) return;
     const backoff = new Backoff();
     // The outcome is kept while Redis is away: to forget a delivery that succeeded would be to repeat it.
     for (;;) {
-      const left = await this.#settle(settlement);
-      if (left !== undefined) return left;
+      if (await this.#settle(settlement)) return;
       if (this.#ending.signal.aborted) break;
       await backoff.wait(this.#ending.signal);
     }
@@ -58,7 +61,6 @@ export class Assignment {
       { job: this.grant.job },
       'stopped before Redis took the outcome; the job will run again',
     );
-    return 0;
   }
 
   /** Asks the job to end, and gives it back. */
@@ -101,39 +103,40 @@ export class Assignment {
     return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
   }
 
-  /** Undefined if Redis did not answer. It is no error if another worker has the job by now. */
-  async #settle(settlement: Settlement): Promise<number | undefined> {
+  /** False if the call failed. It is no error if another worker has the job by now. */
+  async #settle(settlement: Settlement): Promise<boolean> {
     try {
-      switch (settlement.end) {
-        case 'done':
-          return await this.#ack(settlement.success);
-        case 'retry':
-          return this.#checkLease(await this.#parts.queue.nack(this.grant, settlement.retry));
-        case 'dead':
-          return await this.#bury(settlement.burial);
-      }
+      const held = await this.#store(settlement);
+      if (!held && !this.#inDoubt) this.#warnOfLostLease();
+      return true;
     } catch (error) {
       this.#inDoubt = true;
       const what = { reason: reasonOf(error), job: this.grant.job };
       this.#parts.log.warn(what, 'Redis did not take the outcome of a job; trying again');
-      return undefined;
+      return false;
     }
   }
 
-  /** Acks by a call that others share; after a failure alone, so that one bad ack cannot block the others. */
-  async #ack(success: Success): Promise<number> {
-    const { queue, acknowledge, figures } = this.#parts;
-    const finished: Finished = { grant: this.grant, ...success };
-    const alone = this.#inDoubt && (await queue.ack(finished));
-    const ack = alone || (await acknowledge(finished));
-    this.#checkLease(ack.held);
-    const { batch } = this.grant;
-    const events = ack.held ? ack.removed : this.#inDoubt ? (batch?.count ?? 0) : 0;
-    if (batch && events > 0) figures.removed(batch.token, events);
-    return alone ? alone.left : 0;
+  /** False if the worker did not hold the job any more. */
+  #store(settlement: Settlement): Promise<boolean> {
+    if (settlement.end === 'done') return this.#ack(settlement.success);
+    if (settlement.end === 'dead') return this.#bury(settlement.burial);
+    return this.#parts.queue.nack(this.grant, settlement.retry);
   }
 
-  async #bury(burial: Burial): Promise<number> {
+  /** Acks by a call that others share; after a failure alone, so that one bad ack cannot block the others. */
+  async #ack(success: Success): Promise<boolean> {
+    const { queue, acknowledge, figures } = this.#parts;
+    const finished: Finished = { grant: this.grant, ...success };
+    const { held, removed } = await (this.#inDoubt ? queue.ack(finished) : acknowledge(finished));
+    const { batch } = this.grant;
+    // An ack that is in doubt and finds no lease: an earlier one was applied.
+    const events = !held && this.#inDoubt ? (batch?.count ?? 0) : removed;
+    if (batch && events > 0) figures.removed(batch.token, events);
+    return held;
+  }
+
+  async #bury(burial: Burial): Promise<boolean> {
     const { queue, figures } = this.#parts;
     const { batch } = this.grant;
     const { held, buried } = await queue.bury(this.grant, burial);
@@ -141,13 +144,7 @@ export class Assignment {
       figures.removed(batch.token, buried);
       figures.buried(batch.token, burial.reason, buried);
     }
-    return this.#checkLease(held);
-  }
-
-  /** Returns 0: whatever jobs the call made ready, it announced. */
-  #checkLease(held: boolean): 0 {
-    if (!held && !this.#inDoubt) this.#warnOfLostLease();
-    return 0;
+    return held;
   }
 
   #warnOfLostLease(): void {

@@ -1,9 +1,10 @@
 import { Backoff } from '../backoff.ts';
 import { uid } from '../ids.ts';
 import { AckGroup } from './ack_group.ts';
-import { Assignment, type AssignmentParts, reasonOf } from './assignment.ts';
+import { type AssignmentParts, reasonOf } from './assignment.ts';
 import { Bell } from './bell.ts';
 import type { Grant } from './grant.ts';
+import { HeldJobs } from './held_jobs.ts';
 import type { Finished } from './settlement.ts';
 
 export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
@@ -30,29 +31,33 @@ export function tickMs(config: { acquireTimeoutMs: number; leaseMs: number }): n
  * jobs that were finished since the last one, and acquires jobs for idle workers; they sleep until `wake` is called.
  */
 export class Workers {
-  readonly #parts: WorkersParts & AssignmentParts;
+  readonly #parts: WorkersParts;
   readonly #settings: WorkersSettings;
   readonly #idle: Set<string>;
-  readonly #busy = new Map<string, Assignment>();
+  readonly #held: HeldJobs;
   readonly #acks = new AckGroup();
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   /** Aborted when no more jobs are to be taken. */
   readonly #stopping = new AbortController();
-  /** Whether jobs under way are to be given back. */
-  #givingBack = false;
   /** How many jobs may be ready, at least. */
   #readyJobs = 1;
-  /** Whether all idle workers ask with the next call, which tells Redis that they are alive. */
-  #heartbeatIsDue = true;
-  /** Workers that a failed call may have given a job. They ask again, and get that one. */
-  readonly #mayHoldJob = new Set<string>();
+  /**
+   * Whether all idle workers ask with the next call: at a tick, which tells Redis that they are alive, and after a failed
+   * call, which may have given them jobs. Each gets that job again.
+   */
+  #allAsk = true;
   #loop: Promise<void> | undefined;
 
   constructor(parts: WorkersParts, settings: WorkersSettings) {
-    this.#parts = { ...parts, acknowledge: (finished) => this.#acknowledge(finished) };
+    this.#parts = parts;
     this.#settings = settings;
     this.#idle = new Set(Array.from({ length: settings.count }, uid));
+    const acknowledge = (finished: Finished) => {
+      this.#bell.ring();
+      return this.#acks.add(finished);
+    };
+    this.#held = new HeldJobs({ ...parts, acknowledge });
   }
 
   start(): void {
@@ -72,7 +77,7 @@ export class Workers {
    * Resolves when all workers are retired; never rejects.
    */
   async stop(graceMs: number): Promise<void> {
-    const timer = setTimeout(() => this.#giveBack(), graceMs);
+    const timer = setTimeout(() => this.#held.giveBack(), graceMs);
     this.#stopping.abort();
     this.#bell.ring();
     await this.#loop;
@@ -85,9 +90,9 @@ export class Workers {
     const { signal } = this.#stopping;
     const ticker = setInterval(() => this.#tick(), this.#settings.tickMs);
     // Jobs under way still need their lease, and their outcome stored.
-    while (!signal.aborted || this.#busy.size > 0) {
+    while (!signal.aborted || this.#held.size > 0) {
       const isLooking = this.#readyJobs > 0 && !signal.aborted && this.#idle.size > 0;
-      const waitMs = isLooking ? 0 : this.#acks.dueInMs(this.#busy.size);
+      const waitMs = isLooking ? 0 : this.#acks.dueInMs(this.#held.size);
       if (waitMs === 0) await this.#call();
       else await this.#bell.wait(waitMs);
     }
@@ -95,14 +100,9 @@ export class Workers {
   }
 
   #tick(): void {
-    this.#heartbeatIsDue = true;
-    this.#expect(1);
+    this.#askAll();
     this.#bell.ring();
-    void this.#renewLeases();
-  }
-
-  #expect(jobs: number): void {
-    this.#readyJobs = Math.max(this.#readyJobs, jobs);
+    void this.#held.renewLeases();
   }
 
   async #call(): Promise<void> {
@@ -113,15 +113,13 @@ export class Workers {
     this.#readyJobs = 0;
     try {
       const acquired = await queue.acquire(asking, finished);
-      for (const worker of asking) this.#mayHoldJob.delete(worker);
       if (this.#backoff.reset()) log.info('acquiring again');
       for (const [index, ack] of acquired.acks.entries()) acks[index]?.resolve(ack);
       for (const grant of acquired.grants) this.#begin(grant);
       this.#expect(acquired.left);
       if (this.#readyJobs > 0 && this.#idle.size === 0) wakeOthers?.();
     } catch (error) {
-      this.#expect(1);
-      for (const worker of asking) this.#mayHoldJob.add(worker);
+      this.#askAll();
       for (const { reject } of acks) reject(error);
       log.warn({ reason: reasonOf(error) }, 'cannot acquire; trying again');
       await this.#backoff.wait(this.#stopping.signal);
@@ -133,56 +131,35 @@ export class Workers {
     if (this.#stopping.signal.aborted) return [];
     const finishing = finished.map(({ grant }) => grant.worker);
     if (this.#readyJobs === 0) return finishing;
-    const count = this.#heartbeatIsDue ? this.#idle.size : this.#readyJobs;
-    this.#heartbeatIsDue = false;
-    const uncertain = [...this.#mayHoldJob].filter((worker) => this.#idle.has(worker));
-    return [...new Set([...finishing, ...uncertain, ...this.#idle.values().take(count)])];
-  }
-
-  async #acknowledge(finished: Finished) {
-    const acknowledged = this.#acks.add(finished);
-    this.#bell.ring();
-    return acknowledged;
+    const count = this.#allAsk ? this.#idle.size : this.#readyJobs;
+    this.#allAsk = false;
+    return [...finishing, ...this.#idle.values().take(count)];
   }
 
   #begin(grant: Grant): void {
     const { worker } = grant;
-    const assignment = new Assignment(grant, this.#parts);
     this.#idle.delete(worker);
-    this.#busy.set(worker, assignment);
     this.#parts.onIdle?.(this.#idle.size);
-    void assignment.run().then((left) => {
-      this.#expect(left);
-      // The call that stored the outcome may have given it the next job.
-      if (this.#busy.get(worker) === assignment) this.#end(worker);
+    this.#held.begin(grant, ({ isIdle, inDoubt }) => {
+      if (isIdle) this.#rest(worker);
+      if (inDoubt) this.#askAll();
     });
-    if (this.#givingBack) assignment.abort();
   }
 
-  #end(worker: string): void {
+  #rest(worker: string): void {
     // While all workers were busy, nobody woke this thread.
-    if (this.#idle.size === 0 || this.#mayHoldJob.has(worker)) this.#expect(1);
-    this.#busy.delete(worker);
+    if (this.#idle.size === 0) this.#expect(1);
     this.#idle.add(worker);
     this.#parts.onIdle?.(this.#idle.size);
     this.#bell.ring();
   }
 
-  #giveBack(): void {
-    this.#givingBack = true;
-    for (const assignment of this.#busy.values()) assignment.abort();
+  #askAll(): void {
+    this.#allAsk = true;
+    this.#expect(1);
   }
 
-  /** For busy workers; idle ones tell by acquiring that they are alive. A failure is no error: the next tick repeats it. */
-  async #renewLeases(): Promise<void> {
-    if (this.#busy.size === 0) return;
-    const { queue, log } = this.#parts;
-    const held = [...this.#busy.values()];
-    try {
-      const lost = new Set(await queue.heartbeat(held.map(({ grant }) => grant)));
-      for (const assignment of held) if (lost.has(assignment.grant.worker)) assignment.loseLease();
-    } catch (error) {
-      log.warn({ reason: reasonOf(error) }, 'a heartbeat failed');
-    }
+  #expect(jobs: number): void {
+    this.#readyJobs = Math.max(this.#readyJobs, jobs);
   }
 }

@@ -17,6 +17,7 @@ const bus = RunningBus.forTests({
     ROUTEMASTER_ACQUIRE_TIMEOUT: '3600',
     ROUTEMASTER_WORKER_LEASE: '3600',
     ROUTEMASTER_SWEEP_INTERVAL: '3600',
+    ROUTEMASTER_TIMEOUT: '3600',
   },
 });
 
@@ -62,13 +63,17 @@ function answerLater(receiver: Receiver, later: Answer): () => void {
 async function occupyWorkers(busy: Scene, later: Answer): Promise<(() => void)[]> {
   const before = busy.receiver.deliveries.length;
   const ends = Array.from({ length: WORKERS }, () => answerLater(busy.receiver, later));
-  for (let n = 1; n <= WORKERS; n++) await publish(busy, n);
-  await busy.receiver.delivery(before + WORKERS);
+  for (let n = 1; n <= WORKERS; n++) {
+    await publish(busy, n);
+    await busy.receiver.delivery(before + n);
+  }
   return ends;
 }
 
 test('an event on an idle bus takes two calls of one thread: it acquires the batch, and acknowledges it', async (t) => {
   const idle = await scene(t);
+  const { redis, keys } = bus.store;
+  await until(async () => (await redis.scard(keys.workers_main())) === WORKERS, { what: 'all threads run' });
   const calls = await callsDuring(async () => {
     for (let n = 1; n <= 10; n++) {
       await publish(idle, n);
