@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Backoff } from '../src/backoff.ts';
 
-/** The pauses that a backoff makes, with the timers mocked: `tick` says how long each took. */
+/** Returns the lengths of the pauses in ms, by mocked timers. */
 async function pauses(t: import('node:test').TestContext, count: number): Promise<number[]> {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const backoff = new Backoff();
@@ -26,7 +26,7 @@ async function pauses(t: import('node:test').TestContext, count: number): Promis
   return found;
 }
 
-test('pauses grow from 50 ms to 2 s, each with up to half of it off', async (t) => {
+test('pauses double from 50 ms to 2 s, each shortened by up to half at random', async (t) => {
   const found = await pauses(t, 10);
   const full = [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000, 2000];
   for (const [i, ms] of found.entries()) {
@@ -35,7 +35,7 @@ test('pauses grow from 50 ms to 2 s, each with up to half of it off', async (t) 
   }
 });
 
-test('after a success they are short again, and it says whether there was a failure', async () => {
+test('a reset makes pauses short again, and returns true if there was a failure', async () => {
   const backoff = new Backoff();
   const over = AbortSignal.abort();
   assert.equal(backoff.reset(), false);
@@ -47,7 +47,7 @@ test('after a success they are short again, and it says whether there was a fail
   assert.ok(performance.now() - startMs < 2500);
 });
 
-test('a pause ends when the process stops', async () => {
+test('a pause ends when its signal is aborted', async () => {
   const backoff = new Backoff();
   const stop = new AbortController();
   for (let i = 0; i < 20; i++) await backoff.wait(AbortSignal.abort());

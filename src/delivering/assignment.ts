@@ -6,12 +6,15 @@ import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from './job_handle
 import type { Queue } from './queue.ts';
 import type { Acknowledged, Burial, Finished, Success } from './settlement.ts';
 
-/** A job under which Redis failed is not to blame. It runs again soon: while it waits, no other of its name can be put. */
+/**
+ * The settlement of a job that failed because Redis did. It runs again soon, as it blocks other jobs of its
+ * name.
+ */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
 
 /** Counts what became of the batches that workers held. */
 export interface AssignmentFigures {
-  /** A subscriber's queue lost events, with a batch that was delivered or buried. */
+  /** A batch with this many events left the queue of a subscriber: it was delivered or buried. */
   removed(token: string, events: number): void;
   /** A batch became a dead letter. */
   buried(token: string, reason: string, events: number): void;
@@ -19,14 +22,19 @@ export interface AssignmentFigures {
 
 export interface AssignmentParts {
   queue: Queue;
-  /** Acknowledges a job by a call that others share. Rejects if that failed; Redis may have applied it all the same. */
+  /**
+   * Acknowledges a job by a call shared with other jobs. If it rejects, Redis may have applied the call or
+   * not.
+   */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   figures: AssignmentFigures;
   log: Log;
 }
 
-/** A job that a worker holds: runs it, and has Redis store its outcome. */
+/**
+ * Runs one acquired job and reports its outcome to Redis (ack, nack or bury), repeating until Redis has it.
+ */
 export class Assignment {
   readonly grant: Grant;
   readonly #parts: AssignmentParts;
@@ -40,18 +48,24 @@ export class Assignment {
     this.#parts = parts;
   }
 
-  /** Whether a call failed that Redis may have applied: the worker may hold another job by now, and must ask for jobs. */
+  /**
+   * True if a call failed that Redis may have applied. The worker may hold another job then, and must ask for
+   * it.
+   */
   get inDoubt(): boolean {
     return this.#inDoubt;
   }
 
-  /** Resolves when Redis has the outcome, or the job is aborted while Redis does not answer; never rejects. */
+  /**
+   * Resolves when Redis has the outcome, or when the job is aborted while Redis does not answer; never
+   * rejects.
+   */
   async run(): Promise<void> {
     const settlement = await this.#handle();
     this.#running = false;
     if (this.#lost) return;
     const backoff = new Backoff();
-    // The outcome is kept while Redis is away: to forget a delivery that succeeded would be to repeat it.
+    // Keep the outcome while Redis is away; otherwise a delivery that succeeded would be repeated.
     for (;;) {
       if (await this.#settle(settlement)) return;
       if (this.#ending.signal.aborted) break;
@@ -63,12 +77,15 @@ export class Assignment {
     );
   }
 
-  /** Asks the job to end, and gives it back. */
+  /** Asks the job to end soon. A job that has not begun is given back untried. */
   abort(): void {
     this.#ending.abort();
   }
 
-  /** Ends the job: another worker has it, or will. Does nothing once it has run: storing its outcome fails then. */
+  /**
+   * Aborts the job and drops its outcome, since another worker may acquire the job. Does nothing once the job
+   * has run.
+   */
   loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;
@@ -97,13 +114,13 @@ export class Assignment {
     }
   }
 
-  /** The subscriber is not to blame: its health stays as it is. */
+  /** The subscriber keeps its health points, as the failure is the bus's. */
   #poisoned(error: unknown): Settlement {
     const attempt = { atMs: this.grant.atMs, durationMs: 0, reason: reasonOf(error) };
     return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
   }
 
-  /** False if the call failed. It is no error if another worker has the job by now. */
+  /** Returns false if the call failed and must be repeated. A lost lease is not an error. */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
       const held = await this.#store(settlement);
@@ -117,20 +134,20 @@ export class Assignment {
     }
   }
 
-  /** False if the worker did not hold the job any more. */
+  /** Returns false if the worker's lease was lost. */
   #store(settlement: Settlement): Promise<boolean> {
     if (settlement.end === 'done') return this.#ack(settlement.success);
     if (settlement.end === 'dead') return this.#bury(settlement.burial);
     return this.#parts.queue.nack(this.grant, settlement.retry);
   }
 
-  /** Acks by a call that others share; after a failure alone, so that one bad ack cannot block the others. */
+  /** Acks in a group first; after a failure alone, so that one bad ack cannot block the others. */
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, figures } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.#inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // An ack that is in doubt and finds no lease: an earlier one was applied.
+    // If a repeated ack finds no lease, Redis has applied the first one.
     const events = !held && this.#inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) figures.removed(batch.token, events);
     return held;

@@ -16,20 +16,20 @@ import { Queue } from './queue.ts';
 import { Throttle } from './retry_policy.ts';
 import { tickMs, Workers } from './workers.ts';
 
-/** What the supervisor hands to a new thread. */
+/** The data that a new thread gets from the supervisor. */
 export interface ThreadData {
   config: Config;
   index: number;
   idleCounts: Int32Array;
 }
 
-/** What the supervisor tells a thread to do. */
+/** An order of the supervisor to a thread. */
 export type ThreadOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 
 /** One thread of the worker process. It delivers batches from `main` until it is told to stop. */
 function runThread({ config, index, idleCounts }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
-  // Without the log: the main thread's store reports, once, what Redis refuses.
+  // The store gets no log, as the main thread's store already reports which commands Redis refuses.
   const store = new Store(connect(config.redisUrl, log, config.redisTls));
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);

@@ -1,15 +1,15 @@
 import { Assignment, type AssignmentParts, reasonOf } from './assignment.ts';
 import type { Grant } from './grant.ts';
 
-/** How a job ended. */
+/** The state of a worker after a job. */
 export interface Ended {
-  /** False if the call that stored the outcome has given the worker its next job. */
+  /** False if the call that reported the outcome has assigned the worker its next job. */
   isIdle: boolean;
-  /** Whether Redis may have given the worker another job by a call that failed. */
+  /** True if a call failed that may have assigned the worker a job. */
   inDoubt: boolean;
 }
 
-/** The jobs that the workers of a thread hold. */
+/** The jobs that the workers of one thread hold. */
 export class HeldJobs {
   readonly #parts: AssignmentParts;
   readonly #assignments = new Map<string, Assignment>();
@@ -23,7 +23,7 @@ export class HeldJobs {
     return this.#assignments.size;
   }
 
-  /** Runs a job, and calls `ended` when Redis has its outcome. */
+  /** Runs a job, and calls `ended` once Redis has the outcome. */
   begin(grant: Grant, ended: (how: Ended) => void): void {
     const assignment = new Assignment(grant, this.#parts);
     this.#assignments.set(grant.worker, assignment);
@@ -35,13 +35,16 @@ export class HeldJobs {
     });
   }
 
-  /** Asks all jobs to end, and those that begin from now on, and gives them back. */
+  /** Aborts all jobs, and each that begins later, so that they are given back. */
   giveBack(): void {
     this.#givingBack = true;
     for (const assignment of this.#assignments.values()) assignment.abort();
   }
 
-  /** Renews the leases, and ends the jobs of those that are lost. A failure is no error: the next tick repeats it. */
+  /**
+   * Renews the leases, and aborts each job whose lease has run out. Only logs a failed call: the next tick
+   * repeats it.
+   */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;
     const { queue, log } = this.#parts;

@@ -5,7 +5,10 @@ import type { Log } from '../log.ts';
 import type { ThreadData, ThreadOrder } from './delivery_thread.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
-/** Keeps the delivery threads running. It replaces one that dies after a growing pause; the scrub gives back its jobs. */
+/**
+ * Keeps the delivery threads running. It replaces a dead thread after a growing pause; the scrub gives back
+ * its jobs.
+ */
 export class Supervisor {
   readonly #config: Config;
   readonly #log: Log;
@@ -23,13 +26,19 @@ export class Supervisor {
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 
-  /** Has one thread look for jobs. Nobody is woken while all workers are busy: they look when they are done. */
+  /**
+   * Has one thread look for jobs. Does nothing while all workers are busy, as each looks for its next job
+   * itself.
+   */
   wake(): void {
     const index = this.#idleWorkers.mostIdleThread();
     if (index !== undefined) this.#order(index, { kind: 'look' });
   }
 
-  /** Has every thread finish its deliveries within `graceMs` and give back the rest. */
+  /**
+   * Has every thread finish its deliveries within `graceMs` and give back the rest. Resolves when all have
+   * ended.
+   */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     const threads = [...this.#threads];
@@ -45,7 +54,7 @@ export class Supervisor {
     const workerData: ThreadData = { config: this.#config, index, idleCounts: this.#idleWorkers.counts };
     const worker = new Worker(new URL('./delivery_thread.ts', import.meta.url), { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends nothing but this: it has more jobs than workers.
+    // The only message that a thread sends means: there are more jobs than this thread has idle workers.
     worker.on('message', () => this.wake());
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
@@ -56,7 +65,7 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.set(index, 0);
-    // It may have died of what it was woken for, before it looked.
+    // The dead thread may have been woken for a job and not have acquired it.
     this.wake();
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

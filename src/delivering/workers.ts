@@ -8,27 +8,30 @@ import { HeldJobs } from './held_jobs.ts';
 import type { Finished } from './settlement.ts';
 
 export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
-  /** Called whenever the number of idle workers has changed. */
+  /** Called with the number of idle workers, at the start and at every change. */
   onIdle?: (idle: number) => void;
-  /** Called when there may be a job, and all workers here are busy. */
+  /** Called when a job may be ready and all these workers are busy. */
   wakeOthers?: () => void;
 }
 
 export interface WorkersSettings {
-  /** How many workers. */
   count: number;
-  /** How often idle workers look for jobs though nobody woke them, and all renew their leases. */
+  /**
+   * Interval at which all workers renew their leases, and idle ones look for jobs that no announcement
+   * reported.
+   */
   tickMs: number;
 }
 
-/** A third of the lease at most: a worker may miss two heartbeats before it counts as dead. */
+/** Returns at most a third of the lease: a worker may miss two heartbeats before it counts as dead. */
 export function tickMs(config: { acquireTimeoutMs: number; leaseMs: number }): number {
   return Math.min(config.acquireTimeoutMs, config.leaseMs / 3);
 }
 
 /**
- * The workers of one thread and queue. Each has an id and at most one pending job. One call at a time acknowledges the
- * jobs that were finished since the last one, and acquires jobs for idle workers; they sleep until `wake` is called.
+ * The workers of one thread and queue. Each worker has an id and at most one pending job. One call at a time
+ * acknowledges the jobs that finished since the last call, and acquires jobs for idle workers. Idle workers
+ * sleep until `wake`.
  */
 export class Workers {
   readonly #parts: WorkersParts;
@@ -38,13 +41,17 @@ export class Workers {
   readonly #acks = new AckGroup();
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
-  /** Aborted when no more jobs are to be taken. */
+  /** Aborted when the workers must acquire no more jobs. */
   readonly #stopping = new AbortController();
-  /** How many jobs may be ready, at least. */
+  /**
+   * Number of jobs known to be ready in Redis; 1 if there may be some. It decides how many idle workers ask
+   * for jobs.
+   */
   #readyJobs = 1;
   /**
-   * Whether all idle workers ask with the next call: at a tick, which tells Redis that they are alive, and after a failed
-   * call, which may have given them jobs. Each gets that job again.
+   * True if all idle workers must ask with the next call: at a tick, since asking is their heartbeat, and
+   * after a failed call, since it may have assigned them jobs. A worker that asks gets the job that it holds
+   * again.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -65,7 +72,7 @@ export class Workers {
     this.#loop = this.#run();
   }
 
-  /** There may be a job: has a worker look for one, here or, if all are busy, in another thread. */
+  /** Has an idle worker look for a job. Wakes other threads instead if all these workers are busy. */
   wake(): void {
     this.#expect(1);
     if (this.#idle.size === 0) this.#parts.wakeOthers?.();
@@ -73,7 +80,7 @@ export class Workers {
   }
 
   /**
-   * Takes no more jobs and waits for those under way; after `graceMs` gives back what is left.
+   * Acquires no more jobs and waits for those under way; after `graceMs` gives back the rest.
    * Resolves when all workers are retired; never rejects.
    */
   async stop(graceMs: number): Promise<void> {
@@ -82,14 +89,14 @@ export class Workers {
     this.#bell.ring();
     await this.#loop;
     clearTimeout(timer);
-    // If that fails, a scrub forgets the workers later.
+    // An error is ignored: a scrub forgets the workers later.
     await this.#parts.queue.retire([...this.#idle]).catch(() => {});
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
     const ticker = setInterval(() => this.#tick(), this.#settings.tickMs);
-    // Jobs under way still need their lease, and their outcome stored.
+    // While jobs are under way, their leases must be renewed and their outcomes reported.
     while (!signal.aborted || this.#held.size > 0) {
       const isLooking = this.#readyJobs > 0 && !signal.aborted && this.#idle.size > 0;
       const waitMs = isLooking ? 0 : this.#acks.dueInMs(this.#held.size);
@@ -126,7 +133,7 @@ export class Workers {
     }
   }
 
-  /** Workers that this call makes idle; and, if there may be jobs for them, as many that are idle already. */
+  /** Returns the workers of the finished jobs and, if jobs may be ready, one idle worker for each. */
   #workersToAsk(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted) return [];
     const finishing = finished.map(({ grant }) => grant.worker);
@@ -147,7 +154,8 @@ export class Workers {
   }
 
   #rest(worker: string): void {
-    // While all workers were busy, nobody woke this thread.
+    // The supervisor does not wake a thread whose workers are all busy, so jobs may have been announced
+    // meanwhile.
     if (this.#idle.size === 0) this.#expect(1);
     this.#idle.add(worker);
     this.#parts.onIdle?.(this.#idle.size);

@@ -15,10 +15,10 @@ import { sweepJob } from './sweep_job.ts';
 import { Ticker } from './ticker.ts';
 
 const AUTODROP_EVERY_MS = 30_000;
-/** The scheduler promotes jobs when they are due; this job does it where the scheduler cannot. */
+/** Interval of the `schedule` job, which promotes due jobs if every scheduler fails to. */
 const SCHEDULE_EVERY_MS = 60_000;
 const MAX_SLEEP_MS = 10_000;
-/** Two, as the other jobs must not wait for the sweep of a big bus, which takes minutes. */
+/** Two workers, so that other jobs do not wait for the sweep of a big bus, which takes minutes. */
 const WORKERS = 2;
 
 export interface MaintenanceParts {
@@ -44,7 +44,7 @@ export class Maintenance {
       monitor: monitorJob(store, config, log),
       schedule: scheduleJob(store),
       scrub: scrubJob(store, config.leaseMs, recorder, log),
-      // A stopping process does not wait for a sweep: the next one does the rest.
+      // A stopping process ends its sweep at once: the next sweep does the rest.
       sweep: (grant, signal) => sweep(grant, AbortSignal.any([signal, this.#stopping.signal])),
     };
     this.#workers = new Workers(
@@ -59,7 +59,7 @@ export class Maintenance {
       every('autodrop', AUTODROP_EVERY_MS),
       every('schedule', SCHEDULE_EVERY_MS),
       every('sweep', config.sweepIntervalMs),
-      // Prometheus scrapes; figures are pushed to any other service.
+      // Prometheus scrapes the figures; any other service gets them pushed by this job.
       ...(config.metricService === 'prometheus' ? [] : [every('monitor', config.monitorIntervalMs)]),
     ];
   }

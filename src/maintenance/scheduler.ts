@@ -5,7 +5,10 @@ import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
-/** Makes scheduled jobs instant when they are due. It sleeps until the next deadline, or until an earlier one is announced. */
+/**
+ * Makes scheduled jobs instant when they are due. Sleeps until the next deadline or until an earlier one is
+ * announced.
+ */
 export class Scheduler {
   readonly #store: Store;
   readonly #log: Log;
@@ -15,7 +18,7 @@ export class Scheduler {
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
 
-  /** `maxSleepMs`: it looks at least this often, as an announcement may be lost. */
+  /** `maxSleepMs` bounds the sleep, as an announcement may be lost. */
   constructor(store: Store, wakeups: Wakeups, maxSleepMs: number, log: Log) {
     this.#store = store;
     this.#maxSleepMs = maxSleepMs;
@@ -40,7 +43,10 @@ export class Scheduler {
     }
   }
 
-  /** Returns how long to sleep: whole ms, rounded up, as a call before the deadline finds nothing. */
+  /**
+   * Promotes due jobs. Returns how long to sleep, in whole ms rounded up: a call before the deadline would
+   * find nothing.
+   */
   async #promote(): Promise<number> {
     try {
       const { nextDueMs = this.#maxSleepMs } = await promoteDue(this.#store);

@@ -1,7 +1,7 @@
 import type { Queue } from '../delivering/queue.ts';
 import type { Log } from '../log.ts';
 
-/** Puts a job on `aux` at an interval. Many tickers may put the same job: the queue holds it once. */
+/** Puts a job on `aux` at an interval. Several processes may put the same job: the queue holds it once. */
 export class Ticker {
   readonly #timer: NodeJS.Timeout;
 

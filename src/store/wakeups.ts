@@ -2,34 +2,40 @@ import { EventEmitter } from 'node:events';
 import type { Redis } from 'ioredis';
 import type { Keyspace } from './keys.ts';
 
-/** What scripts announce: a queue has an instant job, or a job is scheduled ahead of all others. */
+/**
+ * The announcements of scripts: `main` and `aux` mean an instant job in that queue, `due` an earlier next
+ * deadline.
+ */
 export type Wake = 'main' | 'aux' | 'due';
 
-/** A connection that was cut silently looks like one on which nothing is announced. */
+/** Without a ping, a connection that was cut silently would look like one without announcements. */
 const PING_EVERY_MS = 30_000;
 
 /**
- * Listens for the announcements of scripts. Those made while the connection is down are lost, so every kind counts as
- * announced when the connection comes back, and listeners must also look by themselves now and then.
+ * Listens for the announcements of scripts. Redis does not repeat those made while the connection is down. So
+ * every kind counts as announced when the connection is back, and listeners must also look for work at an
+ * interval.
  */
 export class Wakeups {
   readonly #redis: Redis;
   readonly #ping: NodeJS.Timeout;
   readonly #listeners = new EventEmitter<Record<Wake, []>>();
 
-  /** Owns `redis` from now on: a connection that has subscribed takes no other command than PING. */
+  /**
+   * Needs a connection of its own and closes it: a subscribed connection accepts no other command than PING.
+   */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
     redis.on('message', (_channel: string, wake: string) => this.#listeners.emit(wake as Wake));
-    // Only after Redis has confirmed the subscription: what it announces before that is lost.
-    // SUBSCRIBE fails only if the connection is cut again; the next `ready` repeats it.
+    // Announce all only after Redis has confirmed the subscription, as earlier announcements do not arrive.
+    // An error is ignored: SUBSCRIBE fails only if the connection is cut, and the next `ready` repeats it.
     const listen = () =>
       redis.subscribe(keys.wakeChannel).then(
         () => this.#announceAll(),
         () => {},
       );
     redis.on('ready', listen);
-    // A ping that is not answered within the connection's time limit cuts it, and ioredis connects anew.
+    // The connection's time limit cuts it if a ping gets no answer; ioredis then reconnects.
     this.#ping = setInterval(() => {
       if (redis.status === 'ready') redis.ping().catch(() => {});
     }, PING_EVERY_MS);

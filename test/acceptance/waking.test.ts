@@ -9,7 +9,7 @@ import { until } from '../../harness/until.ts';
 const THREADS = 2;
 const WORKERS = 2 * THREADS;
 
-/** Workers look by themselves, and renew their leases, every 20 minutes: within a test all that happens was announced. */
+/** Ticks come every 20 minutes, so that within a test only announcements wake workers. */
 const bus = RunningBus.forTests({
   env: {
     ROUTEMASTER_WORKER_THREADS: String(THREADS),
@@ -23,7 +23,7 @@ const bus = RunningBus.forTests({
 
 const isDrained = async () => (await bus.store.redis.hlen(bus.store.keys.gauge_batches())) === 0;
 
-/** With a subscriber that has taken a batch: one that has not gets one delivery at a time. */
+/** The subscriber has accepted a batch already. Before that, it would get one delivery at a time. */
 async function scene(t: Parameters<RunningBus['scene']>[0]): Promise<Scene> {
   const made = await bus.scene(t);
   await publish(made, 0);
@@ -36,7 +36,7 @@ function publish({ publisher, topic }: Scene, n: number): Promise<void> {
   return publisher.publish(topic, { url: `https://shop.example.com/${n}` });
 }
 
-/** The script calls of delivery threads while `work` runs. */
+/** Returns the `acquire` calls for `main` that Redis gets while `work` runs. */
 async function callsDuring(work: () => Promise<void>): Promise<string[]> {
   const socket = connect(bus.redis.socketPath ?? '');
   let text = '';
@@ -52,14 +52,14 @@ async function callsDuring(work: () => Promise<void>): Promise<string[]> {
   return text.split('\r\n').filter((line) => /"fcall" "\w+_acquire" "1" "schema" "main"/i.test(line));
 }
 
-/** The next request is answered so, when the returned function is called. */
+/** Has the receiver answer its next request when the returned function is called. */
 function answerLater(receiver: Receiver, later: Answer): () => void {
   const held = Promise.withResolvers<void>();
   receiver.answers((response, delivery) => void held.promise.then(() => later(response, delivery)));
   return held.resolve;
 }
 
-/** Has every worker deliver something that is answered, as told, when the returned functions are called. */
+/** Has every worker make a delivery that is answered when its returned function is called. */
 async function occupyWorkers(busy: Scene, later: Answer): Promise<(() => void)[]> {
   const before = busy.receiver.deliveries.length;
   const ends = Array.from({ length: WORKERS }, () => answerLater(busy.receiver, later));

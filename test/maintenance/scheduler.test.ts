@@ -27,7 +27,7 @@ const instant = (name: string) =>
     everyMs: 2,
   });
 
-/** Puts so many jobs that are due at times of the test's. */
+/** Puts scheduled jobs, each due at `dueMs` of its index. */
 async function scheduleAll(jobs: number, dueMs: (index: number) => Promise<number>): Promise<void> {
   await bus.subscribe('alice', { max: 1 });
   await bus.publish('a', 'widgets', Array(jobs).fill('e'));
