@@ -16,10 +16,7 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
 
 export interface WorkersSettings {
   count: number;
-  /**
-   * Interval at which all workers renew their leases, and idle ones look for jobs that no announcement
-   * reported.
-   */
+  /** Interval at which workers renew their leases, and look for jobs that no announcement reported. */
   tickMs: number;
 }
 
@@ -43,10 +40,7 @@ export class Workers {
   readonly #backoff = new Backoff();
   /** Aborted when the workers must acquire no more jobs. */
   readonly #stopping = new AbortController();
-  /**
-   * Number of jobs known to be ready in Redis; 1 if there may be some. It decides how many idle workers ask
-   * for jobs.
-   */
+  /** Number of jobs known to be ready, 1 if there may be some: so many idle workers ask for a job. */
   #readyJobs = 1;
   /**
    * True if all idle workers must ask with the next call: at a tick, since asking is their heartbeat, and
