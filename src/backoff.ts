@@ -3,10 +3,7 @@ import { pause } from './clock.ts';
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 2000;
 
-/**
- * Pauses between attempts at a call that keeps failing. The pause doubles each time, with jitter, up to two
- * seconds.
- */
+/** Pauses between failing attempts. The pause doubles each time, with jitter, up to two seconds. */
 export class Backoff {
   #failures = 0;
 
@@ -17,10 +14,7 @@ export class Backoff {
     await pause(fullMs * (0.5 + Math.random() / 2), signal);
   }
 
-  /**
-   * Makes the next pause short again, after an attempt that succeeded. Returns true if an attempt before it
-   * failed.
-   */
+  /** Makes the next pause short again, after a success. Returns true if an attempt before it failed. */
   reset(): boolean {
     const failed = this.#failures > 0;
     this.#failures = 0;

@@ -25,10 +25,7 @@ export class AckGroup {
     return ack.promise;
   }
 
-  /**
-   * Returns in how many ms the next call is due, 0 for now; undefined if no job is finished. `held` counts
-   * all held jobs.
-   */
+  /** Returns the ms until the next call is due, with `held` jobs held; undefined if no job is finished. */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;
     if (this.#acks.length * 2 >= held) return 0;

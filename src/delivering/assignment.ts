@@ -6,10 +6,7 @@ import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from './job_handle
 import type { Queue } from './queue.ts';
 import type { Acknowledged, Burial, Finished, Success } from './settlement.ts';
 
-/**
- * The settlement of a job that failed because Redis did. It runs again soon, as it blocks other jobs of its
- * name.
- */
+/** A job that failed because Redis did runs again soon, as it blocks other jobs of its name. */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
 
 /** Counts what became of the batches that workers held. */
@@ -22,19 +19,14 @@ export interface AssignmentFigures {
 
 export interface AssignmentParts {
   queue: Queue;
-  /**
-   * Acknowledges a job by a call shared with other jobs. If it rejects, Redis may have applied the call or
-   * not.
-   */
+  /** Acknowledges a job by a call shared with others. Redis may have applied a call that rejects. */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   figures: AssignmentFigures;
   log: Log;
 }
 
-/**
- * Runs one acquired job and reports its outcome to Redis (ack, nack or bury), repeating until Redis has it.
- */
+/** Runs one acquired job, and reports its outcome (ack, nack or bury) until Redis has it. */
 export class Assignment {
   readonly grant: Grant;
   readonly #parts: AssignmentParts;
@@ -48,18 +40,12 @@ export class Assignment {
     this.#parts = parts;
   }
 
-  /**
-   * True if a call failed that Redis may have applied. The worker may hold another job then, and must ask for
-   * it.
-   */
+  /** True if Redis may have applied a call that failed. The worker must ask for the job that it may hold. */
   get inDoubt(): boolean {
     return this.#inDoubt;
   }
 
-  /**
-   * Resolves when Redis has the outcome, or when the job is aborted while Redis does not answer; never
-   * rejects.
-   */
+  /** Resolves when Redis has the outcome, or when aborted while Redis does not answer; never rejects. */
   async run(): Promise<void> {
     const settlement = await this.#handle();
     this.#running = false;
@@ -82,10 +68,7 @@ export class Assignment {
     this.#ending.abort();
   }
 
-  /**
-   * Aborts the job and drops its outcome, since another worker may acquire the job. Does nothing once the job
-   * has run.
-   */
+  /** Aborts the job and drops its outcome: another worker may have it. Does nothing once it has run. */
   loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;

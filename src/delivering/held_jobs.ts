@@ -41,10 +41,7 @@ export class HeldJobs {
     for (const assignment of this.#assignments.values()) assignment.abort();
   }
 
-  /**
-   * Renews the leases, and aborts each job whose lease has run out. Only logs a failed call: the next tick
-   * repeats it.
-   */
+  /** Renews the leases; aborts jobs whose lease has run out. The next tick repeats a call that failed. */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;
     const { queue, log } = this.#parts;

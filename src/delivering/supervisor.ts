@@ -26,10 +26,7 @@ export class Supervisor {
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 
-  /**
-   * Has one thread look for jobs. Does nothing while all workers are busy, as each looks for its next job
-   * itself.
-   */
+  /** Has one thread look for jobs; none if all workers are busy, as they look when they finish. */
   wake(): void {
     const index = this.#idleWorkers.mostIdleThread();
     if (index !== undefined) this.#order(index, { kind: 'look' });

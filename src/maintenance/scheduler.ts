@@ -5,10 +5,7 @@ import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
-/**
- * Makes scheduled jobs instant when they are due. Sleeps until the next deadline or until an earlier one is
- * announced.
- */
+/** Makes scheduled jobs instant when due. Sleeps until the next deadline, or an announced earlier one. */
 export class Scheduler {
   readonly #store: Store;
   readonly #log: Log;

@@ -2,10 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { Redis } from 'ioredis';
 import type { Keyspace } from './keys.ts';
 
-/**
- * The announcements of scripts: `main` and `aux` mean an instant job in that queue, `due` an earlier next
- * deadline.
- */
+/** The kinds of announcement: an instant job in `main` or `aux`, or an earlier next deadline. */
 export type Wake = 'main' | 'aux' | 'due';
 
 /** Without a ping, a connection that was cut silently would look like one without announcements. */
@@ -21,9 +18,7 @@ export class Wakeups {
   readonly #ping: NodeJS.Timeout;
   readonly #listeners = new EventEmitter<Record<Wake, []>>();
 
-  /**
-   * Needs a connection of its own and closes it: a subscribed connection accepts no other command than PING.
-   */
+  /** Owns and closes `redis`. A subscribed connection accepts no other command than PING. */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
     redis.on('message', (_channel: string, wake: string) => this.#listeners.emit(wake as Wake));
