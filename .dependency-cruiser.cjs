@@ -1,7 +1,8 @@
 // The rooms of the house, and who may import whom: entries → http → the story folders → store → leaves (files of src/ that
 // import other leaves at most). Of a story folder's neighbours it may use those that its row names.
 
-const leaves = '^src/(backoff|certificates|clock|ids|log|errors|environment|config|topic_name)[.]ts$';
+const leaves =
+  '^src/(backoff|certificates|clock|ids|log|errors|config|config/values|config/settings|topic_name|subscriber_defaults)[.]ts$';
 const entries = '^src/(web|worker|serve|process|web_processes)[.]ts$';
 
 /** What each folder of src/ may import, beside itself and the leaves. */

@@ -66,7 +66,7 @@ export class Rival {
   /** How many jobs wait or are under way. */
   async unfinished(): Promise<number> {
     const lists = ['wait', 'active'].map((name) => this.store.call('LLEN', `bull:deliveries:${name}`));
-    return (await Promise.all(lists)).reduce((sum, length) => sum + Number(length), 0);
+    return (await Promise.all(lists)).reduce<number>((sum, length) => sum + Number(length), 0);
   }
 
   /** Starts a worker process that has so many deliveries in flight. */

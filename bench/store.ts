@@ -62,10 +62,10 @@ export class Store {
     return longest;
   }
 
-  async call(...command: string[]): Promise<RedisReply> {
+  async call(name: string, ...args: string[]): Promise<RedisReply> {
     const connection = await RedisConnection.open(this.#url);
     try {
-      return await connection.call(...command);
+      return await connection.call(name, ...args);
     } finally {
       connection.close();
     }

@@ -4,7 +4,7 @@ import type { ClientDirectory } from '../src/authentication/client_directory.ts'
 import { FailedLogins } from '../src/authentication/failed_logins.ts';
 import { MOST_FAILURES, Slowing } from '../src/authentication/login_limiter.ts';
 import { NonceKeys } from '../src/authentication/nonce_keys.ts';
-import { NonceCounts } from '../src/authentication/nonce_uses.ts';
+import { NonceUses } from '../src/authentication/nonce_uses.ts';
 import { Nonces } from '../src/authentication/nonces.ts';
 import { StorageUnavailable } from '../src/errors.ts';
 import { Proxies } from '../src/http/proxies.ts';
@@ -33,7 +33,7 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
   const figures = { authenticationFailed: failed, authenticationSlowed: () => failed('slowed') };
   return new Authentication({
     ...{ rootKey, clients, md5, log },
-    nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceCounts(store)),
+    nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceUses(store)),
     slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, log, wallMs), new Proxies(proxies), figures),
   });
 }

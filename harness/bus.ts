@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { COUNTS_KEPT_MS, type NonceCount } from '../src/authentication/nonce_uses.ts';
+import { NONCE_USES_KEPT_MS, type NonceUse } from '../src/authentication/nonce_uses.ts';
 import { readAcquired } from '../src/delivering/acquired.ts';
 import type { Batch } from '../src/delivering/batch.ts';
 import type { Grant } from '../src/delivering/grant.ts';
@@ -10,7 +10,7 @@ import { readAdded } from '../src/publishing/publication.ts';
 import type { QueueName } from '../src/store/job.ts';
 import type { ScriptArgument, ScriptReply } from '../src/store/script_values.ts';
 import type { Store } from '../src/store/store.ts';
-import { fieldsOf, type Gap } from '../src/subscribing/gap.ts';
+import { type DropNotice, fieldsOf } from '../src/subscribing/drop_notice.ts';
 import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
 import { jobName, longName, packNamed, seedOf, shortName } from './names.ts';
@@ -34,7 +34,7 @@ export interface Handed {
   batch?: string[];
   subscriber?: Subscriber;
   /** What was dropped, if it is to be told. */
-  gap?: Gap | null;
+  gap?: DropNotice | null;
 }
 
 /** A publication, with what its idempotency key comes to. */
@@ -43,7 +43,7 @@ export type Published = [
   client: string,
   events: (string | Buffer)[],
   idempotency?: { digest: string; fingerprint: string } | undefined,
-  ...counts: NonceCount[],
+  ...counts: NonceUse[],
 ];
 
 /** By what a worker holds a job. */
@@ -140,7 +140,7 @@ export class Bus {
         ...events,
       ],
     );
-    const settings = [seedOf(seed), WINDOW_MS, ROOM, COUNTS_KEPT_MS];
+    const settings = [seedOf(seed), WINDOW_MS, ROOM, NONCE_USES_KEPT_MS];
     const reply = await this.store.run('publish', ...settings, ...args);
     const [accepted, given, repeated] = reply as [number[], (Buffer | number)[], number[]];
     const added: Record<string, number> = {};

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Attempt } from '../src/delivering/attempt.ts';
+import type { FailedAttempt } from '../src/delivering/attempt.ts';
 import { Queue } from '../src/delivering/queue.ts';
 import type { Store } from '../src/store/store.ts';
 import type { Readable } from './image.ts';
@@ -67,7 +67,7 @@ export async function assertDeadLetters(store: Readable): Promise<void> {
     assert.ok(bids.includes(bid) || batches.includes(bid), `${bid}, of which attempts are told, exists`);
 }
 
-const ATTEMPT: Attempt = {
+const ATTEMPT: FailedAttempt = {
   atMs: 1_600_000_000_000,
   durationMs: 12,
   status: 500,

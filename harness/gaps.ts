@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
-import { type Gap, readGap } from '../src/subscribing/gap.ts';
+import { type DropNotice, readDropNotice } from '../src/subscribing/drop_notice.ts';
 import type { Readable } from './image.ts';
 
 /** What was dropped of a subscriber's queue: of which no batch tells yet, of which one is to tell, and all that ever was. */
 export interface GapState {
-  untold: Gap | null;
-  telling: Gap | null;
-  ever: Gap | null;
+  untold: DropNotice | null;
+  telling: DropNotice | null;
+  ever: DropNotice | null;
 }
 
 export async function readGaps({ redis, keys }: Readable, token: string): Promise<GapState> {
-  const read = async (key: string) => readGap(await redis.hgetall(key));
+  const read = async (key: string) => readDropNotice(await redis.hgetall(key));
   return {
     untold: await read(keys.gap(token)),
     telling: await read(keys.gap_telling(token)),
@@ -36,7 +36,7 @@ export async function assertGaps(store: Readable): Promise<void> {
   }
 }
 
-function assertGap(token: string, { batches, events, fromMs, toMs, topics }: Gap): void {
+function assertGap(token: string, { batches, events, fromMs, toMs, topics }: DropNotice): void {
   assert.ok(batches > 0 && fromMs <= toMs, `${token} misses ${batches} batches from ${fromMs} to ${toMs}`);
   const sum = Object.values(topics).reduce((total, each) => total + each, 0);
   assert.equal(sum, events, `${token}: the topics come to all events`);

@@ -4,10 +4,11 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { ReplyError } from 'ioredis';
 import { keep } from './keeper.ts';
 import { freePort } from './ports.ts';
 import { redisBinary } from './redis_binary.ts';
-import { callRedis, RedisReplyError } from './redis_call.ts';
+import { callRedis } from './redis_call.ts';
 
 export interface PrivateRedisOptions {
   /** Where it keeps its files. Default: a fresh temporary directory, removed at stop. */
@@ -134,7 +135,7 @@ export class PrivateRedis {
         await callRedis(this.url, 'PING');
         return;
       } catch (error) {
-        if (error instanceof RedisReplyError && !error.message.startsWith('LOADING')) throw error;
+        if (error instanceof ReplyError && !(error as Error).message.startsWith('LOADING')) throw error;
       }
       await pause(3);
     }

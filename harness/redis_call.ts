@@ -1,108 +1,56 @@
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { Redis } from 'ioredis';
 
-/** An error that Redis itself answered, such as `LOADING Redis is loading the dataset in memory`. */
-export class RedisReplyError extends Error {}
+/** A call that Redis does not answer within this time fails. */
+const ANSWER_MS = 5000;
 
-export type RedisReply = string | RedisReply[];
+export type RedisReply = string | number | null | RedisReply[];
 
-/**
- * Sends one command over a connection of its own, and gives the reply; see RedisConnection.
- * Throws RedisReplyError for an error reply, and the socket's error when nothing answers.
- */
-export async function callRedis(url: string, ...command: string[]): Promise<RedisReply> {
+/** Calls Redis over a connection of its own. Throws ioredis's ReplyError, or an Error if nobody answers there. */
+export async function callRedis(url: string, name: string, ...args: string[]): Promise<RedisReply> {
   const connection = await RedisConnection.open(url);
   try {
-    return await connection.call(...command);
+    return await connection.call(name, ...args);
   } finally {
     connection.close();
   }
 }
 
-/**
- * A connection for one command at a time, to `unix:///path` or `redis://[:password@]host:port`. It exists so that the
- * launcher can watch its Redis with a few lines, and without the bus's own connections, which try again for ever.
- */
+/** A connection to `unix:///path` or `redis://[:password@]host:port` that does not come back once it is lost. */
 export class RedisConnection {
   /** Settles when the connection has ended, whoever ended it. */
-  readonly closed: Promise<void>;
-  readonly #socket: Socket;
-  readonly #chunks: AsyncIterator<Buffer>;
-  #received = Buffer.alloc(0);
+  readonly closed: Promise<unknown>;
+  readonly #redis: Redis;
 
   static async open(url: string): Promise<RedisConnection> {
-    const { address, password } = parse(url);
-    const socket = connect(address);
-    await once(socket, 'connect');
-    const connection = new RedisConnection(socket);
-    if (password !== '') await connection.call('AUTH', password);
-    return connection;
+    const options = {
+      lazyConnect: true,
+      retryStrategy: () => null,
+      // A Redis that still loads its data is connected to: it answers LOADING.
+      enableReadyCheck: false,
+      disableClientInfo: true,
+      commandTimeout: ANSWER_MS,
+    };
+    const redis = url.startsWith('unix://')
+      ? new Redis({ ...options, path: url.slice('unix://'.length) })
+      : new Redis(url, options);
+    let reason: Error | undefined;
+    redis.on('error', (error: Error) => (reason = error));
+    await redis.connect().catch((error: Error) => {
+      throw reason ?? error;
+    });
+    return new RedisConnection(redis);
   }
 
-  private constructor(socket: Socket) {
-    this.#socket = socket;
-    this.#chunks = socket.iterator({ destroyOnReturn: false });
-    socket.on('error', () => {}); // the iterator throws it to whoever reads
-    this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
+  private constructor(redis: Redis) {
+    this.#redis = redis;
+    this.closed = new Promise((resolve) => redis.once('end', resolve));
   }
 
-  /** A status, integer or bulk as a string (null as ''), an array as its elements. */
-  async call(...command: string[]): Promise<RedisReply> {
-    this.#socket.setTimeout(5_000, () => this.#socket.destroy(new Error('Redis did not answer within 5 s')));
-    const parts = command.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`);
-    this.#socket.write(`*${command.length}\r\n${parts.join('')}`);
-    const reply = await this.#reply();
-    this.#socket.setTimeout(0);
-    return reply;
+  async call(name: string, ...args: string[]): Promise<RedisReply> {
+    return (await this.#redis.call(name, ...args)) as RedisReply;
   }
 
   close(): void {
-    this.#socket.destroy();
+    this.#redis.disconnect();
   }
-
-  async #reply(): Promise<RedisReply> {
-    const line = await this.#line();
-    const rest = line.slice(1);
-    if (line[0] === '-') throw new RedisReplyError(rest);
-    if (line[0] === '$') return rest === '-1' ? '' : await this.#bulk(Number(rest));
-    if (line[0] !== '*') return rest;
-    const elements: RedisReply[] = [];
-    for (let index = 0; index < Number(rest); index += 1) elements.push(await this.#reply());
-    return elements;
-  }
-
-  async #line(): Promise<string> {
-    let end = this.#received.indexOf('\r\n');
-    while (end < 0) {
-      await this.#more();
-      end = this.#received.indexOf('\r\n');
-    }
-    return this.#take(end);
-  }
-
-  async #bulk(bytes: number): Promise<string> {
-    while (this.#received.length < bytes + 2) await this.#more();
-    return this.#take(bytes);
-  }
-
-  #take(bytes: number): string {
-    const text = this.#received.toString('utf8', 0, bytes);
-    this.#received = this.#received.subarray(bytes + 2);
-    return text;
-  }
-
-  async #more(): Promise<void> {
-    const { value, done } = await this.#chunks.next();
-    if (done) throw new Error('Redis closed the connection');
-    this.#received = Buffer.concat([this.#received, value]);
-  }
-}
-
-function parse(url: string): {
-  address: { path: string } | { host: string; port: number };
-  password: string;
-} {
-  if (url.startsWith('unix://')) return { address: { path: url.slice('unix://'.length) }, password: '' };
-  const { hostname, port, password } = new URL(url);
-  return { address: { host: hostname, port: Number(port) }, password };
 }

@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test';
 import { Delivery } from '../src/delivering/delivery.ts';
 import type { ConnectionSettings } from '../src/delivering/delivery_connections.ts';
-import type { Outcome } from '../src/delivering/delivery_exchange.ts';
+import type { DeliveryOutcome } from '../src/delivering/delivery_exchange.ts';
 import type { Subscriber } from '../src/delivering/subscriber.ts';
 import { Packed } from '../src/store/packed.ts';
 import { CallbackPolicy, type PolicyOptions } from '../src/subscribing/callback_policy.ts';
@@ -24,14 +24,14 @@ export function sender(t: TestContext, { allow = [], ...options }: SenderOptions
     count: 1,
     events: [Packed.of(RUBY_EVENT)],
   };
-  return (callback: string, more: Partial<Subscriber> = {}): Promise<Outcome> => {
+  return (callback: string, more: Partial<Subscriber> = {}): Promise<DeliveryOutcome> => {
     const subscriber = { callback, uuid: 'me', subscribedAt: '0', healthPoints: 100, ...more };
     return delivery.deliver(batch, subscriber, new AbortController().signal);
   };
 }
 
 /** Why a delivery failed; throws if it was taken. */
-export function reasonOf(outcome: Outcome): string {
+export function reasonOf(outcome: DeliveryOutcome): string {
   if (outcome.taken) throw new Error('it was taken');
   return outcome.reason;
 }

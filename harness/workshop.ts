@@ -1,6 +1,6 @@
 import type { Grant } from '../src/delivering/grant.ts';
-import type { JobHandler } from '../src/delivering/job_handler.ts';
 import { Queue } from '../src/delivering/queue.ts';
+import type { JobHandler } from '../src/delivering/settlement.ts';
 import { Workers } from '../src/delivering/workers.ts';
 import { connectListener } from '../src/store/connection.ts';
 import type { QueueName } from '../src/store/job.ts';

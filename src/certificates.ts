@@ -2,8 +2,8 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 /**
- * Certificates in PEM, given as they are or as the path of a file of them. Throws unless there is one, and each can be read:
- * TLS itself would pass over what it cannot read in silence, and trust nobody by it.
+ * Reads PEM certificates from the value itself or from the file that it names. Throws if there is none, or if one is
+ * unreadable: TLS would silently ignore it, and every connection that relies on it would fail.
  */
 export function readCertificates(value: string): string {
   const pem = value.includes('-----BEGIN') ? value : readFileSync(value, 'utf8');

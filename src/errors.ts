@@ -1,6 +1,5 @@
 /**
- * Every error that a caller may meet: its stable code, its HTTP status, its title.
- * Codes are part of the API: README lists them, and a test holds the two together.
+ * Every error of the API: its stable code, HTTP status and title. docs/api.md lists them, and a test compares the two.
  */
 export const ERRORS = {
   bad_body: { status: 400, title: 'The body cannot be read' },
@@ -40,18 +39,18 @@ export type ErrorCode = keyof typeof ERRORS;
 
 export interface ErrorOptions {
   cause?: unknown;
-  /** More members of the problem document, such as the `index` and `field` of a bad event. */
+  /** Further members of the problem document, such as the `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
 }
 
-/** An outcome that the caller is told about, as `application/problem+json` (RFC 9457). */
+/** An error that is answered to the caller as `application/problem+json` (RFC 9457). */
 export class BusError extends Error {
   readonly code: ErrorCode;
   readonly members: Record<string, string | number>;
   readonly headers: Record<string, string | string[]>;
 
-  /** `detail` says what to change, and holds nothing secret: the caller reads it. */
+  /** The caller reads `detail`: it says what to change and contains nothing secret. */
   constructor(code: ErrorCode, detail: string, options: ErrorOptions = {}) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'BusError';
@@ -65,29 +64,29 @@ export class BusError extends Error {
   }
 }
 
-/** Redis cannot be reached, or refuses to work for now. Whether a write was applied is not known. */
+/** Redis cannot be reached or refuses commands for now. A write may or may not have been applied. */
 export class StorageUnavailable extends BusError {
   constructor(cause: unknown) {
     const detail =
-      'Redis does not answer; whether anything was stored is not known. Try again in a moment: a publish repeated with its Idempotency-Key is stored once.';
+      'Redis does not answer, so it is unknown whether anything was stored. Try again in a moment: a publish repeated with its Idempotency-Key is stored once.';
     super('storage_unavailable', detail, { cause, headers: { 'Retry-After': '1' } });
     this.name = 'StorageUnavailable';
   }
 }
 
-/** Redis has reached `maxmemory` and did not apply the write; or its memory is beyond the high mark, and nothing was tried. */
+/** Nothing was stored: Redis refused the write at `maxmemory`, or it uses more than the high mark and the bus did not try. */
 export class StorageFull extends BusError {
   constructor(cause?: unknown) {
     const detail =
-      'Redis has too little memory left and nothing was stored; the oldest batches are dropped where that helps. Try again.';
+      'Redis has too little memory left, and nothing was stored. The oldest batches are dropped if that helps. Try again.';
     super('storage_full', detail, { cause, headers: { 'Retry-After': '2' } });
     this.name = 'StorageFull';
   }
 }
 
-/** The process must not start like this; `message` says what to change. */
+/** The process must not start with this configuration or Redis. `message` says what to change. */
 export class BootError extends Error {
-  /** What the process exits with: the configuration is wrong (`EX_CONFIG` of sysexits). */
+  /** `EX_CONFIG` of sysexits.h: the configuration is wrong. */
   static readonly EXIT_CODE = 78;
 
   constructor(message: string, options?: { cause?: unknown }) {

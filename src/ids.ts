@@ -1,11 +1,11 @@
 import { customAlphabet, nanoid } from 'nanoid';
 
-/** A UID of the data layout: 20 characters of URL-safe Base64, 120 bits. Names batches and workers. */
+/** The id of a batch or a worker: 20 characters of URL-safe Base64, 120 bits. */
 export const uid = (): string => nanoid(20);
 
 /**
- * The first 16 characters of the UIDs that one script call may make; the script adds 4 that count.
- * Scripts cannot draw them: Redis seeds its random generator alike at every call.
+ * The first 16 characters of the ids that one script call makes; the script appends a counter of 4. The script cannot draw
+ * random ids itself: Redis seeds its generator with the same number for every call.
  */
 export const uidSeed = (): string => nanoid(16);
 

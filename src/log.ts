@@ -1,23 +1,23 @@
 import { pino } from 'pino';
 
-/** How long a process that ends waits for who reads its log. */
+/** How long an ending process waits for the reader of its log. */
 const FLUSH_MS = 1000;
 
 export type Log = pino.Logger;
 export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
 
 const destination = pino.destination(1);
-// pino's own waits for a reader for ever, also where there is none any more. Who ends the process waits for `logged` first.
+// pino's flush at exit waits for ever for a reader that hangs or is gone. Code that ends the process awaits `logged` instead.
 destination.flushSync = () => {};
 
-/** A logger that writes JSON lines to standard output; `bindings` go on every line. */
+/** Creates a logger that writes JSON lines to standard output, each with `bindings`. */
 export function createLog(level: LogLevel, bindings: Record<string, unknown>): Log {
   return pino({ level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime }, destination);
 }
 
 /**
- * The end of the log: resolves when all lines are written, or nobody reads them any more; never rejects. Where a reader hangs,
- * it kills the process after a second: a thread that waits for it would keep `process.exit` waiting too.
+ * Ends the log. Resolves when all lines are written or the reader is gone; never rejects. If the reader hangs, this kills the
+ * process after a second, because a blocked write would block `process.exit` too.
  */
 export function logged(): Promise<void> {
   return new Promise((resolve) => {

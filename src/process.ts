@@ -4,10 +4,10 @@ import { type Log, logged } from './log.ts';
 import { prepareStorage } from './maintenance/schema.ts';
 import type { Store } from './store/store.ts';
 
-/** A process that is told to stop is gone within this time, and a second for its log, whatever happens. */
+/** After this time a stopping process is killed, whatever it is doing. Its log gets another second. */
 const STOP_LIMIT_MS = 24_000;
 
-/** Runs an entry. A BootError ends the process with its message and EXIT_CODE: it says what to change. */
+/** Runs an entry. A BootError ends the process with EXIT_CODE and its message, which says what to change. */
 export async function start(entry: () => Promise<void>): Promise<void> {
   try {
     await entry();
@@ -19,7 +19,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Prepares Redis; while it cannot be reached, or is full, tries again with growing pauses. */
+/** Prepares Redis. While Redis is away or full, tries again with growing pauses. */
 export async function boot(store: Store, log: Log): Promise<void> {
   const backoff = new Backoff();
   const never = new AbortController().signal;
@@ -29,7 +29,7 @@ export async function boot(store: Store, log: Log): Promise<void> {
     } catch (error) {
       const { message } = error as Error;
       if (/^NOPERM/.test(message))
-        throw new BootError(`Redis says: ${message}. README has the ACL that the bus needs.`, {
+        throw new BootError(`Redis says: ${message}. docs/operating.md has the ACL that the bus needs.`, {
           cause: error,
         });
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
@@ -39,8 +39,8 @@ export async function boot(store: Store, log: Log): Promise<void> {
 }
 
 /**
- * At SIGTERM or SIGINT runs `stop` once and exits with 0; with 1 if it fails or takes too long.
- * The signal that it returns is aborted when that begins.
+ * At SIGTERM or SIGINT, runs `stop` once and exits with 0, or with 1 if `stop` fails or takes too long.
+ * Returns a signal that is aborted when stopping begins.
  */
 export function onStop(log: Log, stop: () => Promise<void>): AbortSignal {
   const stopping = new AbortController();

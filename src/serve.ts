@@ -5,7 +5,7 @@ import { ClientDirectory } from './authentication/client_directory.ts';
 import { FailedLogins } from './authentication/failed_logins.ts';
 import { MOST_FAILURES, Slowing } from './authentication/login_limiter.ts';
 import { NonceKeys } from './authentication/nonce_keys.ts';
-import { NonceCounts } from './authentication/nonce_uses.ts';
+import { NonceUses } from './authentication/nonce_uses.ts';
 import { Nonces } from './authentication/nonces.ts';
 import { PublicNames } from './authentication/public_names.ts';
 import { pause } from './clock.ts';
@@ -72,7 +72,7 @@ function buildApp(config: Config, store: Store, recorder: Recorder, state: { rea
   const authentication = new Authentication({
     rootKey: config.rootKey,
     clients: directory,
-    nonces: new Nonces(new NonceKeys(store), new NonceCounts(store)),
+    nonces: new Nonces(new NonceKeys(store), new NonceUses(store)),
     slowing: new Slowing(new FailedLogins(store, MOST_FAILURES, log), proxies, recorder),
     md5: config.digestMd5,
     log,

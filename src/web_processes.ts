@@ -5,10 +5,10 @@ import { clock } from './clock.ts';
 import { BootError } from './errors.ts';
 import { type Log, logged } from './log.ts';
 
-/** A process that ran for so long did not die of its start. */
+/** A process that ran for this long did not fail at start, so the next pause is short again. */
 const STEADY_MS = 10_000;
 
-/** Runs the web processes of `WEB_CONCURRENCY` on one port; one that dies is replaced after a growing pause. */
+/** Runs `WEB_CONCURRENCY` web processes on one port. A process that dies is replaced after a growing pause. */
 export class WebProcesses {
   readonly #count: number;
   readonly #log: Log;
@@ -21,7 +21,7 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The system deals out connections. When the primary does, those dealt to a process that was just killed hang.
+    // The kernel distributes connections. If the primary did, a connection given to a process just killed would hang.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
@@ -51,7 +51,7 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // It has said why, perhaps after it listened, as it does that before it looks at Redis: the next one would fail alike.
+    // The process has logged a configuration error. Its replacement would fail in the same way.
     if (code === BootError.EXIT_CODE) {
       await this.stop();
       await logged();

@@ -1,4 +1,4 @@
-import { readConfig } from './config.ts';
+import { readConfig, unknownVariables } from './config.ts';
 import { Supervisor } from './delivering/supervisor.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
@@ -18,6 +18,7 @@ await start(async () => {
   // Fails here, once, if the policy is invalid, and not in thread after thread.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
+  for (const warning of unknownVariables()) log.warn(warning);
   const store = new Store(connect(config.redisUrl, log, config.redisTls), { log });
   const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), store.keys);
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });

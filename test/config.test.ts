@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readConfig } from '../src/config.ts';
-import { ENVIRONMENT_VARIABLES } from '../src/environment.ts';
+import { VARIABLES } from '../src/config/settings.ts';
+import { readConfig, unknownVariables } from '../src/config.ts';
 import { BootError } from '../src/errors.ts';
 
 const read = (env: Record<string, string> = {}) => readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...env });
@@ -66,9 +66,7 @@ describe('the environment', () => {
   test('may have empty variables: they count as unset', () => {
     assert.deepEqual(
       read(
-        Object.fromEntries(
-          ENVIRONMENT_VARIABLES.map((name) => [name, name === 'ROUTEMASTER_ROOT_KEY' ? 'root' : '']),
-        ),
+        Object.fromEntries(VARIABLES.map((name) => [name, name === 'ROUTEMASTER_ROOT_KEY' ? 'root' : ''])),
       ),
       read(),
     );
@@ -133,6 +131,26 @@ describe('what is wrong', () => {
     assert.throws(() => read({ ROUTEMASTER_TIMEOUT: '-1' }), /must be a number of seconds/);
     assert.throws(() => read({ PORT: '65536' }), /at most 65535/);
     assert.throws(() => read({ ROUTEMASTER_REDIS_MAX_MEM: '1e9' }), /whole number/);
+  });
+});
+
+describe('a variable that nothing reads', () => {
+  test('is reported, with the setting of the nearest name', () => {
+    assert.deepEqual(unknownVariables({ ROUTEMASTER_LANE_LIMT: '4', ROUTEMASTER_REDISURL: 'x', PATH: '/' }), [
+      'ROUTEMASTER_LANE_LIMT is set, but the bus has no such setting; did you mean ROUTEMASTER_LANE_LIMIT?',
+      'ROUTEMASTER_REDISURL is set, but the bus has no such setting; did you mean ROUTEMASTER_REDIS_URL?',
+    ]);
+  });
+
+  test('is reported alone if no setting has a name like it', () => {
+    assert.deepEqual(unknownVariables({ ROUTEMASTER_COLOUR_OF_THE_CONSOLE: 'red' }), [
+      'ROUTEMASTER_COLOUR_OF_THE_CONSOLE is set, but the bus has no such setting',
+    ]);
+  });
+
+  test('is none of those that the bus or bin/start reads', () => {
+    const names = [...VARIABLES, 'ROUTEMASTER_DATA_DIR'];
+    assert.deepEqual(unknownVariables(Object.fromEntries(names.map((name) => [name, 'x']))), []);
   });
 });
 

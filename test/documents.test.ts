@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { root } from '../harness/command.ts';
-import { readConfig } from '../src/config.ts';
-import { ENVIRONMENT_VARIABLES } from '../src/environment.ts';
+import { envExample, settingsTable } from '../harness/settings_document.ts';
+import { VARIABLES } from '../src/config/settings.ts';
 import { ERRORS } from '../src/errors.ts';
 import { FINDING_KINDS } from '../src/maintenance/sweep/finding.ts';
 import { type KeyName, LAYOUT } from '../src/store/keys.ts';
@@ -75,24 +75,9 @@ describe('INTERNALS.md', () => {
     const documented = rows('INTERNALS.md', 'Sweep').map(([kind]) => code(kind));
     assert.deepEqual(sorted(documented), sorted(Object.keys(FINDING_KINDS)));
   });
-
-  test('leads to files that are there', () => {
-    for (const document of ['INTERNALS.md', 'README.md', 'SECURITY.md']) {
-      for (const [, path = ''] of read(document).matchAll(/`((?:src|lua|test|bin)\/[\w./]+\.(?:ts|lua))`/g)) {
-        assert.doesNotThrow(() => read(path), `${document} names ${path}`);
-      }
-    }
-  });
 });
 
-const DOCUMENTS = [
-  'README.md',
-  'INTERNALS.md',
-  'SECURITY.md',
-  'CHANGELOG.md',
-  'docs/faults.md',
-  'docs/performance.md',
-];
+const DOCUMENTS = [...globSync('*.md', { cwd: root }), ...globSync('docs/*.md', { cwd: root })].sort();
 
 /** What a link to a heading ends in. */
 const anchors = (document: string) =>
@@ -115,9 +100,16 @@ for (const document of DOCUMENTS) {
       }
     });
 
+    test('names files and folders that are there', () => {
+      for (const [, path = ''] of text.matchAll(
+        /`((?:src|lua|test|docs|harness|faults|fuzz|bench|bin)\/[\w./-]*)`/g,
+      ))
+        assert.ok(existsSync(join(root, path)), `${document} names ${path}`);
+    });
+
     test('names settings that there are', () => {
       const names = [...text.matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g)].map(([name]) => name);
-      const known = [...ENVIRONMENT_VARIABLES, 'ROUTEMASTER_DATA_DIR'];
+      const known = [...VARIABLES, 'ROUTEMASTER_DATA_DIR'];
       assert.deepEqual(
         names.filter((name) => !known.includes(name)),
         [],
@@ -129,54 +121,25 @@ for (const document of DOCUMENTS) {
 for (const file of ['app.json', 'docker-compose.yml']) {
   test(`${file}: sets what the bus reads`, () => {
     for (const [name] of read(file).matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g))
-      assert.ok(ENVIRONMENT_VARIABLES.includes(name), name);
+      assert.ok(VARIABLES.includes(name), name);
   });
 }
 
-describe('.env.example', () => {
-  const lines = [...read('.env.example').matchAll(/^(# ?)?([A-Z][A-Z0-9_]*)=(.*)$/gm)];
-  const examples = lines.map(([, comment, name = '', value = '']) => ({
-    name,
-    value,
-    set: comment === undefined,
-  }));
-
-  test('has every variable that the bus reads, once, and no other', () => {
-    assert.deepEqual(sorted(examples.map(({ name }) => name)), sorted(ENVIRONMENT_VARIABLES));
+// `node harness/settings_document.ts` writes both.
+describe('the settings', () => {
+  test('are all in .env.example, commented out, with their defaults', () => {
+    assert.equal(read('.env.example'), envExample());
   });
 
-  test('sets nothing: each is commented out, with what it is when unset', () => {
-    assert.deepEqual(
-      examples.filter((each) => each.set),
-      [],
-    );
-    const ROUTEMASTER_ROOT_KEY = 'no-default';
-    const env = {
-      ...Object.fromEntries(examples.map(({ name, value }) => [name, value])),
-      ROUTEMASTER_ROOT_KEY,
-    };
-    assert.deepEqual(readConfig(env), readConfig({ ROUTEMASTER_ROOT_KEY }));
+  test('are all in the table of docs/operating.md', () => {
+    assert.ok(read('docs/operating.md').includes(`\n${settingsTable()}\n`));
   });
 });
 
-describe('README.md', () => {
+describe('docs/api.md', () => {
   test('has every error code with its status, and no other', () => {
-    const documented = rows('README.md', 'Errors').map(([name, status]) => `${code(name)} ${status}`);
+    const documented = rows('docs/api.md', 'Errors').map(([name, status]) => `${code(name)} ${status}`);
     const known = Object.entries(ERRORS).map(([name, { status }]) => `${name} ${status}`);
     assert.deepEqual(sorted(documented), sorted(known));
-  });
-
-  test('has variables that there are, with their defaults', () => {
-    const env = { ROUTEMASTER_ROOT_KEY: 'root' };
-    const defaults = readConfig(env);
-    const documented = rows('README.md', 'Configuration');
-    assert.ok(documented.length > 0);
-    for (const [cell, unset = ''] of documented) {
-      const name = code(cell) ?? '';
-      assert.ok(ENVIRONMENT_VARIABLES.includes(name), name);
-      // Some are told in words: "on if `NODE_ENV` is `production`".
-      const value = code(unset) ?? /^\d+(?=$|:)/.exec(unset)?.[0];
-      if (value !== undefined) assert.deepEqual(readConfig({ ...env, [name]: value }), defaults, name);
-    }
   });
 });

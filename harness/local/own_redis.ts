@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { ReplyError } from 'ioredis';
 import { PrivateRedis } from '../private_redis.ts';
-import { RedisConnection, type RedisReply, RedisReplyError } from '../redis_call.ts';
+import { RedisConnection, type RedisReply } from '../redis_call.ts';
 
 /** What CLIENT LIST shows of a launcher: its connection ends with it, however it ends, as no file does. */
 const launcherName = 'bin/start';
@@ -14,7 +15,7 @@ export interface OwnRedis {
   /** Whether an earlier launcher that crashed left it running. */
   adopted: boolean;
   /** Settles when the Redis has gone, be it by `stop`. */
-  gone: Promise<void>;
+  gone: Promise<unknown>;
   /** Shuts it down with its AOF written out. */
   stop(): Promise<void>;
 }
@@ -64,7 +65,7 @@ async function findLeft(
   try {
     url = readFileSync(urlFile, 'utf8');
     connection = await RedisConnection.open(url);
-    const [, itsDir] = await connection.call('CONFIG', 'GET', 'dir');
+    const [, itsDir] = (await connection.call('CONFIG', 'GET', 'dir')) as string[];
     if (itsDir !== realpathSync(dir)) throw new Error('a Redis of somebody else listens there now');
     clients = await connection.call('CLIENT', 'LIST');
   } catch {
@@ -82,7 +83,7 @@ async function waitUntilLoaded(connection: RedisConnection): Promise<void> {
       await connection.call('PING');
       return;
     } catch (error) {
-      if (!(error instanceof RedisReplyError && error.message.startsWith('LOADING'))) throw error;
+      if (!(error instanceof ReplyError && (error as Error).message.startsWith('LOADING'))) throw error;
     }
     await pause(20);
   }

@@ -19,7 +19,7 @@ import type { ClientDirectory } from './client_directory.ts';
 import { Credentials } from './credentials.ts';
 import { Digest, repeatedCount } from './digest.ts';
 import type { Slowing } from './login_limiter.ts';
-import type { NonceCount } from './nonce_uses.ts';
+import type { NonceUse } from './nonce_uses.ts';
 import type { Nonces } from './nonces.ts';
 
 export interface AuthenticationOptions {
@@ -40,7 +40,7 @@ const CREDENTIALS: Record<Role, string> = {
 /**
  * Called with the error that is to be answered, or with who makes the request. `count`: what proves it, and is still to be taken.
  */
-export type Identified = (error: unknown, caller?: Caller, count?: NonceCount) => void;
+export type Identified = (error: unknown, caller?: Caller, count?: NonceUse) => void;
 
 type Scheme = 'basic' | 'digest';
 
@@ -99,10 +99,8 @@ export class Authentication {
   }
 
   /** Takes a count that `identify` handed on. Whether it was new. Throws StorageUnavailable. */
-  take(count: NonceCount): Promise<boolean> {
-    return new Promise((resolve, reject) =>
-      this.#nonces.use(count, (error, isNew) => (error ? reject(error) : resolve(isNew === true))),
-    );
+  take(count: NonceUse): Promise<boolean> {
+    return this.#nonces.use(count);
   }
 
   /** The error that is to be answered where the count of a right answer was taken before. Throws StorageUnavailable. */
@@ -120,7 +118,7 @@ export class Authentication {
     if (scheme !== 'basic' && scheme !== 'digest') {
       return void this.#refuse(req, roles, scheme ? { reason: 'unknown_scheme' } : undefined, done);
     }
-    run(scheme, (error: unknown, verdict?: Verdict, count?: NonceCount) => {
+    run(scheme, (error: unknown, verdict?: Verdict, count?: NonceUse) => {
       if (error || !verdict) this.#fail(req, error, done);
       else if (!('role' in verdict)) this.#refuse(req, roles, verdict, done);
       else if (!roles.includes(verdict.role)) done(forbidden(roles));

@@ -1,5 +1,5 @@
 import type { Request } from 'express';
-import type { NonceCount } from './nonce_uses.ts';
+import type { NonceUse } from './nonce_uses.ts';
 import type { Scopes } from './scope.ts';
 
 export type Role = 'client' | 'root';
@@ -35,7 +35,7 @@ export type Verdict = Caller | Refusal;
  * Called with a verdict, or with the error that kept us from one. `count`: it holds only if this is taken, which is for whoever
  * asked for it to see to, before anything becomes of the request.
  */
-export type Judged = (error: unknown, verdict?: Verdict, count?: NonceCount) => void;
+export type Judged = (error: unknown, verdict?: Verdict, count?: NonceUse) => void;
 
 /** What passport gives a strategy to end an attempt with. */
 export interface Attempt {

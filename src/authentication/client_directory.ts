@@ -1,61 +1,51 @@
+import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
-/** How long an answer may be used. DESIGN: what is revoked is refused everywhere within a second. */
+/** How long a client that was found may be used: a revoked client is refused everywhere within a second. */
 const FRESH_MS = 1000;
-const MOST_ENTRIES = 10_000;
+const MAX_CLIENTS = 10_000;
 
 interface Entry {
-  freshUntilMs: number;
   lookup: Promise<Client | undefined>;
-  /** What the lookup gave, for those who would not wait; undefined while it is under way. */
+  /** The client that the lookup found; undefined while it is under way. */
   client?: Client;
 }
 
-/**
- * Finds clients for every request, asking Redis for each at most once a second.
- * Only clients that exist are remembered, and of these the 10,000 looked up last.
- */
+/** Finds clients for every request, and asks Redis for each at most once a second. Unknown tokens are not remembered. */
 export class ClientDirectory {
   readonly #clients: Pick<Clients, 'find'>;
-  readonly #nowMs: () => number;
-  /** In the order of their lookups, so the stalest come first. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries: LRUCache<string, Entry>;
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    this.#nowMs = nowMs;
+    // Without a resolution of 0 the cache reads the clock once a millisecond, by a timer.
+    const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
+    this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
 
-  /** The client, if it was found within the last second; asks nobody. */
+  /** The client if it was looked up within the last second. Asks nobody. */
   known(token: string): Client | undefined {
-    const entry = this.#entries.get(token);
-    return entry && this.#nowMs() < entry.freshUntilMs ? entry.client : undefined;
+    return this.#entries.get(token)?.client;
   }
 
-  /** The client, as it was at some moment of the last second. Throws what Clients.find throws, and asks again the next time. */
+  /** The client as it was at some moment of the last second. Throws as Clients.find does; a failure is not remembered. */
   find(token: string): Promise<Client | undefined> {
-    const nowMs = this.#nowMs();
-    const entry = this.#entries.get(token);
-    if (entry && nowMs < entry.freshUntilMs) return entry.lookup;
-    this.#entries.delete(token);
-    this.#makeRoom(nowMs);
-    return this.#ask(token, nowMs).lookup;
+    return (this.#entries.get(token) ?? this.#look(token)).lookup;
   }
 
   /**
-   * The client, as it is now: for who has credentials that `known` does not know, which may be new. Joins a lookup that is under
-   * way. Throws as `find` does.
+   * The client as it is now, for credentials that `known` does not accept: they may be new. Joins a lookup that is under way.
+   * Throws as `find` does.
    */
   ask(token: string): Promise<Client | undefined> {
-    const entry = this.#entries.get(token);
-    if (entry?.client) this.#entries.delete(token);
+    if (this.known(token)) this.#entries.delete(token);
     return this.find(token);
   }
 
-  #ask(token: string, nowMs: number): Entry {
-    // Fresh from the question on, not from the answer: the client may have been removed while the answer travelled.
-    const entry: Entry = { freshUntilMs: nowMs + FRESH_MS, lookup: this.#clients.find(token) };
+  #look(token: string): Entry {
+    // Its age counts from the question, not from the answer: the client may have been removed while the answer travelled.
+    const entry: Entry = { lookup: this.#clients.find(token) };
     this.#entries.set(token, entry);
     const forget = () => {
       if (this.#entries.get(token) === entry) this.#entries.delete(token);
@@ -65,12 +55,5 @@ export class ClientDirectory {
       else forget();
     }, forget);
     return entry;
-  }
-
-  #makeRoom(nowMs: number): void {
-    for (const [token, entry] of this.#entries) {
-      if (nowMs < entry.freshUntilMs && this.#entries.size < MOST_ENTRIES) return;
-      this.#entries.delete(token);
-    }
   }
 }

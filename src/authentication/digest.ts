@@ -95,10 +95,9 @@ export class Digest extends DigestStrategy implements Attempt {
   }
 
   private useCount({ nonce, nc }: DigestAnswer, caller: Caller, done: Judged): void {
-    this.nonces.use(Nonces.count(nonce, nc), (error, isNew) => {
-      if (error) done(error);
-      else done(null, isNew ? caller : repeatedCount(caller));
-    });
+    this.nonces
+      .use(Nonces.count(nonce, nc))
+      .then((isNew) => done(null, isNew ? caller : repeatedCount(caller)), done);
   }
 }
 

@@ -1,21 +1,21 @@
 import type { IncomingMessage } from 'node:http';
-import type { NonceCount } from './nonce_uses.ts';
+import type { NonceUse } from './nonce_uses.ts';
 
-type Take = (count: NonceCount) => Promise<boolean>;
+type Take = (count: NonceUse) => Promise<boolean>;
 
 /** The count of a right answer, which the call that does what is asked for is to take; or it is taken by itself, once. */
 export class DueCount {
-  readonly #count: NonceCount;
+  readonly #count: NonceUse;
   readonly #take: Take;
   #taken: Promise<boolean> | undefined;
 
-  constructor(count: NonceCount, take: Take) {
+  constructor(count: NonceUse, take: Take) {
     this.#count = count;
     this.#take = take;
   }
 
   /** For the call that takes it; undefined once it is taken by itself. */
-  get left(): NonceCount | undefined {
+  get left(): NonceUse | undefined {
     return this.#taken ? undefined : this.#count;
   }
 

@@ -81,7 +81,7 @@ export class FailedLogins {
     this.#log.warn(
       { reason: message },
       'failed authentications cannot be counted over all processes, only by each; ' +
-        'grant the user of Redis +bitfield +pexpire, as the ACL of README does',
+        'grant the user of Redis +bitfield +pexpire, as the ACL in docs/operating.md does',
     );
   }
 }

@@ -1,14 +1,9 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import type { NonceKeys } from './nonce_keys.ts';
-import {
-  NONCE_AHEAD_MS,
-  NONCE_LIFE_MS,
-  type NonceCount,
-  type NonceCounts,
-  type Taken,
-} from './nonce_uses.ts';
+import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUse, type NonceUses } from './nonce_uses.ts';
 
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
@@ -19,13 +14,13 @@ const ID_CHARACTERS = 19;
 /** Nonces that carry their time and are signed, so that any web process knows those of the others without storing them. */
 export class Nonces {
   readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
-  readonly #counts: Pick<NonceCounts, 'take'>;
-  /** The times of nonces that were found to be ours: a client uses one many times, and the HMAC is half of Digest's CPU. */
-  readonly #ours = new Map<string, number>();
+  readonly #uses: Pick<NonceUses, 'consume'>;
+  /** When each verified nonce was issued: a client uses one many times, and the HMAC is half of Digest's CPU. */
+  readonly #issuedMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
 
-  constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, counts: Pick<NonceCounts, 'take'>) {
+  constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, uses: Pick<NonceUses, 'consume'>) {
     this.#keys = keys;
-    this.#counts = counts;
+    this.#uses = uses;
   }
 
   /** Whether nonces can be issued and checked; if not, `prepare`. */
@@ -50,19 +45,19 @@ export class Nonces {
 
   /** `unknown`: none of ours, or of a day ago. `old`: ours, of more than five minutes ago. Only when `ready`. */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
-    const issuedMs = this.#ours.get(nonce) ?? this.#verify(nonce);
+    const issuedMs = this.#issuedMs.get(nonce) ?? this.#verify(nonce);
     if (issuedMs === undefined) return 'unknown';
     const ageMs = this.#keys.nowMs() - issuedMs;
     return ageMs > -NONCE_AHEAD_MS && ageMs < NONCE_LIFE_MS ? 'fresh' : 'old';
   }
 
   /** Whether this count of a fresh nonce was never used before, in any process; it is used now. */
-  use(count: NonceCount, done: Taken): void {
-    this.#counts.take(count, done);
+  use(use: NonceUse): Promise<boolean> {
+    return this.#uses.consume(use);
   }
 
   /** A count of a nonce, for `use`. */
-  static count(nonce: string, nc: string): NonceCount {
+  static count(nonce: string, nc: string): NonceUse {
     return { nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) };
   }
 
@@ -74,8 +69,7 @@ export class Nonces {
     const issuedMs = payload.readUIntBE(0, TIME_BYTES);
     const key = this.#keys.of(issuedMs);
     if (!key || !timingSafeEqual(bytes.subarray(PAYLOAD_BYTES), tag(key, payload))) return undefined;
-    if (this.#ours.size >= MOST_REMEMBERED) this.#ours.clear();
-    this.#ours.set(nonce, issuedMs);
+    this.#issuedMs.set(nonce, issuedMs);
     return issuedMs;
   }
 }

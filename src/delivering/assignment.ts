@@ -2,9 +2,17 @@ import { Backoff } from '../backoff.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Grant } from './grant.ts';
-import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from './job_handler.ts';
 import type { Queue } from './queue.ts';
-import type { Acknowledged, Burial, Finished, Success } from './settlement.ts';
+import {
+  type Acknowledged,
+  type Burial,
+  DONE,
+  type Finished,
+  GIVEN_BACK,
+  type JobHandler,
+  type Settlement,
+  type Success,
+} from './settlement.ts';
 
 /** A job that failed because Redis did runs again soon, as it blocks other jobs of its name. */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };

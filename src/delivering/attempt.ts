@@ -1,16 +1,16 @@
-/** A failed attempt at a batch. */
-export interface Attempt {
+/** An attempt to deliver a batch that failed. */
+export interface FailedAttempt {
   /** When it began, ms by Redis's clock. */
   atMs: number;
   durationMs: number;
   /** The HTTP status, if the subscriber answered. */
   status?: number | undefined;
   reason: string;
-  /** How the answer's body began. */
+  /** The beginning of the answer's body. */
   answer?: string | undefined;
 }
 
-/** As the API shows it. */
+/** A failed attempt as Redis holds it and the API shows it. */
 export interface AttemptReport {
   at: number;
   status: number | null;
@@ -19,11 +19,11 @@ export interface AttemptReport {
   answer: string | null;
 }
 
-/** How long a text is kept. Reasons can quote the callback too: a certificate for thousands of names, say. */
-const MOST_CHARACTERS = 256;
+/** Bounds the reason too: it can quote the callback, such as a certificate for thousands of names. */
+const MAX_CHARACTERS = 256;
 
-/** What Redis keeps of an attempt: its texts can be shown anywhere, whatever the callback sent. */
-export function attemptJson({ atMs, durationMs, status, reason, answer }: Attempt): string {
+/** The report in JSON. Its texts are safe to show anywhere, whatever the callback sent. */
+export function attemptJson({ atMs, durationMs, status, reason, answer }: FailedAttempt): string {
   const report: AttemptReport = {
     at: atMs,
     status: status ?? null,
@@ -34,8 +34,8 @@ export function attemptJson({ atMs, durationMs, status, reason, answer }: Attemp
   return JSON.stringify(report);
 }
 
-/** In one line, without what moves a cursor, turns the direction of writing, or is no character at all. */
+/** Makes one line of the text and replaces control characters: those that move a cursor or change the writing direction. */
 function printable(text: string): string {
-  const line = text.slice(0, MOST_CHARACTERS).replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');
+  const line = text.slice(0, MAX_CHARACTERS).replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');
   return line.replace(/\p{C}/gu, '\u{fffd}');
 }

@@ -1,20 +1,20 @@
+import { LRUCache } from 'lru-cache';
 import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
 import type { CallbackPolicy } from '../subscribing/callback_policy.ts';
-import type { Gap } from '../subscribing/gap.ts';
+import { type DropNotice, dropNoticeHeader } from '../subscribing/drop_notice.ts';
 import type { Batch } from './batch.ts';
 import { type ConnectionSettings, callbackConnections } from './delivery_connections.ts';
-import { Exchange, type Outcome } from './delivery_exchange.ts';
+import { type DeliveryOutcome, Exchange } from './delivery_exchange.ts';
 import { batchJson } from './event_json.ts';
-import { gapHeader } from './gap_header.ts';
 import { signatureHeaders } from './signatures.ts';
 import type { Subscriber } from './subscriber.ts';
 
 const USER_AGENT = 'routemaster';
 
-const MOST_TARGETS = 10_000;
+const MAX_TARGETS = 10_000;
 
-/** What deliveries to a callback have in common. Made for each, it takes 5 to 7 % of a worker's CPU with single events. */
+/** What all deliveries to a callback share. Computing it for each delivery took 5 to 7 % of a worker's CPU with single events. */
 interface Target {
   uuid: string;
   origin: string;
@@ -25,7 +25,7 @@ interface Target {
 /** POSTs batches to callbacks, over connections that are kept alive for each subscriber. Redirects are not followed. */
 export class Delivery {
   /** By callback. */
-  readonly #targets = new Map<string, Target>();
+  readonly #targets = new LRUCache<string, Target>({ max: MAX_TARGETS });
   readonly #connections: Dispatcher;
   readonly #timeoutMs: number;
 
@@ -35,17 +35,17 @@ export class Delivery {
   }
 
   /**
-   * Tells of a gap too, if one is given. Resolves with the outcome, within the time limit; an aborted `signal` ends it at once.
-   * `atMs` is when the attempt began, for its signature: ms, by Redis's clock where that is known. Throws RangeError if the batch
-   * holds something that is no event, or the signing secret is none, TypeError if the callback is no URL.
+   * Sends the drop notice, if there is one, in a header. Resolves with the outcome within the time limit; an aborted `signal`
+   * ends the delivery at once. `atMs` dates the signature: ms, by Redis's clock where that is known. Throws RangeError if an
+   * event or the signing secret is unreadable, and TypeError if the callback is not a URL.
    */
   deliver(
     batch: Batch,
     subscriber: Subscriber,
     signal: AbortSignal,
-    gap?: Gap,
+    notice?: DropNotice,
     atMs = clock.wallMs(),
-  ): Promise<Outcome> {
+  ): Promise<DeliveryOutcome> {
     const { origin, path, authorization } = this.#target(subscriber);
     const body = batchJson(batch.events, batch.count);
     const request: Dispatcher.DispatchOptions = {
@@ -58,7 +58,7 @@ export class Delivery {
         'user-agent': USER_AGENT,
         'webhook-id': batch.bid,
         'routemaster-attempt': String(batch.attempts),
-        ...(gap && { 'routemaster-gap': gapHeader(gap) }),
+        ...(notice && { 'routemaster-gap': dropNoticeHeader(notice) }),
         ...(subscriber.signing && signatureHeaders(subscriber.signing, batch.bid, atMs, body)),
       },
       body,
@@ -72,15 +72,14 @@ export class Delivery {
     const known = this.#targets.get(callback);
     if (known?.uuid === uuid) return known;
     const url = URL.parse(callback);
-    // The error of `new URL` quotes it, with the credentials that one taken over may have.
-    if (!url) throw new TypeError('the callback is no URL');
+    // `new URL` would quote the callback in its error, and one taken over from a Ruby Routemaster may contain credentials.
+    if (!url) throw new TypeError('the callback is not a URL');
     const target = {
       uuid,
       origin: url.origin,
       path: url.pathname + url.search,
       authorization: `Basic ${Buffer.from(`${uuid}:x`).toString('base64')}`,
     };
-    if (this.#targets.size >= MOST_TARGETS) this.#targets.clear();
     this.#targets.set(callback, target);
     return target;
   }

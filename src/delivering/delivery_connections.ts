@@ -3,32 +3,32 @@ import { createSecureContext, getCACertificates, type SecureContext } from 'node
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { type CallbackPolicy, CallbackRefused } from '../subscribing/callback_policy.ts';
 
-/** What the headers of an answer may take. */
-const MOST_HEADER_BYTES = 16 * 1024;
+/** The limit on the headers of an answer. */
+const MAX_HEADER_BYTES = 16 * 1024;
 
 export interface ConnectionSettings {
-  /** From the start of a delivery to the status of its answer. */
+  /** The limit from the start of a delivery to the status of its answer. */
   deliveryTimeoutMs: number;
-  /** Until a connection stands: names resolved, TLS settled. */
+  /** The limit for a connection, including DNS and the TLS handshake. */
   connectTimeoutMs: number;
   sslVerify: boolean;
-  /** Certificates, in PEM, that vouch for callbacks beside those that Node knows. */
+  /** Authorities, in PEM, that are trusted beside those of Node. */
   callbackCa?: string | undefined;
-  /** The URL of a proxy that makes the connections. */
+  /** The URL of a proxy through which all deliveries go. */
   egressProxy?: string | undefined;
 }
 
 /**
- * Where deliveries are sent, over connections that are kept alive for each host. A connection goes only to an address that the
- * policy has just let pass; through a proxy that is for the proxy to see to, save for literal addresses.
+ * Sends deliveries over connections that are kept alive for each host. Each connection goes only to an address that the policy
+ * has just accepted. With a proxy, the proxy resolves names and must do this itself; the policy checks only literal addresses.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): Dispatcher {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
   const limits = {
     headersTimeout: deliveryTimeoutMs,
     bodyTimeout: deliveryTimeoutMs,
-    maxHeaderSize: MOST_HEADER_BYTES,
-    // One protocol, whose limits we know.
+    maxHeaderSize: MAX_HEADER_BYTES,
+    // Only HTTP/1.1: the limits above are known to hold for it.
     allowH2: false,
   };
   const tls = {
@@ -44,7 +44,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     proxyTunnel: true,
     connectTimeout: connectTimeoutMs,
     requestTls: tls,
-    // Nobody but the operator names the proxy: no address is refused for it, and its certificate must be good.
+    // The operator chose the proxy, so its address is not checked, but its certificate always is.
     proxyTls: { ...tls, rejectUnauthorized: true },
     clientFactory: (origin, options) => new Pool(origin, { ...options, headersTimeout: deliveryTimeoutMs }),
     factory: (origin, options) => {
@@ -55,7 +55,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
   });
 }
 
-/** Connects to what the policy admits. undici asks no `lookup` for literal addresses, so these are checked before. */
+/** Connects to what the policy accepts. undici calls no `lookup` for literal addresses, so they are checked before. */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
   const https = by('https:');
@@ -67,14 +67,14 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
   };
 }
 
-/** Resolves a name for `net.connect`, which tries what it is given and nothing else. */
+/** A `lookup` for `net.connect`, which connects only to the addresses that it returns. */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   return (hostname, options, callback) => {
     policy
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // Outside of the promise: what throws in there is no failure to resolve.
+        // `nextTick`: an error thrown by the callback must not be taken for a failed lookup.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);
@@ -85,7 +85,7 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   };
 }
 
-/** One for all connections: with 150 certificates it takes milliseconds to make. At least TLS 1.2, whatever Node is told. */
+/** Shared by all connections: loading 150 certificates takes milliseconds. TLS 1.2 at least, whatever Node's options say. */
 function secureContext(ours: string | undefined): SecureContext {
   const minVersion = 'TLSv1.2';
   if (ours === undefined) return createSecureContext({ minVersion });

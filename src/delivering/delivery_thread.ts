@@ -13,7 +13,7 @@ import { batchJob } from './deliver_batch.ts';
 import { Delivery } from './delivery.ts';
 import { IdleWorkers } from './idle_workers.ts';
 import { Queue } from './queue.ts';
-import { Throttle } from './retry_policy.ts';
+import { RetryPolicy } from './retry_policy.ts';
 import { tickMs, Workers } from './workers.ts';
 
 /** The data that a new thread gets from the supervisor. */
@@ -34,13 +34,13 @@ function runThread({ config, index, idleCounts }: ThreadData): void {
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow, config));
-  const throttle = new Throttle(config);
+  const retryPolicy = new RetryPolicy(config);
   const publicNames = new PublicNames(new ClientDirectory(new Clients(store, config.clients)));
   const idleWorkers = new IdleWorkers(idleCounts);
   const workers = new Workers(
     {
       queue: new Queue(store, 'main', config),
-      handler: batchJob({ delivery, throttle, recorder, publicNames, settings: config, log }),
+      handler: batchJob({ delivery, retryPolicy, recorder, publicNames, settings: config, log }),
       figures: recorder,
       log,
       onIdle: (idle) => idleWorkers.set(index, idle),

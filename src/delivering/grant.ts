@@ -1,6 +1,6 @@
 import { type Job, unpackJob } from '../store/job.ts';
 import type { Packed } from '../store/packed.ts';
-import { type Gap, readGap } from '../subscribing/gap.ts';
+import { type DropNotice, readDropNotice } from '../subscribing/drop_notice.ts';
 import { type Batch, readBatch } from './batch.ts';
 import type { ReplyReader } from './reply_reader.ts';
 import type { Subscriber } from './subscriber.ts';
@@ -20,7 +20,7 @@ export interface Grant {
   batch?: Batch;
   subscriber?: Subscriber;
   /** What was dropped of the subscriber's queue, of which it is to be told. */
-  gap?: Gap;
+  gap?: DropNotice;
 }
 
 /** Reads a grant of those that `acquire` answers. `subscribers`: by token, those of its batches; `nextPieces`: so many pieces of the events of batches. */
@@ -38,7 +38,7 @@ export function readGrant(
   if (values > 3) grant.batch = readBatch(String(job?.args[0]), reader, nextPieces);
   const subscriber = grant.batch && subscribers.get(grant.batch.token);
   if (subscriber) grant.subscriber = subscriber;
-  const gap = values > 4 && readGap(readFields(reader));
+  const gap = values > 4 && readDropNotice(readFields(reader));
   if (gap) grant.gap = gap;
   return grant;
 }

@@ -1,54 +1,53 @@
-import type { Retry } from './settlement.ts';
+import { PERFECT_HEALTH } from '../subscriber_defaults.ts';
+import type { Penalty } from './settlement.ts';
 
-const FIRST_RETRY_MS = 1000;
-/** A subscriber that asks for more patience than this gets this much. */
-const LONGEST_RETRY_AFTER_MS = 24 * 3600 * 1000;
-const PERFECT_HEALTH = 100;
+const FIRST_BACKOFF_MS = 1000;
+const MAX_RETRY_AFTER_MS = 24 * 3600 * 1000;
 
-export interface Failure {
+export interface RetryInput {
   /** The subscriber's health before this failure. */
   healthPoints: number;
   /** Attempts at this batch so far, this one included. */
   attempts: number;
-  /** What the subscriber asked for in `Retry-After`. */
+  /** The subscriber's `Retry-After`, if it sent one. */
   retryAfterMs?: number | undefined;
 }
 
 /**
- * Decides when a delivery is tried again: after the longest of the health back-off, an exponential back-off with
- * jitter, and what the subscriber asked for. Other batches for it wait for the health back-off or what it asked for.
+ * Decides when a failed delivery is tried again, and what the failure costs the subscriber. To change the back-off, change
+ * the functions below. The rule:
+ *
+ * - The batch waits for the longest of the attempt back-off, the health back-off and `Retry-After`.
+ * - The subscriber's other batches wait for the longer of the health back-off and `Retry-After`.
  */
-export class Throttle {
+export class RetryPolicy {
   readonly #maxBackoffMs: number;
   readonly #damage: number;
   readonly #random: () => number;
 
-  /** `random` gives numbers from 0 up to 1. */
+  /** `random` returns numbers from 0 up to, but not including, 1. */
   constructor(settings: { maxBackoffMs: number; damageRate: number }, random: () => number = Math.random) {
     this.#maxBackoffMs = settings.maxBackoffMs;
     this.#damage = settings.damageRate;
     this.#random = random;
   }
 
-  retry(failure: Failure): Retry {
-    const health = this.#healthBackoffMs(Math.max(0, failure.healthPoints - this.#damage));
-    const asked = Math.min(failure.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS);
-    const throttleMs = Math.max(health, asked);
-    return {
-      delayMs: Math.max(1, throttleMs, this.#attemptBackoffMs(failure.attempts)),
-      damage: this.#damage,
-      throttleMs,
-    };
+  retry({ healthPoints, attempts, retryAfterMs = 0 }: RetryInput): Penalty & { delayMs: number } {
+    const healthMs = healthBackoffMs(healthPoints - this.#damage, this.#maxBackoffMs);
+    const throttleMs = Math.max(healthMs, Math.min(retryAfterMs, MAX_RETRY_AFTER_MS));
+    const attemptMs = attemptBackoffMs(attempts, this.#maxBackoffMs, this.#random());
+    return { delayMs: Math.max(1, throttleMs, attemptMs), damage: this.#damage, throttleMs };
   }
+}
 
-  /** Grows with the square of what health is missing: 24 ms after one failure, a quarter of the limit at 50 points. */
-  #healthBackoffMs(points: number): number {
-    return this.#maxBackoffMs * ((PERFECT_HEALTH - points) / PERFECT_HEALTH) ** 2;
-  }
+/** Grows with the square of the missing health: with a limit of 60 s, 24 ms at 98 points and 15 s at 50. */
+function healthBackoffMs(points: number, maxMs: number): number {
+  const missing = (PERFECT_HEALTH - Math.max(0, points)) / PERFECT_HEALTH;
+  return maxMs * missing ** 2;
+}
 
-  /** Doubles with each attempt from a second up to the limit; jitter takes up to half off, so that retries spread. */
-  #attemptBackoffMs(attempts: number): number {
-    const full = Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempts - 1, 30), this.#maxBackoffMs);
-    return full * (1 - this.#random() / 2);
-  }
+/** Doubles with each attempt, from one second to the limit. Jitter takes off up to half, so that retries spread. */
+function attemptBackoffMs(attempts: number, maxMs: number, random: number): number {
+  const fullMs = Math.min(FIRST_BACKOFF_MS * 2 ** Math.min(attempts - 1, 30), maxMs);
+  return fullMs * (1 - random / 2);
 }

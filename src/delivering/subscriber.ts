@@ -1,29 +1,26 @@
+import { PERFECT_HEALTH } from '../subscriber_defaults.ts';
 import type { ReplyReader } from './reply_reader.ts';
 
-/** What a subscriber is when its hash does not say. */
-const PERFECT_HEALTH = 100;
-
-/** A subscriber, as deliveries need it. */
+/** What a delivery needs to know of its subscriber. */
 export interface Subscriber {
   callback: string;
   /** The user name of deliveries; may be empty. */
   uuid: string;
-  /** The keys that sign its deliveries, if any does: as Redis has them. */
+  /** The keys that sign its deliveries, as Redis holds them. */
   signing?: string;
-  /** When it subscribed last, µs by Redis's clock: changes with each subscription. 0 if that is not known. */
+  /** When it last subscribed, µs by Redis's clock; '0' if unknown. It identifies the subscription that a 410 pauses. */
   subscribedAt: string;
   /** 0 to 100. */
   healthPoints: number;
-  /** After so many attempts a batch is a dead letter, if the subscriber has its own limit. */
+  /** Its own limits, after which a batch becomes a dead letter. */
   maxAttempts?: number;
-  /** After so long it is, in ms. */
   maxAgeMs?: number;
 }
 
-/** As `acquire` tells of it: these fields of its hash; nothing for those that it does not have. */
-export function readSubscriber(told: ReplyReader): Subscriber {
-  told.arrayLength();
-  const next = () => (told.nothing() ? undefined : told.string());
+/** Reads the fields of its hash as the script `acquire` returns them; a missing field is nil. */
+export function readSubscriber(reader: ReplyReader): Subscriber {
+  reader.arrayLength();
+  const next = () => (reader.nothing() ? undefined : reader.string());
   const [callback = '', uuid = '', subscribedAt = '0', healthPoints = PERFECT_HEALTH] = [
     next(),
     next(),

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
 
 /**
  * The routers that stand in front, each of which appends to `X-Forwarded-For` whom it was called by. What is further left was
@@ -31,23 +32,16 @@ export class Proxies {
   }
 }
 
-/** Whom an address stands for: whoever has one address of IPv6 has at least 2^64 of them, alike in the first half. */
+/**
+ * What an address is counted under: an IPv4 address, or the first half of an IPv6 one, as whoever has one IPv6 address has at
+ * least 2^64 that begin alike. Text that is no address is returned as it is.
+ */
 export function sourceOf(address: string): string {
-  const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');
-  if (isIP(plain) !== 6) return plain;
-  const [head = '', tail] = plain.toLowerCase().replace(/%.*$/, '').split('::');
-  const [left, right] = [groups(head), groups(tail ?? '')];
-  const zeros = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
-  const all = [...left, ...Array.from({ length: zeros }, () => '0'), ...right];
-  return all
+  if (isIP(address) !== 6) return address;
+  const parsed = ipaddr.process(address);
+  if (parsed instanceof ipaddr.IPv4) return parsed.toString();
+  return parsed.parts
     .slice(0, 4)
-    .map((group) => group.replace(/^0+(?=.)/, ''))
+    .map((part) => part.toString(16))
     .join(':');
-}
-
-/** The groups of 16 bits; an address of IPv4 at the end makes two. */
-function groups(text: string): string[] {
-  return text
-    .split(':')
-    .flatMap((group) => (group === '' ? [] : group.includes('.') ? ['v4', 'v4'] : [group]));
 }

@@ -1,28 +1,27 @@
 import { Clients } from '../authentication/client.ts';
 import { PublicNames } from '../authentication/public_names.ts';
 import { clock, pause } from '../clock.ts';
-import { DONE, type JobHandler } from '../delivering/job_handler.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { ScriptArgument } from '../store/script_values.ts';
 import type { Store } from '../store/store.ts';
-import { fieldsOf, type Gap, readGap } from '../subscribing/gap.ts';
-import { findAim, findShortage, type Shortage } from './shortage.ts';
+import { type DropNotice, fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
+import { findShortage, findTarget, type Shortage } from './shortage.ts';
 
-/** The most batches that one script call drops: a few milliseconds of Redis. */
-const SLICE = 300;
+/** How many batches one script call drops at most: a few milliseconds of Redis. */
+const MAX_SLICE = 300;
 
-/** How long Redis is given to free what was dropped, before it is asked again. */
+/** How long to wait for Redis to free what was dropped before its memory is read again. */
 const FREEING_MS = 5;
 
-/** Every so many steps it is looked again how much can be dropped: others may have come or gone, and it is an estimate. */
-const STEPS_TO_AN_AIM = 50;
+/** The target is an estimate, and other data comes and goes: it is computed again after this many steps. */
+const STEPS_PER_TARGET = 50;
 
-/** Calls of many clients at once can need much memory for a moment: after so long it is not that. */
+/** Calls of many clients at once can need much memory for a moment. A shortage that lasts longer is a real one. */
 const MOMENT_MS = 1000;
 
-/** How often it is said that dropping does not help. */
+/** The error that dropping does not help is logged at most this often. */
 const COMPLAIN_EVERY_MS = 60_000;
 
 export interface AutodropSettings extends MemoryLimits {
@@ -30,133 +29,128 @@ export interface AutodropSettings extends MemoryLimits {
   clients: readonly string[];
 }
 
-/** What was dropped of one subscriber. */
-type Drops = Omit<Gap, 'topics'>;
+type Drops = Omit<DropNotice, 'topics'>;
+
+/** What one script call dropped of one subscriber; `queued` of the events were in its queue, the others in dead letters. */
+interface Dropped {
+  token: string;
+  queued: number;
+  notice: DropNotice;
+}
+
+type ReplyRow = [token: Buffer, queued: number, fields: (Buffer | number)[]];
 
 /**
- * The `autodrop` job: beyond the high mark, drops the oldest dead letters and then batches, until the low mark or until
- * none is left. Drops nothing where all of it together would not bring the memory below the high mark: it is other things that
- * fill Redis then, and that is an error.
+ * The `autodrop` job: when Redis uses more memory than the high mark, drops the oldest dead letters and then the oldest batches,
+ * down to the low mark or until none is left. If dropping everything would not help, because other data fills Redis, it drops
+ * nothing and logs an error.
  */
-export function autodropJob(
-  store: Store,
-  settings: AutodropSettings,
-  recorder: Recorder,
-  log: Log,
-): JobHandler {
-  const publicNames = new PublicNames(new Clients(store, settings.clients));
-  const complain = complainer(store, log);
-  return async (_grant, signal) => {
-    const shortage = await lastingShortage(store, settings, signal);
-    if (!shortage) return DONE;
-    const { memory, aim } = shortage;
-    if (aim === undefined) {
-      await complain(shortage);
-      return DONE;
-    }
-    log.warn({ ...memory }, 'Redis is short of memory; dropping the oldest dead letters and batches');
+export class Autodrop {
+  readonly #store: Store;
+  readonly #settings: AutodropSettings;
+  readonly #recorder: Recorder;
+  readonly #log: Log;
+  readonly #publicNames: PublicNames;
+  #complainedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(store: Store, settings: AutodropSettings, recorder: Recorder, log: Log) {
+    this.#store = store;
+    this.#settings = settings;
+    this.#recorder = recorder;
+    this.#log = log;
+    this.#publicNames = new PublicNames(new Clients(store, settings.clients));
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const shortage = await this.#lastingShortage(signal);
+    if (!shortage) return;
+    const { memory, targetBytes } = shortage;
+    if (targetBytes === undefined) return this.#complain(shortage);
+    this.#log.warn({ ...memory }, 'Redis is short of memory; dropping the oldest dead letters and batches');
     const drops = new Map<string, Drops>();
     try {
-      await dropUntil(aim, store, settings, signal, (token, queued, gap) => {
-        if (queued > 0) recorder.removed(token, queued);
-        recorder.autodropped(token, gap.events);
-        drops.set(token, join(drops.get(token), gap));
-      });
+      for await (const { token, queued, notice } of this.#dropDownTo(targetBytes, signal)) {
+        if (queued > 0) this.#recorder.removed(token, queued);
+        this.#recorder.autodropped(token, notice.events);
+        drops.set(token, join(drops.get(token), notice));
+      }
     } finally {
-      await report(drops, publicNames, log);
+      await this.#report(drops);
     }
-    return DONE;
-  };
-}
+  }
 
-/** What is only for a moment is none, unless dropping helps. */
-async function lastingShortage(
-  store: Store,
-  limits: MemoryLimits,
-  signal: AbortSignal,
-): Promise<Shortage | undefined> {
-  const shortage = await findShortage(store, limits);
-  if (!shortage || shortage.aim !== undefined) return shortage;
-  await pause(MOMENT_MS, signal);
-  return findShortage(store, limits);
-}
+  /** A shortage that dropping cannot end counts only if it is still there after a moment. */
+  async #lastingShortage(signal: AbortSignal): Promise<Shortage | undefined> {
+    const shortage = await findShortage(this.#store, this.#settings);
+    if (!shortage || shortage.targetBytes !== undefined) return shortage;
+    await pause(MOMENT_MS, signal);
+    return findShortage(this.#store, this.#settings);
+  }
 
-/** Drops down to `firstAim` bytes, or what it is by then; or until nothing is left, or dropping does not help any more. */
-async function dropUntil(
-  firstAim: number,
-  store: Store,
-  limits: MemoryLimits,
-  signal: AbortSignal,
-  dropped: (token: string, queued: number, gap: Gap) => void,
-): Promise<void> {
-  let aim: number | undefined = firstAim;
-  let begun: ScriptArgument[] = [];
-  for (let steps = 1; !signal.aborted; ) {
-    const memory = await readMemory(store, limits);
-    const { used, unfreed } = memory;
-    if (aim === undefined || used <= aim) return;
-    if (unfreed > 0) {
-      await pause(FREEING_MS, signal);
-      continue;
+  /** Drops until Redis uses the target, which is updated on the way; nothing is left; or dropping does not help any more. */
+  async *#dropDownTo(firstTarget: number, signal: AbortSignal): AsyncGenerator<Dropped> {
+    let target: number | undefined = firstTarget;
+    let begun: ScriptArgument[] = [];
+    for (let steps = 1; !signal.aborted; ) {
+      const memory = await readMemory(this.#store, this.#settings);
+      const { used, unfreed } = memory;
+      if (target === undefined || used <= target) return;
+      if (unfreed > 0) {
+        await pause(FREEING_MS, signal);
+        continue;
+      }
+      if (steps++ % STEPS_PER_TARGET === 0) {
+        target = (await findTarget(this.#store, memory)).targetBytes;
+        continue;
+      }
+      const reply = await this.#store.run('autodrop', await this.#sliceSize(used, target), ...begun);
+      const [deleted, rows, next] = reply as [number, ReplyRow[], ScriptArgument[]];
+      begun = next;
+      if (deleted === 0 && begun.length === 0) return;
+      for (const [token, queued, fields] of rows) {
+        const notice = readDropNotice(fieldsOf(fields));
+        if (notice) yield { token: String(token), queued, notice };
+      }
     }
-    if (steps++ % STEPS_TO_AN_AIM === 0) {
-      ({ aim } = await findAim(store, memory));
-      continue;
-    }
-    const reply = await store.run('autodrop', await slice(store, used, aim), ...begun);
-    const [deleted, drops, next] = reply as [number, Dropped[], ScriptArgument[]];
-    begun = next;
-    if (deleted === 0 && begun.length === 0) return;
-    for (const [token, queued, fields] of drops) {
-      const gap = readGap(fieldsOf(fields));
-      if (gap) dropped(String(token), queued, gap);
-    }
+  }
+
+  /**
+   * How many batches to drop next: half of what would reach the target if all were of one size. The later steps drop the rest.
+   * A fixed number could drop everything: a hundred batches of 400 kB fill a Redis of 40 MB.
+   */
+  async #sliceSize(used: number, target: number): Promise<number> {
+    const [batches, letters] = await this.#store.command((redis, keys) =>
+      Promise.all([redis.zcard(keys.batches_index()), redis.zcard(keys.dead_letters_index())]),
+    );
+    return Math.min(MAX_SLICE, Math.ceil(((batches + letters) * (used - target)) / used / 2));
+  }
+
+  /** Logs, not too often, that other data fills Redis, and what to do about it. */
+  async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
+    if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
+    this.#complainedAtMs = clock.monotonicMs();
+    const expiringKeys = expiringIn(await this.#store.command((redis) => redis.info('keyspace')));
+    this.#log.error(
+      { used, max, highMark, droppableBytes: Math.round(droppableBytes), expiringKeys },
+      'Redis is short of memory, and dropping batches does not help: other data fills it. expiringKeys are idempotency keys ' +
+        'of 180 bytes each; if they are many, shorten ROUTEMASTER_IDEMPOTENCY_WINDOW. Otherwise raise maxmemory, or give the ' +
+        'bus a Redis of its own',
+    );
+  }
+
+  /** Logs what was dropped, with public names of subscribers: a token can be a credential. */
+  async #report(drops: ReadonlyMap<string, Drops>): Promise<void> {
+    const nameOf = await this.#publicNames.of(drops.keys());
+    for (const [token, drop] of drops)
+      this.#log.warn({ subscriber: nameOf(token), ...drop }, 'dropped the oldest batches');
   }
 }
 
-type Dropped = [token: Buffer, queued: number, fields: (Buffer | number)[]];
-
-/**
- * Half of what would do if batches were all of one size: a hundred batches of 400 kB are everything that 20 MB hold.
- * What is still missing then goes in the next steps.
- */
-async function slice(store: Store, used: number, aim: number): Promise<number> {
-  const [batches, letters] = await store.command((redis, keys) =>
-    Promise.all([redis.zcard(keys.batches_index()), redis.zcard(keys.dead_letters_index())]),
-  );
-  return Math.min(SLICE, Math.ceil(((batches + letters) * (used - aim)) / used / 2));
-}
-
-/** Says, not too often, that Redis holds too much which cannot be dropped, and what to do. */
-function complainer(store: Store, log: Log): (shortage: Shortage) => Promise<void> {
-  let saidAtMs = Number.NEGATIVE_INFINITY;
-  return async ({ memory: { used, max, highMark }, droppable }) => {
-    if (clock.monotonicMs() - saidAtMs < COMPLAIN_EVERY_MS) return;
-    saidAtMs = clock.monotonicMs();
-    const expiringKeys = expiringIn(await store.command((redis) => redis.info('keyspace')));
-    const droppableBytes = Math.round(droppable);
-    log.error(
-      { used, max, highMark, droppableBytes, expiringKeys },
-      'Redis is short of memory for other things than what is queued, and dropping that does not help. expiringKeys are ' +
-        'idempotency keys, 180 bytes each: shorten ROUTEMASTER_IDEMPOTENCY_WINDOW if they are many. Otherwise raise maxmemory, ' +
-        'or give the bus a Redis of its own',
-    );
-  };
-}
-
-function join(one: Drops | undefined, other: Drops): Drops {
-  if (!one) return other;
+function join(one: Drops | undefined, { batches, events, fromMs, toMs }: Drops): Drops {
   return {
-    batches: one.batches + other.batches,
-    events: one.events + other.events,
-    fromMs: Math.min(one.fromMs, other.fromMs),
-    toMs: Math.max(one.toMs, other.toMs),
+    batches: batches + (one?.batches ?? 0),
+    events: events + (one?.events ?? 0),
+    fromMs: Math.min(fromMs, one?.fromMs ?? fromMs),
+    toMs: Math.max(toMs, one?.toMs ?? toMs),
   };
-}
-
-/** Logs what was dropped of whom, by public names: a token can be a credential. */
-async function report(drops: ReadonlyMap<string, Drops>, publicNames: PublicNames, log: Log): Promise<void> {
-  const name = await publicNames.of(drops.keys());
-  for (const [token, { batches, events, fromMs, toMs }] of drops)
-    log.warn({ subscriber: name(token), batches, events, fromMs, toMs }, 'dropped the oldest batches');
 }

@@ -1,16 +1,13 @@
-import { DONE, type JobHandler } from '../delivering/job_handler.ts';
 import { scrub } from '../delivering/queue.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Store } from '../store/store.ts';
 
-/** The `scrub` job: gives back the jobs of workers that died, and forgets the workers. */
-export function scrubJob(store: Store, leaseMs: number, recorder: Recorder, log: Log): JobHandler {
+/** The `scrub` job: gives back the jobs of dead workers and forgets these workers. */
+export function scrubJob(store: Store, leaseMs: number, recorder: Recorder, log: Log): () => Promise<void> {
   return async () => {
     const { workers, jobs } = await scrub(store, leaseMs);
-    if (workers > 0 || jobs.main > 0 || jobs.aux > 0)
-      log.warn({ workers, jobs }, 'scrubbed workers that died');
+    if (workers > 0 || jobs.main > 0 || jobs.aux > 0) log.warn({ workers, jobs }, 'scrubbed dead workers');
     recorder.scrubbed({ ...jobs, workers });
-    return DONE;
   };
 }

@@ -2,45 +2,45 @@ import { HEAD } from '../delivering/batch.ts';
 import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Commands, Store } from '../store/store.ts';
 
-/** Memory is beyond the high mark. */
-export interface Shortage {
+/** Redis uses more memory than the high mark. */
+export interface Shortage extends DropTarget {
   memory: Memory;
+}
+
+export interface DropTarget {
   /** About how many bytes Redis would free if all batches and dead letters were dropped. */
-  droppable: number;
-  /** Down to how many bytes to drop; undefined if other things reach beyond the high mark: dropping does not help. */
-  aim: number | undefined;
+  droppableBytes: number;
+  /** Drop until Redis uses this many bytes; undefined if other data alone exceeds the high mark, so that dropping is useless. */
+  targetBytes: number | undefined;
 }
 
 /** Undefined if there is no shortage. Throws as Store does. */
 export async function findShortage(store: Store, limits: MemoryLimits): Promise<Shortage | undefined> {
   const memory = await readMemory(store, limits);
   if (memory.used <= memory.highMark) return undefined;
-  return { memory, ...(await findAim(store, memory)) };
+  return { memory, ...(await findTarget(store, memory)) };
 }
 
-/** What can be dropped, and down to where, whether or not there is a shortage now. Throws as Store does. */
-export async function findAim(
-  store: Store,
-  { used, lowMark, highMark }: Memory,
-): Promise<Omit<Shortage, 'memory'>> {
-  const droppable = await droppableBytes(store);
-  const others = used - droppable;
-  if (others >= highMark) return { droppable, aim: undefined };
-  // Where others reach beyond the low mark, what is queued keeps half of the room that they leave.
-  return { droppable, aim: others <= lowMark ? lowMark : (others + highMark) / 2 };
+/** What can be dropped, and how far, whether or not there is a shortage now. Throws as Store does. */
+export async function findTarget(store: Store, { used, lowMark, highMark }: Memory): Promise<DropTarget> {
+  const droppableBytes = await estimateDroppable(store);
+  const otherBytes = used - droppableBytes;
+  if (otherBytes >= highMark) return { droppableBytes, targetBytes: undefined };
+  // If other data exceeds the low mark, batches keep half of the room between it and the high mark.
+  return { droppableBytes, targetBytes: otherBytes <= lowMark ? lowMark : (otherBytes + highMark) / 2 };
 }
 
 /**
- * Of how many batches, and of how many dead letters, the size is asked: 1 ms of Redis. Where a hundredth of them holds nine
- * tenths of the bytes, so many tell them by a quarter (a standard deviation), and a hundred by more than a half.
+ * How many batches, and how many dead letters, are measured: 1 ms of Redis. If one batch in a hundred holds nine tenths of the
+ * bytes, the standard deviation of the estimate is a quarter; with a sample of 100 it would be more than a half.
  */
 const SAMPLE = 500;
 
-/** What the indexes and the job of a batch take beside its list, in bytes: 390 to 510 were measured. */
-const BESIDE_BYTES = 400;
+/** What a batch takes in indexes and as a job, beside its list: 390 to 510 were measured. */
+const OVERHEAD_BYTES = 400;
 
-/** All events, which the gauges count, are taken to be of the size that those of some batches have, drawn by lot. */
-async function droppableBytes(store: Store): Promise<number> {
+/** Multiplies the number of all events, which the gauges hold, by the mean size of events in a random sample of batches. */
+async function estimateDroppable(store: Store): Promise<number> {
   return store.command(async (redis, keys) => {
     const batches = { index: keys.batches_index(), gauge: keys.gauge_events(), list: keys.batch };
     const letters = {
@@ -48,31 +48,31 @@ async function droppableBytes(store: Store): Promise<number> {
       gauge: keys.dead_letters_events(),
       list: keys.dead_letter,
     };
-    return sum(await Promise.all([batches, letters].map((kind) => sizeOf(redis, kind))));
+    return sum(await Promise.all([batches, letters].map((kind) => estimateKind(redis, kind))));
   });
 }
 
 interface Kind {
-  /** Sorted set of all. */
+  /** The sorted set of all ids. */
   index: string;
-  /** Hash of how many events there are, by subscriber. */
+  /** The hash of the number of events by subscriber. */
   gauge: string;
   list: (bid: string) => string;
 }
 
-async function sizeOf(redis: Commands, { index, gauge, list }: Kind): Promise<number> {
+async function estimateKind(redis: Commands, { index, gauge, list }: Kind): Promise<number> {
   const [count, events, bids] = await Promise.all([
     redis.zcard(index),
     redis.hvals(gauge),
     redis.zrandmember(index, SAMPLE),
   ]);
-  const drawn = await Promise.all(bids.map((bid) => measure(redis, list(bid))));
-  const bytes = sum(drawn.map((each) => each.bytes));
-  const perEvent = bytes / Math.max(1, sum(drawn.map((each) => each.events)));
-  return sum(events.map(Number)) * perEvent + count * BESIDE_BYTES;
+  const sample = await Promise.all(bids.map((bid) => measure(redis, list(bid))));
+  const bytes = sum(sample.map((each) => each.bytes));
+  const bytesPerEvent = bytes / Math.max(1, sum(sample.map((each) => each.events)));
+  return sum(events.map(Number)) * bytesPerEvent + count * OVERHEAD_BYTES;
 }
 
-/** Nothing of what is gone by now. */
+/** A list that is gone by now counts nothing. */
 async function measure(redis: Commands, key: string): Promise<{ bytes: number; events: number }> {
   const [bytes, length] = await Promise.all([redis.memory('USAGE', key), redis.llen(key)]);
   return { bytes: bytes ?? 0, events: Math.max(0, length - HEAD) };

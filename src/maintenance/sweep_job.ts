@@ -1,45 +1,43 @@
 import { Clients } from '../authentication/client.ts';
 import { PublicNames } from '../authentication/public_names.ts';
-import { DONE, type JobHandler } from '../delivering/job_handler.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Store } from '../store/store.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
-/** The `sweep` job: finds what does not fit together in Redis, mends it, logs and counts it. `clients`: ROUTEMASTER_CLIENTS. */
+/** The `sweep` job: finds and mends inconsistencies in Redis, logs and counts them. `clients`: ROUTEMASTER_CLIENTS. */
 export function sweepJob(
   store: Store,
   { clients }: { clients: readonly string[] },
   recorder: Recorder,
   log: Log,
-): JobHandler {
+): (signal: AbortSignal) => Promise<void> {
   const publicNames = new PublicNames(new Clients(store, clients));
-  return async (_grant, signal) => {
+  return async (signal) => {
     const findings: Finding[] = [];
     try {
       await sweep(store, { signal, found: (finding) => findings.push(finding) });
     } finally {
-      // Also of a sweep that Redis cut off: what it has mended no other will find.
+      // Even if Redis cut the sweep off: no other sweep will find what this one has mended.
       for (const { kind } of findings) recorder.swept(kind);
       await report(findings, publicNames, log);
     }
-    return DONE;
   };
 }
 
-/** Subscribers by their public names: a token can be a credential. */
+/** Logs each finding. Subscribers are shown by their public names: a token can be a credential. */
 async function report(findings: readonly Finding[], publicNames: PublicNames, log: Log): Promise<void> {
-  const tokens = findings.filter(isOfSubscriber).map(({ name }) => name);
+  const tokens = findings.filter(namesSubscriber).map(({ name }) => name);
   const publicName = await publicNames.of(tokens).catch(() => () => 'unknown, as Redis is away');
   for (const finding of findings) {
     const { kind, name } = finding;
-    const line = { kind, [FINDING_KINDS[kind]]: isOfSubscriber(finding) ? publicName(name) : name };
-    if (kind.endsWith('_unreadable')) log.error(line, 'the sweep found something that it cannot mend');
+    const line = { kind, [FINDING_KINDS[kind]]: namesSubscriber(finding) ? publicName(name) : name };
+    if (kind.endsWith('_unreadable')) log.error(line, 'the sweep found something wrong that it cannot mend');
     else log.warn(line, 'the sweep found something wrong, and mended it');
   }
 }
 
-function isOfSubscriber({ kind }: Finding): boolean {
+function namesSubscriber({ kind }: Finding): boolean {
   return FINDING_KINDS[kind] === 'subscriber';
 }

@@ -2,31 +2,35 @@ import { clock, pause } from '../clock.ts';
 import { uid } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
-import { type Cell, CounterBuffer } from './counter_buffer.ts';
-import type { Tags } from './counter_field.ts';
-import type { CounterName } from './counter_names.ts';
+import { type CounterName, packField, type Tags } from './counter_hash.ts';
 
-/** The most fields in one script call: about a millisecond of Redis. */
-const MOST_FIELDS = 1000;
+/** How many fields one script call takes: about a millisecond of Redis. */
+const MAX_FIELDS = 1000;
 const STOP_LIMIT_MS = 5000;
 const RETRY_MS = 100;
 
-/** What goes in one script call. Its number and contents never change: that is what makes sending it again harmless. */
+interface Cell {
+  name: CounterName;
+  tags: Tags;
+  count: number;
+}
+
+/** One script call. Its number and contents never change, so Redis can ignore it when it is sent again. */
 interface Flush {
   number: number;
   cells: Cell[];
 }
 
 /**
- * What this process counts, buffered here and added to the `counters` hash every so often.
- * A flush that failed is sent again as it was before anything newer, so each count gets there exactly once.
+ * The counters of this process: buffered here and added to the `counters` hash at an interval.
+ * A failed flush is sent again unchanged, before anything newer, so that Redis adds each count exactly once.
  */
 export class Counters {
   readonly #store: Store;
   readonly #flushIntervalMs: number;
   readonly #log: Log;
   readonly #process = uid();
-  readonly #buffer = new CounterBuffer();
+  #buffer = new Map<CounterName, Map<string, Cell>>();
   #unsent: Flush[] = [];
   #lastNumber = 0;
   #flushing: Promise<void> = Promise.resolve();
@@ -40,17 +44,30 @@ export class Counters {
     this.#log = log;
   }
 
-  /** Counts; Redis is not asked. Rounded, and nothing if that is not above 0: counters only grow. Never throws. */
+  /** Adds `by`, rounded, in memory; ignores it unless it is above 0, as counters only grow. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
-    this.#buffer.add(name, tags, by);
+    const count = Math.round(by);
+    // Redis refuses a whole flush in which one number is not an integer.
+    if (!Number.isSafeInteger(count) || count <= 0) return;
+    let cells = this.#buffer.get(name);
+    if (!cells) {
+      cells = new Map();
+      this.#buffer.set(name, cells);
+    }
+    // A counter always has the same tags, so their values identify it.
+    let id = '';
+    for (const tag in tags) id = id === '' ? String(tags[tag]) : `${id}\0${tags[tag]}`;
+    const cell = cells.get(id);
+    if (cell) cell.count += count;
+    else cells.set(id, { name, tags, count });
   }
 
-  /** Flushes every interval from now on, if there is something to flush. Keeps no process alive. */
+  /** Starts to flush at the interval. The timer does not keep the process alive. */
   start(): void {
-    this.#timer ??= setInterval(() => this.#tick(), this.#flushIntervalMs).unref();
+    this.#timer ??= setInterval(() => void this.#tick(), this.#flushIntervalMs).unref();
   }
 
-  /** Stops and flushes a last time, trying for `limitMs` at most; then says in the log what was lost. Never throws. */
+  /** Stops, and tries to flush for up to `limitMs`; logs the counts that may be lost after that. Never throws. */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -59,31 +76,29 @@ export class Counters {
       if (await succeedsWithin(this.flush(), leftMs)) return;
       await pause(Math.min(RETRY_MS, leftMs));
     }
-    this.#tellLost();
+    this.#logLost();
   }
 
   /**
-   * When it resolves, all that was counted before the call is in Redis.
-   * Throws as Store does; nothing is lost then, and the next flush begins with what this one left.
+   * Resolves when Redis holds everything counted before the call.
+   * Throws as Store does. Nothing is lost then: the next flush begins with what this one left.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
     return this.#flushing;
   }
 
-  #tick(): void {
-    if (this.#busy || (this.#buffer.isEmpty && this.#unsent.length === 0)) return;
-    this.flush().then(
-      () => {
-        this.#failing = false;
-      },
-      (error: Error) => {
-        // Its message only: what failed has the arguments with it, and tags may be credentials.
-        const line = { reason: error.message };
-        if (!this.#failing) this.#log.warn(line, 'could not flush the counters; keeping them until it works');
-        this.#failing = true;
-      },
-    );
+  async #tick(): Promise<void> {
+    if (this.#busy || (this.#buffer.size === 0 && this.#unsent.length === 0)) return;
+    try {
+      await this.flush();
+      this.#failing = false;
+    } catch (error) {
+      // Only the message: the error object holds the command's arguments, and tags may be credentials.
+      const line = { reason: (error as Error).message };
+      if (!this.#failing) this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
+      this.#failing = true;
+    }
   }
 
   async #drain(): Promise<void> {
@@ -99,28 +114,28 @@ export class Counters {
 
   async #send(): Promise<void> {
     for (let flush = this.#unsent[0]; flush; flush = this.#unsent[0]) {
-      const pairs = flush.cells.flatMap(({ field, count }) => [field, count]);
+      const pairs = flush.cells.flatMap(({ name, tags, count }) => [packField(name, tags), count]);
       await this.#store.run('count', this.#process, flush.number, ...pairs);
       this.#unsent.shift();
     }
   }
 
   #nextFlushes(): Flush[] {
-    const cells = this.#buffer.take();
+    const cells = [...this.#buffer.values()].flatMap((each) => [...each.values()]);
+    this.#buffer = new Map();
     const flushes: Flush[] = [];
-    for (let i = 0; i < cells.length; i += MOST_FIELDS) {
-      flushes.push({ number: ++this.#lastNumber, cells: cells.slice(i, i + MOST_FIELDS) });
+    for (let i = 0; i < cells.length; i += MAX_FIELDS) {
+      flushes.push({ number: ++this.#lastNumber, cells: cells.slice(i, i + MAX_FIELDS) });
     }
     return flushes;
   }
 
-  /** By name only: a tag may be a token, which may be a credential. */
-  #tellLost(): void {
+  /** Logs sums by name, without tags: a tag may be a token, and a token may be a credential. */
+  #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
-    for (const { name, count } of [...this.#unsent.flatMap(({ cells }) => cells), ...this.#buffer.take()]) {
-      lost[name] = (lost[name] ?? 0) + count;
-    }
-    this.#log.error({ lost }, 'stopped before these counts were known to be stored');
+    const unsent = [...this.#unsent, ...this.#nextFlushes()].flatMap(({ cells }) => cells);
+    for (const { name, count } of unsent) lost[name] = (lost[name] ?? 0) + count;
+    this.#log.error({ lost }, 'stopped before Redis confirmed these counts');
   }
 }
 

@@ -1,23 +1,61 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
-import type { Adapter } from './adapter.ts';
-import type { Tags } from './counter_field.ts';
-import type { CounterFigure, Figure } from './figures.ts';
-import type { Report, ReportedCounts } from './reported_counts.ts';
+import type { Store } from '../store/store.ts';
+import type { Tags } from './counter_hash.ts';
+import type { Figure } from './figures.ts';
 
-/** What fits in one Ethernet frame on any usual path: the size that Datadog's own clients keep to. */
-const MOST_BYTES = 1432;
-const LONGEST_TAG = 200;
+/** Fits one Ethernet frame on any usual path; Datadog's own clients use the same size. */
+const MAX_DATAGRAM_BYTES = 1432;
+const MAX_TAG_LENGTH = 200;
+
+/** How many counters one script call notes: about a millisecond of Redis. */
+const SLICE = 1000;
+
+/** The count of a counter that was sent, and the count that had been sent before it. */
+export interface Report {
+  field: Buffer;
+  from: number;
+  to: number;
+}
+
+/** The count of each counter that was last sent to Datadog, by any worker; kept in Redis. */
+export class ReportedCounts {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Returns a function from a packed field to the count that was sent last; 0 if none was. Throws as Store does. */
+  async read(): Promise<(field: Buffer) => number> {
+    const reply = await this.#store.command((redis, keys) =>
+      redis.callBuffer('HGETALL', keys.counters_reported()),
+    );
+    const flat = reply as Buffer[];
+    const counts = new Map<string, number>();
+    for (let i = 0; i + 1 < flat.length; i += 2)
+      counts.set(String(flat[i]?.toString('latin1')), Number(flat[i + 1]));
+    return (field) => counts.get(field.toString('latin1')) ?? 0;
+  }
+
+  /** Notes what was sent. Idempotent, even if later reports were noted in between. Throws as Store does. */
+  async note(reports: readonly Report[]): Promise<void> {
+    for (let i = 0; i < reports.length; i += SLICE) {
+      const slice = reports.slice(i, i + SLICE);
+      await this.#store.run('report', ...slice.flatMap(({ field, from, to }) => [field, from, to]));
+    }
+  }
+}
 
 /**
- * Sends figures to a DogStatsD agent over UDP: gauges as they are, counters as what was added since the last report.
- * Up to where that was is kept in Redis, so that any worker can go on, and noted after the sending: no count is left out,
- * and one goes twice only if the worker dies in between. The first report ever sends all that was counted before.
+ * Sends figures to a DogStatsD agent over UDP: gauges as they are, counters as the growth since the last report.
+ * The reported counts are in Redis, so any worker can send the next report. They are noted after sending: no growth is left
+ * out, and a worker that dies in between causes one report to be sent twice. The first report ever sends the whole totals.
  */
-export class Datadog implements Adapter {
+export class Datadog {
   readonly #agent: { host: string; port: number };
   readonly #reported: Pick<ReportedCounts, 'read' | 'note'>;
-  /** What was sent and is not known to be noted. */
+  /** Sent, and not known to be noted. */
   #sent: Report[] = [];
 
   constructor(agent: { host: string; port: number }, reported: Pick<ReportedCounts, 'read' | 'note'>) {
@@ -30,14 +68,16 @@ export class Datadog implements Adapter {
     const before = await this.#reported.read();
     const lines: string[] = [];
     const reports: Report[] = [];
-    for (const figure of figures) {
-      if (figure.kind === 'gauge') lines.push(statsdLine(figure.name, figure.value, 'g', figure.tags));
-      else {
-        const report = reportOf(figure, before(figure.field));
-        if (report.to === report.from) continue;
-        lines.push(statsdLine(figure.name, added(report), 'c', figure.tags));
-        reports.push(report);
+    for (const { name, tags, value, ...figure } of figures) {
+      if (figure.kind === 'gauge') {
+        lines.push(statsdLine(name, value, 'g', tags));
+        continue;
       }
+      const from = before(figure.field);
+      if (value === from) continue;
+      // A count below the one reported means that the counter was reset and started again from 0.
+      lines.push(statsdLine(name, value > from ? value - from : value, 'c', tags));
+      reports.push({ field: figure.field, from, to: value });
     }
     await transmit(datagrams(lines), this.#agent);
     this.#sent = reports;
@@ -50,46 +90,30 @@ export class Datadog implements Adapter {
   }
 }
 
-function reportOf({ field, value }: CounterFigure, from: number): Report {
-  return { field, from, to: value };
-}
-
-/** A counter that is below what was sent has begun again from nothing. */
-function added({ from, to }: Report): number {
-  return to > from ? to - from : to;
-}
-
-/** A line of DogStatsD's protocol: `routemaster.jobs.count:3|g|#queue:main,status:instant`. */
+/** A line of the DogStatsD protocol: `routemaster.jobs.count:3|g|#queue:main,status:instant`. */
 export function statsdLine(name: string, value: number, type: 'c' | 'g', tags: Tags): string {
   const shown = Object.entries(tags).map(([tag, text]) => clean(`${tag}:${text}`));
   const suffix = shown.length > 0 ? `|#${shown.join(',')}` : '';
   return `routemaster.${name}:${value}|${type}${suffix}`;
 }
 
-/** Without what would end the tag, the line or the datagram. */
+/** Replaces the characters that would end the tag, the line or the datagram. */
 function clean(tag: string): string {
-  return tag.replace(/[|,#\s\p{Cc}]/gu, '_').slice(0, LONGEST_TAG);
+  return tag.replace(/[|,#\s\p{Cc}]/gu, '_').slice(0, MAX_TAG_LENGTH);
 }
 
-/** Lines in as few datagrams as they fit in; a line that is too long by itself goes alone. */
+/** Packs lines into as few datagrams as possible, in order; a line that is too long for one is sent alone. */
 export function datagrams(lines: readonly string[]): Buffer[] {
-  const all: Buffer[] = [];
-  let open: string[] = [];
-  let size = 0;
+  const all: string[] = [];
   for (const line of lines) {
-    const bytes = Buffer.byteLength(line) + 1;
-    if (size + bytes > MOST_BYTES + 1 && open.length > 0) {
-      all.push(Buffer.from(open.join('\n')));
-      [open, size] = [[], 0];
-    }
-    open.push(line);
-    size += bytes;
+    const longer = `${all.at(-1)}\n${line}`;
+    if (all.length > 0 && Buffer.byteLength(longer) <= MAX_DATAGRAM_BYTES) all[all.length - 1] = longer;
+    else all.push(line);
   }
-  if (open.length > 0) all.push(Buffer.from(open.join('\n')));
-  return all;
+  return all.map((text) => Buffer.from(text));
 }
 
-/** One after the other, so as not to overrun the agent's buffer. Throws if the host has no address, or the network refuses. */
+/** Sends one datagram at a time, so that the agent's buffer is not overrun. Throws if the host has no address, or the network refuses. */
 async function transmit(
   all: readonly Buffer[],
   { host, port }: { host: string; port: number },

@@ -6,11 +6,11 @@ import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 interface Series {
   labels: Record<string, string>;
   value: number;
-  /** Where it is not the family's: `_bucket`, `_sum`, `_count`. */
+  /** The family's name with `_bucket`, `_sum` or `_count`; undefined for the family's own name. */
   metricName?: string;
 }
 
-/** A family with its series, in the form that a prom-client registry takes. */
+/** A family with its series, as a prom-client registry takes it. */
 interface Shown {
   name: string;
   help: string;
@@ -21,7 +21,7 @@ interface Shown {
 interface Histogram {
   name: string;
   help: string;
-  /** The figures that make it up are called this with `.bucket` and `.sum`. */
+  /** The figures named `<figure>.bucket` and `<figure>.sum` make up the histogram. */
   figure: string;
   bounds: readonly number[];
   labels: readonly string[];
@@ -44,10 +44,10 @@ const HISTOGRAMS: readonly Histogram[] = [
   },
 ];
 
-/** How often the event loop's lag is looked at. Each 10 ms, as it would be, costs 0.6 % of a core of an idle web. */
+/** How often the event loop's lag is sampled. The default of 10 ms takes 0.6 % of a core in an idle web process. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
-/** The figures in Prometheus's text format: the whole bus's, and the process's own. */
+/** The figures of the whole bus, and of this process, in Prometheus's text format. */
 export class Exposition {
   readonly #parts: FigureParts;
   readonly #own = new Registry();
@@ -69,7 +69,7 @@ export class Exposition {
       ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, named(figures, figure))),
       ...HISTOGRAMS.map((histogram) => showHistogram(histogram, figures)),
     ];
-    // A registry asks of a metric only its name and what `get` gives, which its types do not say.
+    // A registry needs only `name` and `get` of a metric, but its types require a whole Metric.
     for (const each of shown)
       bus.registerMetric({ name: each.name, get: async () => each } as unknown as Metric);
     return (await bus.metrics()) + (await this.#own.metrics());
@@ -88,7 +88,7 @@ function showFamily({ name, help, type, labels, perUnit }: Family, figures: read
   return { name, help, type, values: merge(values) };
 }
 
-/** Two clients might have the same public name; Prometheus refuses a scrape with the same series twice. */
+/** Adds up series with equal labels: two clients may share a public name, and Prometheus refuses duplicate series. */
 function merge(all: readonly Series[]): Series[] {
   const merged = new Map<string, Series>();
   for (const series of all) {

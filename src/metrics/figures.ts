@@ -2,9 +2,8 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { MemoryLimits } from '../store/memory.ts';
 import type { Store } from '../store/store.ts';
-import type { Tags } from './counter_field.ts';
-import { COUNTER_NAMES, type CounterName } from './counter_names.ts';
-import { type Count, readCounts } from './counts.ts';
+import type { Tags } from './counter_hash.ts';
+import { COUNTER_NAMES, type Count, type CounterName, readCounts } from './counter_hash.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
 
 export interface GaugeFigure {
@@ -17,14 +16,14 @@ export interface GaugeFigure {
 export interface CounterFigure {
   kind: 'counter';
   name: CounterName;
-  /** The total since ever. */
+  /** The total since the bus was installed. */
   value: number;
   tags: Tags;
-  /** The same for the same counter at any time, where a tag may change: a client's public name does. */
+  /** Identifies the counter. Tags do not: a client's public name can change. */
   field: Buffer;
 }
 
-/** A figure as it may leave the bus: its tags are public. */
+/** A figure that may leave the bus: its tags hold no credentials. */
 export type Figure = GaugeFigure | CounterFigure;
 
 export type GaugeName =
@@ -46,7 +45,7 @@ const KNOWN: ReadonlySet<string> = new Set(COUNTER_NAMES);
 
 /**
  * All figures of the whole bus; counters as far as they are flushed. Throws as Store does.
- * Counters of names that this release does not know are left out: whether their tags are public is not known.
+ * Counters that this release does not know are left out, as their tags may hold credentials.
  */
 export async function collectFigures({ store, limits, publicNames, log }: FigureParts): Promise<Figure[]> {
   const [all, reading] = await Promise.all([readCounts(store, log), readGauges(store, limits)]);
@@ -58,7 +57,7 @@ export async function collectFigures({ store, limits, publicNames, log }: Figure
   return [...counts.map((count) => counterFigure(count, publicName)), ...gaugeFigures(reading, publicName)];
 }
 
-/** The token that a counter's `queue` is, if it is one. */
+/** The token of the subscriber that a counter is about, if it is about one. */
 function subscriberOf({ name, tags }: Count): string | undefined {
   return name === 'jobs.scrubbed' ? undefined : tags.queue;
 }

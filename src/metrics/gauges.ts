@@ -1,18 +1,17 @@
 import { QUEUES, type QueueName } from '../store/job.ts';
 import { infoNumber, type Memory, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Store } from '../store/store.ts';
-
-const PERFECT_HEALTH = 100;
+import { PERFECT_HEALTH } from '../subscriber_defaults.ts';
 
 export interface SubscriberGauges {
   token: string;
-  /** What is queued, batches under way included. */
+  /** Queued events, including those being delivered. */
   events: number;
   batches: number;
   /** The age of the oldest queued batch, by Redis's clock; 0 if none is queued. */
   oldestMs: number;
   deadLetters: { batches: number; events: number };
-  /** Undefined if it has unsubscribed, and only its batches are left. */
+  /** Undefined if it has unsubscribed and only its batches are left. */
   healthPoints: number | undefined;
 }
 
@@ -20,14 +19,14 @@ export interface QueueGauges {
   queue: QueueName;
   instant: number;
   scheduled: number;
-  /** How many of the scheduled jobs are due. */
+  /** Scheduled jobs that are due. */
   due: number;
   pending: number;
-  /** How many wait aside, as the lane of their subscriber has no room. */
+  /** Jobs that wait because their subscriber's lane is full. */
   waiting: number;
 }
 
-/** What the whole bus holds at a moment. */
+/** A snapshot of the whole bus. */
 export interface GaugeReading {
   subscribers: SubscriberGauges[];
   queues: QueueGauges[];
@@ -37,7 +36,7 @@ export interface GaugeReading {
   cpuSeconds: { system: number; user: number };
 }
 
-/** Few round trips, but not one step: a job that moves meanwhile may be seen twice, or not at all. Throws as Store does. */
+/** Takes several round trips, so a job that moves in between may be counted twice or not at all. Throws as Store does. */
 export async function readGauges(store: Store, limits: MemoryLimits): Promise<GaugeReading> {
   const [time, workers, memory, cpu] = await store.command((redis, keys) =>
     Promise.all([redis.time(), redis.hlen(keys.workers()), redis.info('memory'), redis.info('cpu')]),
@@ -51,7 +50,7 @@ export async function readGauges(store: Store, limits: MemoryLimits): Promise<Ga
   return { subscribers, queues, workers, memory: memoryIn(memory, limits), cpuSeconds };
 }
 
-/** All subscribers, and those that have unsubscribed while batches of theirs are left, dead ones too. */
+/** Reads all subscribers, and those that have unsubscribed but have batches or dead letters left. */
 async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberGauges[]> {
   const [members, events, batches, deadEvents] = await store.command((redis, keys) =>
     Promise.all([
@@ -93,7 +92,7 @@ async function readQueue(store: Store, queue: QueueName, nowMs: number): Promise
       redis.zcount(keys.jobs_scheduled(queue), '-inf', nowMs),
       redis.smembers(keys.jobs_pending_index(queue)),
     ]);
-    // An empty list does not exist.
+    // A worker's list exists only while it holds a job.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
     const waiting = Math.max(0, all - instant - scheduled - pending);

@@ -1,24 +1,18 @@
-import type { Tags } from './counter_field.ts';
-
-/** Upper bounds of the buckets, in seconds; above the last there is one more, `+Inf`. */
+/** Upper bounds of the buckets, in seconds. A last bucket, `+Inf`, follows. */
 export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-/** From the deadline of a batch (0.5 s unless set) to the patience that a subscriber that is down asks for. */
+/** From far below a batch's default deadline (0.5 s) to the longest `Retry-After` that is honoured (a day). */
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
 
-/** Tags for each bucket of a histogram, `le` among them. Gives those of the bucket that counts so many ms, always the same. */
-export function bucketTags(bounds: readonly number[], tags: Tags = {}): (ms: number) => Tags {
-  const buckets = [...bounds.map(String), '+Inf'].map((le) => ({ le, ...tags }));
-  return (ms) => {
-    const index = bounds.findIndex((seconds) => ms <= seconds * 1000);
-    return buckets.at(index) as Tags;
-  };
+/** The tag `le` of the bucket that counts this duration. */
+export function bucketOf(bounds: readonly number[], ms: number): string {
+  return String(bounds.find((seconds) => ms <= seconds * 1000) ?? '+Inf');
 }
 
 /**
- * From what each bucket counted by itself to Prometheus's buckets, each of which counts the lower ones too; the last is
- * `+Inf` and counts all. What was counted under bounds of another release goes where it belongs.
+ * Turns buckets that count only their own values into Prometheus's cumulative ones; the last is `+Inf` and counts all. Counts
+ * under the bounds of another release go into the buckets of `bounds` that include them.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

@@ -1,137 +1,82 @@
-import type { Tags } from './counter_field.ts';
 import type { Counters } from './counters.ts';
-import { bucketTags, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
-
-/** Of so many topics or queues the tags are kept; then they are made anew. */
-const MOST_KEPT = 10_000;
-
-/** What `make` gives for a name, always the same: counters find tags that they know at once. */
-function kept<T>(make: (name: string) => T): (name: string) => T {
-  const all = new Map<string, T>();
-  return (name) => {
-    const known = all.get(name);
-    if (known) return known;
-    if (all.size === MOST_KEPT) all.clear();
-    const made = make(name);
-    all.set(name, made);
-    return made;
-  };
-}
-
-export interface Attempt {
-  /** The subscriber's token. */
-  queue: string;
-  /** 1 for the first. */
-  attempt: number;
-  /** From the creation of the batch to this attempt, by Redis's clock. */
-  latencyMs: number;
-}
+import { bucketOf, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 
 export interface DeliveryResult {
   /** The subscriber's token. */
   queue: string;
   status: 'success' | 'failure';
   events: number;
-  /** How long this attempt took. */
   durationMs: number;
-  /** From the creation of the batch to the end of this attempt. */
+  /** From the creation of the batch to the end of the attempt. */
   latencyMs: number;
 }
 
-const NO_TAGS: Tags = {};
-
-/** The tags of deliveries that ended alike. */
-interface EndTags {
-  ofQueue: (queue: string) => Tags;
-  ofAll: Tags;
-  bucket: (ms: number) => Tags;
-}
-
-function endTags(status: string): EndTags {
-  return {
-    ofQueue: kept((queue) => ({ queue, status })),
-    ofAll: { status },
-    bucket: bucketTags(DELIVERY_SECONDS, { status }),
-  };
-}
-
-/** What happens in the bus, put into counters. Asks nobody, and never throws. */
+/** Turns what happens in the bus into counters, in memory. Never throws. */
 export class Recorder {
   readonly #counters: Pick<Counters, 'increment'>;
-  readonly #topicTags = kept((topic) => ({ topic }));
-  readonly #queueTags = kept((queue) => ({ queue }));
-  readonly #endTags: Record<DeliveryResult['status'], EndTags> = {
-    success: endTags('success'),
-    failure: endTags('failure'),
-  };
-  readonly #latencyTags = bucketTags(LATENCY_SECONDS);
 
   constructor(counters: Pick<Counters, 'increment'>) {
     this.#counters = counters;
   }
 
-  /** Events were accepted; `bytes` of them packed. */
+  /** Events were accepted; `bytes` is their packed size. */
   published(topic: string, events: number, bytes: number): void {
-    const tags = this.#topicTags(topic);
-    this.#counters.increment('events.published', tags, events);
-    this.#counters.increment('events.bytes', tags, bytes);
+    this.#counters.increment('events.published', { topic }, events);
+    this.#counters.increment('events.bytes', { topic }, bytes);
   }
 
   /** Events were put in a subscriber's queue. */
   added(queue: string, events: number): void {
-    this.#counters.increment('events.added', this.#queueTags(queue), events);
+    this.#counters.increment('events.added', { queue }, events);
   }
 
-  /** Events left a subscriber's queue, for whatever reason. */
+  /** Events left a subscriber's queue for any reason. */
   removed(queue: string, events: number): void {
-    this.#counters.increment('events.removed', this.#queueTags(queue), events);
+    this.#counters.increment('events.removed', { queue }, events);
   }
 
-  /** Events were dropped because memory ran short, from a queue or dead letters. */
+  /** Events were dropped from a queue or dead letters because memory ran short. */
   autodropped(queue: string, events: number): void {
-    this.#counters.increment('events.autodropped', this.#queueTags(queue), events);
+    this.#counters.increment('events.autodropped', { queue }, events);
   }
 
-  /** A batch of a subscriber became a dead letter. */
+  /** A batch became a dead letter. */
   buried(queue: string, reason: string, events: number): void {
     const tags = { queue, reason };
     this.#counters.increment('events.dead_lettered', tags, events);
     this.#counters.increment('batches.dead_lettered', tags);
   }
 
-  /** A delivery begins. */
-  attempted({ queue, attempt, latencyMs }: Attempt): void {
-    if (attempt !== 1) return;
-    const tags = this.#queueTags(queue);
-    this.#counters.increment('latency.batches.count', tags);
-    this.#counters.increment('latency.batches.first_attempt', tags, latencyMs);
+  /** A batch is tried for the first time, `latencyMs` after its creation. */
+  firstAttempted(queue: string, latencyMs: number): void {
+    this.#counters.increment('latency.batches.count', { queue });
+    this.#counters.increment('latency.batches.first_attempt', { queue }, latencyMs);
   }
 
-  /** A delivery has ended. */
+  /** An attempt to deliver a batch has ended. */
   delivered({ queue, status, events, durationMs, latencyMs }: DeliveryResult): void {
     const counters = this.#counters;
-    const { ofQueue, ofAll, bucket } = this.#endTags[status];
-    const tags = ofQueue(queue);
+    const tags = { queue, status };
     counters.increment('delivery.events', tags, events);
     counters.increment('delivery.batches', tags);
     counters.increment('delivery.time', tags, durationMs);
     counters.increment('delivery.time2', tags, durationMs ** 2);
-    counters.increment('delivery.duration.bucket', bucket(durationMs));
-    counters.increment('delivery.duration.sum', ofAll, durationMs);
+    counters.increment('delivery.duration.bucket', { le: bucketOf(DELIVERY_SECONDS, durationMs), status });
+    counters.increment('delivery.duration.sum', { status }, durationMs);
     if (status !== 'success') return;
-    counters.increment('latency.batches.last_attempt', this.#queueTags(queue), latencyMs);
-    counters.increment('latency.end_to_end.bucket', this.#latencyTags(latencyMs));
-    counters.increment('latency.end_to_end.sum', NO_TAGS, latencyMs);
+    counters.increment('latency.batches.last_attempt', { queue }, latencyMs);
+    counters.increment('latency.end_to_end.bucket', { le: bucketOf(LATENCY_SECONDS, latencyMs) });
+    counters.increment('latency.end_to_end.sum', {}, latencyMs);
   }
 
-  /** Dead workers were forgotten, and their jobs given back. */
+  /** Dead workers were removed and their jobs given back. */
   scrubbed({ main, aux, workers }: { main: number; aux: number; workers: number }): void {
     this.#counters.increment('jobs.scrubbed', { queue: 'main' }, main);
     this.#counters.increment('jobs.scrubbed', { queue: 'aux' }, aux);
     this.#counters.increment('workers.scrubbed', {}, workers);
   }
 
-  /** A sweep found something wrong. */
+  /** A sweep found an inconsistency. */
   swept(kind: string): void {
     this.#counters.increment('sweep.findings', { kind });
   }
@@ -141,7 +86,7 @@ export class Recorder {
     this.#counters.increment('authentication.failed', { reason });
   }
 
-  /** And too many before them, from the same address. */
+  /** Credentials were wrong too often from one address, and the request was answered 429. */
   authenticationSlowed(): void {
     this.#counters.increment('authentication.slowed', {});
   }

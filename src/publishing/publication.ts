@@ -1,4 +1,4 @@
-import { COUNTS_KEPT_MS, type NonceCount } from '../authentication/nonce_uses.ts';
+import { NONCE_USES_KEPT_MS, type NonceUse } from '../authentication/nonce_uses.ts';
 import { uidSeed } from '../ids.ts';
 import type { Packed } from '../store/packed.ts';
 import type { ScriptArgument } from '../store/script_values.ts';
@@ -15,7 +15,7 @@ export interface Publication {
   /** If it has an idempotency key. */
   idempotency?: Idempotency;
   /** What it was authenticated by, if that is to be taken first. */
-  count?: NonceCount | undefined;
+  count?: NonceUse | undefined;
 }
 
 /**
@@ -64,7 +64,7 @@ export async function storePublications(
     else runs.push([publication]);
     before = publication;
   }
-  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics, COUNTS_KEPT_MS];
+  const args: ScriptArgument[] = [uidSeed(), windowMs, mostTopics, NONCE_USES_KEPT_MS];
   for (const run of runs) pushRun(args, run);
   const reply = await store.run('publish', ...args);
   const [accepted, added, repeated] = reply as [number[], (Buffer | number)[], number[]];

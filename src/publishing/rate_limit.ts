@@ -1,16 +1,13 @@
+import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
+import { Batcher } from '../store/batcher.ts';
 import type { Store } from '../store/store.ts';
 import { type Demand, type PublishRates, type Spent, spend } from './spending.ts';
 
-/** So many ask at once, whatever else the turn of the event loop brings: as the publisher does. */
-const ENOUGH = 128;
-
-interface Waiting {
-  demand: Demand;
-  accept: (headers: RateHeaders) => void;
-  fail: (error: unknown) => void;
-}
+/** One script call takes this many demands: some 2 ms of Redis. */
+const MAX_DEMANDS_PER_CALL = 1000;
+const MAX_CLIENTS_REMEMBERED = 10_000;
 
 /** What a client may still publish (draft-ietf-httpapi-ratelimit-headers). */
 export interface RateHeaders {
@@ -18,7 +15,7 @@ export interface RateHeaders {
   RateLimit: string;
 }
 
-/** A limit that is set: its name in headers, how much a second, and when the bucket is full, by the monotonic clock. */
+/** One limit of a client. `name` is used in headers; `fullAtMs` is when the bucket is full, by the monotonic clock. */
 interface Bucket {
   name: string;
   perSecond: number;
@@ -26,18 +23,20 @@ interface Bucket {
 }
 
 /**
- * What each client may publish, over all web processes: the buckets are in Redis. All who come in one turn of the event loop
- * ask in one script call. Who was refused is refused here until there is something in its buckets: before its body is read.
+ * Limits what each client publishes over all web processes: the buckets are in Redis. A client that Redis refused is refused
+ * here, before its body is read, until there is something in its buckets again.
  */
 export class RateLimit {
   readonly #store: Store;
   readonly #rates: PublishRates;
   readonly #policy: string;
-  /** The buckets of clients that were refused. */
-  readonly #refused = new Map<string, Bucket[]>();
-  #waiting: Waiting[] = [];
+  /** The buckets of clients that Redis refused. */
+  readonly #refused = new LRUCache<string, Bucket[]>({ max: MAX_CLIENTS_REMEMBERED });
+  readonly #batcher = new Batcher<Demand, Spent>((demands) => spend(this.#store, this.#rates, demands), {
+    max: MAX_DEMANDS_PER_CALL,
+  });
 
-  /** Undefined if nothing is limited: then publishing pays nothing. */
+  /** Undefined if nothing is limited, so that publishing pays nothing. */
   static of(store: Store, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(store, rates) : undefined;
   }
@@ -49,12 +48,12 @@ export class RateLimit {
     this.#policy = this.#buckets({ letIn: true, eventsFullInMs: 0, bytesFullInMs: 0 })
       .map(({ name, perSecond }) => {
         const unit = name === 'bytes' ? 'content-bytes' : name;
-        return `"${name}";q=${this.#most(perSecond)};w=${seconds};qu="${unit}"`;
+        return `"${name}";q=${this.#bucketSize(perSecond)};w=${seconds};qu="${unit}"`;
       })
       .join(', ');
   }
 
-  /** Throws rate_limited if it is known that the client has to wait. */
+  /** Throws rate_limited if the client is known to have to wait. Asks nobody. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
     if (!buckets) return;
@@ -63,33 +62,13 @@ export class RateLimit {
     this.#refused.delete(client);
   }
 
-  /** Resolves when the publication may go on, with headers for its answer. Throws rate_limited, or as Store does. */
-  spend(demand: Demand): Promise<RateHeaders> {
-    return new Promise((accept, fail) => {
-      this.#waiting.push({ demand, accept, fail });
-      if (this.#waiting.length === 1) setImmediate(() => void this.#ask());
-      else if (this.#waiting.length === ENOUGH) void this.#ask();
-    });
-  }
-
-  async #ask(): Promise<void> {
-    const group = this.#waiting;
-    this.#waiting = [];
-    if (group.length === 0) return;
-    const demands = group.map(({ demand }) => demand);
-    try {
-      const spent = await spend(this.#store, this.#rates, demands);
-      for (const [index, each] of group.entries()) this.#settle(each, spent[index] as Spent);
-    } catch (error) {
-      for (const { fail } of group) fail(error);
-    }
-  }
-
-  #settle({ demand: { client }, accept, fail }: Waiting, spent: Spent): void {
+  /** Resolves with headers for the answer if the client may publish this. Throws rate_limited, or as Store does. */
+  async spend(demand: Demand): Promise<RateHeaders> {
+    const spent = await this.#batcher.add(demand);
     const buckets = this.#buckets(spent);
-    if (spent.letIn) return void accept(this.#headers(buckets));
-    this.#refused.set(client, buckets);
-    fail(this.#refusal(buckets, this.#waitMs(buckets)));
+    if (spent.letIn) return this.#headers(buckets);
+    this.#refused.set(demand.client, buckets);
+    throw this.#refusal(buckets, this.#waitMs(buckets));
   }
 
   #buckets({ eventsFullInMs, bytesFullInMs }: Spent): Bucket[] {
@@ -101,13 +80,13 @@ export class RateLimit {
     ].filter(({ perSecond }) => perSecond > 0);
   }
 
-  /** Until there is something in all of them. */
+  /** How long until all buckets hold something. */
   #waitMs(buckets: readonly Bucket[]): number {
     const fullAtMs = Math.max(...buckets.map((bucket) => bucket.fullAtMs));
     return fullAtMs - this.#rates.publishBurstMs - clock.monotonicMs();
   }
 
-  #most(perSecond: number): number {
+  #bucketSize(perSecond: number): number {
     return Math.ceil((perSecond * this.#rates.publishBurstMs) / 1000);
   }
 

@@ -108,7 +108,7 @@ export class Functions {
       // Redis quotes the arguments of a command that it does not know.
       { reason: message.replace(/, with args.*/s, '') },
       'Redis refuses functions, without which publishing and delivering take more of its time; ' +
-        'grant its user +fcall +function|load +function|list +function|delete, as the ACL of README does',
+        'grant its user +fcall +function|load +function|list +function|delete, as the ACL in docs/operating.md does',
     );
   }
 }

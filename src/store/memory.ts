@@ -1,24 +1,24 @@
 import type { Store } from './store.ts';
 
 export interface MemoryLimits {
-  /** What Redis may use; 0: as much as its own `maxmemory` lets it. */
+  /** How much Redis may use; 0 leaves it to Redis's own `maxmemory`. */
   redisMaxBytes: number;
   redisMinFreeBytes: number;
 }
 
 /** Redis's memory, in bytes. */
 export interface Memory {
-  /** What counts against `maxmemory`: buffers of the AOF and of replicas do not. */
+  /** The memory that counts against `maxmemory`, so without buffers of the AOF and of replicas. */
   used: number;
-  /** The smaller of the configured limit and the server's; 0: unlimited. */
+  /** The smaller of the configured limit and the server's; 0 if there is none. */
   max: number;
-  /** Above it, autodrop starts; Infinity when unlimited. */
+  /** Autodrop starts above this; Infinity if there is no limit. */
   highMark: number;
-  /** Down to it, autodrop goes on; Infinity when unlimited. */
+  /** Autodrop stops at this; Infinity if there is no limit. */
   lowMark: number;
-  /** How many keys were deleted of which Redis has not freed all memory yet: a thread of its own does that. */
+  /** The number of deleted keys whose memory Redis's background thread has not freed yet. */
   unfreed: number;
-  /** The server's `maxmemory-policy`; undefined if it does not say. */
+  /** The server's `maxmemory-policy`; undefined if the host hides it. */
   policy: string | undefined;
 }
 
@@ -27,24 +27,26 @@ export async function readMemory(store: Store, limits: MemoryLimits): Promise<Me
   return memoryIn(await store.command((redis) => redis.info('memory')), limits);
 }
 
-/** The memory in the text of `INFO memory`. */
+/** Parses the text of `INFO memory`. */
 export function memoryIn(info: string, limits: MemoryLimits): Memory {
   const used = infoNumber(info, 'used_memory') - infoNumber(info, 'mem_not_counted_for_evict');
   const both = [limits.redisMaxBytes, infoNumber(info, 'maxmemory')].filter((bytes) => bytes > 0);
   const max = both.length > 0 ? Math.min(...both) : 0;
   return {
-    ...{ used, max, ...marks(max, limits.redisMinFreeBytes) },
+    used,
+    max,
+    ...marks(max, limits.redisMinFreeBytes),
     unfreed: infoNumber(info, 'lazyfree_pending_objects'),
     policy: infoField(info, 'maxmemory_policy'),
   };
 }
 
-/** A field of INFO as a number; 0 where there is none, as some hosts hide fields. */
+/** A field of INFO as a number; 0 if it is missing, as some hosts hide fields. */
 export function infoNumber(info: string, name: string): number {
   return Number(infoField(info, name) ?? 0);
 }
 
-/** How many keys are bound to expire, in the text of `INFO keyspace`. */
+/** The number of keys with an expiry, from the text of `INFO keyspace`. */
 export function expiringIn(info: string): number {
   return [...info.matchAll(/,expires=(\d+)/g)].reduce((total, [, keys]) => total + Number(keys), 0);
 }
@@ -54,8 +56,8 @@ function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * As in Routemaster, autodrop leaves between one and two times the free memory that is asked for; but where that would
- * drop half of what fits, as with the default 10 MB of a 20 MB Redis, between 10 % and 20 %.
+ * As in the Ruby Routemaster, autodrop keeps between one and two times `minFree` free. If that is more than half of the memory,
+ * as with the default of 10 MB in a Redis of 20 MB, it keeps 10 to 20 % free instead.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

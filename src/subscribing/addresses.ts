@@ -5,18 +5,18 @@ import { BootError } from '../errors.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
-/** Where an address leads: to what the operator allows, to the public Internet, or else the name of its range. */
+/** How an address is classified: `allowed` by the operator, `public`, or else the name of its range, which is refused. */
 export type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 
-/** Public by its number only: Azure answers its virtual machines there, with their secrets. */
+/** Public by its number, but Azure serves virtual machines their secrets there. */
 const AZURE_METADATA = network('168.63.129.16/32');
 
-/** The only part of IPv6 that is public; what is not in it is reserved, local, or leads to an IPv4 address. */
+/** The only public part of IPv6. The rest is reserved, local, or stands for IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
-/** IPv6 addresses that lead to IPv4 ones, and at which bytes they hold each; some with all bits turned round. */
+/** IPv6 networks that lead to IPv4 addresses, and the byte at which an address holds each; `mask` inverts its bits. */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // Mapped, compatible, and NAT64 (RFC 6052).
   [network('::ffff:0:0/96'), [{ at: 12 }]],
@@ -28,21 +28,20 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
-/** Tells which addresses callbacks may reach: public ones, and those that the operator allows. */
+/** Classifies addresses: callbacks may reach public ones and those that the operator allows. */
 export class Addresses {
   readonly #allowed: Network[];
 
-  /** `allow`: addresses and CIDRs. Throws BootError if one is neither. */
+  /** `allow` holds addresses and CIDRs. Throws BootError if an entry is neither. */
   constructor(allow: readonly string[]) {
     this.#allowed = allow.map(readNetwork);
   }
 
-  /** Whether the operator allows any. */
   get anyAllowed(): boolean {
     return this.#allowed.length > 0;
   }
 
-  /** Of an address as resolvers and URLs write it. What is no address leads nowhere. */
+  /** Classifies an address as resolvers and URLs write it; `unknown` if it is not one. */
   standing(text: string): Standing {
     return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
   }
@@ -64,7 +63,7 @@ export function isRefused(standing: Standing): boolean {
   return standing !== 'public' && standing !== 'allowed';
 }
 
-/** The IPv4 addresses that an IPv6 one leads to; undefined if it holds none. */
+/** The IPv4 addresses that an IPv6 address leads to; undefined if there are none. */
 function embedded(address: ipaddr.IPv6): ipaddr.IPv4[] | undefined {
   const [, held] = EMBEDDING.find(([each]) => isIn(address, each)) ?? [];
   const bytes = address.toByteArray();
@@ -77,10 +76,10 @@ function isIn(address: Address, [base, bits]: Network): boolean {
 
 function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
-  const longest = isIP(address) === 6 ? 128 : 32;
-  const length = bits === undefined ? longest : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // The library takes more for addresses than anybody would write here, such as 10.1 for 10.0.0.1.
-  if (isIP(address) === 0 || more !== undefined || length < 0 || length > longest) {
+  const maxBits = isIP(address) === 6 ? 128 : 32;
+  const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
+  // `isIP` first: ipaddr.js also accepts spellings such as 10.1 for 10.0.0.1, which are more likely mistakes here.
+  if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,
     );
@@ -88,7 +87,7 @@ function readNetwork(entry: string): Network {
   return [ipaddr.parse(address), length];
 }
 
-/** `linkLocal` as people write it. */
+/** Turns the library's `linkLocal` into `link-local`. */
 function words(range: string): string {
   return range.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

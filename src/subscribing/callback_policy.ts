@@ -1,38 +1,39 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
+import { pause } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import { Addresses, isRefused } from './addresses.ts';
 
-const LONGEST_URL = 2048;
+const MAX_URL_LENGTH = 2048;
 
-/** How long a subscription waits for a name to be resolved. */
+/** How long a subscription waits for DNS. */
 const RESOLVE_WAIT_MS = 2000;
 
-/** The addresses of a host. Rejects if it has none, or that is not known. */
+/** Resolves to the addresses of a host. Rejects if it has none or they cannot be found out. */
 export type Resolve = (hostname: string) => Promise<string[]>;
 
 export interface PolicyOptions {
-  /** The only ports that callbacks may have, such as `443` and `8000-8999`; any if none is given. */
+  /** The ports that callbacks may use, such as `443` and `8000-8999`; empty allows all. */
   callbackPorts?: readonly string[];
-  /** Through which deliveries go, and which resolves their names then. */
+  /** The proxy through which deliveries go. It resolves their names. */
   egressProxy?: string | undefined;
   resolve?: Resolve;
 }
 
 type PortRange = [first: number, last: number];
 
-/** Where a connection is to go; the hostname as in a URL, or without its brackets. */
+/** Where a connection is to go. An IPv6 `hostname` may be in brackets, as in a URL. */
 export interface Target {
   protocol: string;
   hostname: string;
-  /** Empty for that of the protocol. */
+  /** Empty means the protocol's default. */
   port: string;
 }
 
-/** The callback leads where the bus does not go. */
+/** The policy does not let the bus connect to this callback. */
 export class CallbackRefused extends Error {
   override readonly name = 'CallbackRefused';
-  /** Why, and what to change. */
+  /** The reason, and what to change. */
   readonly advice: string;
 
   constructor(advice: string) {
@@ -43,7 +44,8 @@ export class CallbackRefused extends Error {
 
 /**
  * Decides which callbacks the bus may call: https to public addresses, https and plain http to those that the operator
- * allows. Subscriptions ask by `refusal`, and every connection by `addresses`: what a name resolved to has no bearing on the next.
+ * allows. A subscription is checked by `refusal`. Every connection is checked again by `addresses`, since the addresses of a
+ * name can change.
  */
 export class CallbackPolicy {
   readonly #addresses: Addresses;
@@ -51,7 +53,7 @@ export class CallbackPolicy {
   readonly #proxied: boolean;
   readonly #resolve: Resolve;
 
-  /** `allow`: addresses and CIDRs. Throws BootError if one is neither, or a port is none. */
+  /** `allow` holds addresses and CIDRs. Throws BootError if an entry is neither, or a port is not valid. */
   constructor(
     allow: readonly string[],
     { callbackPorts = [], egressProxy, resolve = resolveByHost }: PolicyOptions = {},
@@ -63,31 +65,27 @@ export class CallbackPolicy {
   }
 
   /**
-   * Why the callback is not acceptable, as advice to whoever sent it; undefined if it is, or if its name cannot be resolved
-   * now: it may be later, and each connection is checked.
+   * Why the callback is refused, as advice to the subscriber; undefined if it is acceptable. A name that cannot be resolved now
+   * is acceptable: it may resolve later, and each connection is checked.
    */
   async refusal(callback: string): Promise<string | undefined> {
-    if (callback.length > LONGEST_URL) return `the URL is longer than ${LONGEST_URL} characters`;
+    if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;
     const url = URL.canParse(callback) ? new URL(callback) : undefined;
     if (url === undefined || /[\s\p{Cc}]/u.test(callback)) return 'it is not a URL; write https://host/path';
     if (url.username !== '' || url.password !== '')
       return 'leave credentials out of the URL; send the user name as uuid';
     if (url.protocol !== 'https:' && url.protocol !== 'http:')
-      return `it must begin with https://, and not ${url.protocol}`;
+      return `it must begin with https://, not ${url.protocol}`;
     if (url.protocol === 'http:' && !this.#addresses.anyAllowed)
       return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW, which lists none';
     const refused = this.refusalUnresolved(url);
     if (refused !== undefined || this.#proxied || isIP(bare(url.hostname))) return refused;
-    const timer = Promise.withResolvers<undefined>();
-    const timeout = setTimeout(() => timer.resolve(undefined), RESOLVE_WAIT_MS);
-    try {
-      return await Promise.race([this.#refusalOfName(url), timer.promise]);
-    } finally {
-      clearTimeout(timeout);
-    }
+    const answered = new AbortController();
+    const late = pause(RESOLVE_WAIT_MS, answered.signal).then(() => undefined);
+    return Promise.race([this.#refusalResolved(url), late]).finally(() => answered.abort());
   }
 
-  /** The same for a target by what is known without resolving its name. */
+  /** Like `refusal`, but checks only what is known without resolving the name. */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last))
@@ -100,27 +98,25 @@ export class CallbackPolicy {
   }
 
   /**
-   * Those addresses of a host that a connection by this protocol may go to, at least one; resolved anew at each call.
-   * Throws CallbackRefused if it has others only, and the resolver's error if it is not known.
+   * Resolves a host and returns the addresses that a connection by this protocol may go to, at least one. Throws
+   * CallbackRefused if all its addresses are refused, and the resolver's error if it cannot be resolved.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);
-    if (found.length === 0) throw new Error('its host has no address');
+    if (found.length === 0) throw new Error('the host has no address');
     const admitted = found.filter((each) => this.#refusalOf(protocol, [each]) === undefined);
     if (admitted.length > 0) return admitted;
     throw new CallbackRefused(this.#refusalOf(protocol, found) ?? '');
   }
 
-  async #refusalOfName({ protocol, hostname }: Target): Promise<string | undefined> {
-    try {
-      await this.addresses(protocol, hostname);
-      return undefined;
-    } catch (error) {
-      return error instanceof CallbackRefused ? error.advice : undefined;
-    }
+  #refusalResolved({ protocol, hostname }: Target): Promise<string | undefined> {
+    return this.addresses(protocol, hostname).then(
+      () => undefined,
+      (error) => (error instanceof CallbackRefused ? error.advice : undefined),
+    );
   }
 
-  /** By the first address that is refused, which is not told: the names of our network are nobody's business. */
+  /** The advice for the first refused address. It does not quote the address: names of the operator's network stay private. */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {
       const standing = this.#addresses.standing(address);
@@ -133,13 +129,13 @@ export class CallbackPolicy {
   }
 }
 
-/** As every program of this host does: /etc/hosts, then DNS. */
+/** Resolves as other programs of this host do: /etc/hosts, then DNS. */
 async function resolveByHost(hostname: string): Promise<string[]> {
   const found = await lookup(hostname, { all: true });
   return found.map(({ address }) => address);
 }
 
-/** An IPv6 address stands in brackets in a URL. */
+/** The hostname without the brackets that an IPv6 address has in a URL. */
 function bare(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, '$1');
 }

@@ -1,11 +1,12 @@
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/store.ts';
-import { readGap } from './gap.ts';
+import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscriber_defaults.ts';
+import { readDropNotice } from './drop_notice.ts';
 
-/** What holds for a subscriber that asks for nothing else. */
+/** The operator's limits, and the settings of a subscriber that asks for none. */
 export interface SubscriptionDefaults {
   laneLimit: number;
-  /** The most deliveries in flight that a subscriber may have, whatever it asks for. */
+  /** Caps `max_in_flight`, whatever a subscriber asked for. */
   laneLimitMax: number;
   maxAttempts: number;
   maxAgeMs: number;
@@ -21,29 +22,29 @@ export interface SubscriberReport {
   max_in_flight: number;
   max_attempts: number;
   max_age: number;
-  /** By which scheme of Standard Webhooks its deliveries are signed from now on. */
+  /** The scheme of Standard Webhooks that signs its deliveries. */
   signing: 'v1' | 'v1a' | null;
   topics: string[];
   health_points: number;
   last_attempted_at: number | null;
-  /** Since when its callback is gone. */
+  /** When its callback answered 410; null while deliveries are not paused. */
   paused_at: number | null;
-  /** Delivered ever; queued now; creation of the oldest queued batch. */
+  /** `sent` is the total ever delivered; `oldest` is the creation time of the oldest queued batch. */
   events: { sent: number; queued: number; oldest: number | null };
   dead_letters: { batches: number; events: number };
-  /** What was dropped for memory since it subscribed. */
+  /** What was dropped, for lack of memory, since it subscribed. */
   dropped: DropsReport | null;
 }
 
 export interface DropsReport {
   batches: number;
   events: number;
-  /** When the oldest and the newest of these batches were opened. */
+  /** When the oldest and the newest of these batches were created. */
   from: number;
   to: number;
   /** Events by topic. */
   topics: Record<string, number>;
-  /** Events of which no delivery that was taken has told yet. */
+  /** Dropped events that no successful delivery has reported to the subscriber yet. */
   untold: number;
 }
 
@@ -71,15 +72,15 @@ export async function readReport(
   return {
     subscriber: token,
     callback: withoutCredentials(hash.callback),
-    max_events: Number(hash.max_events ?? 100),
-    timeout: Number(hash.timeout ?? 500),
+    max_events: Number(hash.max_events ?? DEFAULT_MAX_EVENTS),
+    timeout: Number(hash.timeout ?? DEFAULT_TIMEOUT_MS),
     ordered: hash.ordered === '1',
     max_in_flight: Math.min(Number(hash.max_in_flight ?? defaults.laneLimit), defaults.laneLimitMax),
     max_attempts: Number(hash.max_attempts ?? defaults.maxAttempts),
     max_age: Number(hash.max_age ?? defaults.maxAgeMs),
     signing: scheme(hash.signing),
     topics: topics.sort(),
-    health_points: Number(hash.health_points ?? 100),
+    health_points: Number(hash.health_points ?? PERFECT_HEALTH),
     last_attempted_at: time(hash.last_attempted_at),
     paused_at: time(hash.paused_at),
     events: {
@@ -92,13 +93,13 @@ export async function readReport(
   };
 }
 
-/** That of its newest key, which stands first; never the key itself. */
+/** The scheme of the newest key, which stands first. The keys themselves are never shown. */
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';
 }
 
-/** We take none with credentials; the Ruby Routemaster did. */
+/** The bus refuses callbacks with credentials, but the Ruby Routemaster accepted them. */
 function withoutCredentials(callback: string): string {
   return callback.replace(/^([^:]*:[/\\]*)[^/\\?#]*@/, '$1');
 }
@@ -108,7 +109,7 @@ function time(ms: string | undefined): number | null {
 }
 
 function dropsReport(hash: Record<string, string>, untold: number): DropsReport | null {
-  const all = readGap(hash);
+  const all = readDropNotice(hash);
   if (!all) return null;
   const { batches, events, fromMs: from, toMs: to, topics } = all;
   return { batches, events, from, to, topics, untold };

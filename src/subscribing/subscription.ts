@@ -5,10 +5,10 @@ import { readReport, type SubscriberReport, type SubscriptionDefaults } from './
 /** How many batches one script call drops: a few milliseconds of Redis. */
 const DROP_SLICE = 500;
 
-/** How long a signing key goes on signing beside the one that replaced it. */
+/** A replaced signing key keeps signing beside the new one for this long. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
-/** What a client asks for. What is left out keeps its old value; for a new subscriber 500 ms, 100 events and the defaults. */
+/** What a client asks for. A setting that is left out keeps its value; a new subscriber gets the default. */
 export interface Subscription {
   topics: string[];
   callback: string;
@@ -19,11 +19,11 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The key that signs deliveries from now on; those before it go on for a day. Null: none signs. */
+  /** The key that signs deliveries from now on; earlier keys keep signing for a day. Null ends all signing. */
   signingKey?: string | null | undefined;
 }
 
-/** How many there may be, of all clients together. */
+/** Limits on the whole bus. */
 export interface Room {
   maxTopics: number;
   maxSubscribers: number;
@@ -45,8 +45,8 @@ export class Subscriptions {
   }
 
   /**
-   * Makes or changes the subscriber, subscribed to exactly these topics. Counts for the next event accepted. Changes nothing where
-   * there is no room for a subscriber or topic more.
+   * Creates or changes a subscriber, subscribed to exactly these topics, from the next accepted event on. Changes nothing if a
+   * limit on subscribers or topics would be exceeded.
    */
   async subscribe(token: string, wanted: Subscription): Promise<SubscribeOutcome> {
     const { callback, uuid, ordered, topics } = wanted;
@@ -77,18 +77,19 @@ export class Subscriptions {
     return String(outcome) as SubscribeOutcome;
   }
 
-  /** Ends one subscription; what is queued is still delivered. */
+  /** Ends one subscription. Queued events are still delivered. */
   async unsubscribe(token: string, topic: string): Promise<UnsubscribeOutcome> {
     return String(await this.#store.run('unsubscribe', token, topic)) as UnsubscribeOutcome;
   }
 
   /**
-   * Forgets the subscriber, drops its queue and purges its dead letters. Answers how many events the queue held; undefined
-   * if there was no such subscriber. A batch that is being delivered at that moment still arrives.
+   * Removes the subscriber, its queue and its dead letters. Returns how many events the queue held; undefined if there was no
+   * such subscriber. A batch that is being delivered at that moment still arrives. Idempotent: a repeated call completes a
+   * removal that was cut off.
    */
   async remove(token: string): Promise<number | undefined> {
     const [found, untilMs] = (await this.#store.run('remove_subscriber', token)) as [number, number];
-    // Also where it had left: a removal that was cut off in between is completed by the next.
+    // Even if the subscriber is gone, an earlier removal may have been cut off before this step.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (found !== 1) return undefined;
     let dropped = 0;
@@ -100,7 +101,7 @@ export class Subscriptions {
     }
   }
 
-  /** Reports one subscriber, or all, by token. */
+  /** Reports on one subscriber, or on all, sorted by token. */
   async list(token?: string): Promise<SubscriberReport[]> {
     return this.#store.command(async (redis, keys) => {
       const tokens = token === undefined ? (await redis.smembers(keys.subscribers())).sort() : [token];

@@ -1,13 +1,13 @@
 import type { Store } from '../store/store.ts';
 
-/** How many topics are asked for at a time: a millisecond of ours. */
+/** How many topics one pipeline reads: a millisecond of this process. */
 const SLICE = 500;
 
 export interface Topic {
   name: string;
-  /** The token of the client that publishes to it; null while nobody has. */
+  /** The token of the client that owns the topic; null before the first publish. */
   publisher: string | null;
-  /** Events ever accepted. */
+  /** The total of events ever accepted. */
   events: number;
 }
 
@@ -18,12 +18,12 @@ export class Topics {
     this.#store = store;
   }
 
-  /** All topics, by name. */
+  /** All topics, sorted by name. */
   async list(): Promise<Topic[]> {
     return this.#store.command(async (redis, keys) => {
       const names = (await redis.smembers(keys.topics())).sort();
       const hashes: (string | null)[][] = [];
-      // In one write each: a command by itself takes 15 µs, so that listing 10,000 topics kept everybody waiting.
+      // Pipelined: a command by itself takes 15 µs, so a listing of 10,000 topics held up other requests.
       for (let from = 0; from < names.length; from += SLICE) {
         const slice = names.slice(from, from + SLICE);
         const pipeline = redis.pipeline(
@@ -42,7 +42,7 @@ export class Topics {
     });
   }
 
-  /** Forgets a topic and ends its subscriptions; what is queued is still delivered. Without `client`, root asks. */
+  /** Removes a topic and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
   async remove(name: string, client?: string): Promise<'ok' | 'topic_not_found' | 'forbidden'> {
     const answer = await this.#store.run('remove_topic', name, client ?? '');
     return String(answer) as 'ok' | 'topic_not_found' | 'forbidden';

@@ -5,8 +5,8 @@ import { answer, type Receiver } from '../../harness/receiver.ts';
 import { type Client, RunningBus } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { eventJson } from '../../src/delivering/event_json.ts';
-import { gapHeader } from '../../src/delivering/gap_header.ts';
 import { Packed } from '../../src/store/packed.ts';
+import { dropNoticeHeader } from '../../src/subscribing/drop_notice.ts';
 
 const MOST_BYTES = 20 * 1024 * 1024;
 const EVENTS_A_REQUEST = 20;
@@ -174,7 +174,7 @@ test('a publisher is told that the storage is full, and a subscriber of what it 
       .map(({ headers }) => headers['routemaster-gap']);
     assert.deepEqual(
       headers.filter((header) => header !== undefined),
-      [gapHeader({ ...drops, fromMs, toMs })],
+      [dropNoticeHeader({ ...drops, fromMs, toMs })],
     );
     for (const [name, n] of Object.entries(accepted)) {
       const delivered = new Set(receiver.events.filter((each) => each.topic === name).map(({ url }) => url));

@@ -4,7 +4,7 @@ import { Receiver } from '../../harness/receiver.ts';
 import { RUBY_EVENT, RUBY_EVENT_WITH_DATA, RUBY_JOB } from '../../harness/ruby_redis.ts';
 import { RunningBus } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
-import { packField } from '../../src/metrics/counter_field.ts';
+import { packField } from '../../src/metrics/counter_hash.ts';
 import type { Store } from '../../src/store/store.ts';
 
 const [CREATED_AT_MS, UPDATED_AT_MS] = [1_795_166_913_608, 1_795_166_913_612];

@@ -7,7 +7,7 @@ const billing: Client = { token: 'billing', name: 'billing', ha1: null };
 
 /** A directory over clients that answer when told to, with a clock that stands still. */
 class Rig {
-  nowMs = 0;
+  nowMs = 1;
   readonly asked: { token: string; answer: (client?: Client) => void; fail: (error: Error) => void }[] = [];
   readonly directory = new ClientDirectory({ find: (token) => this.#find(token) }, () => this.nowMs);
 
@@ -24,7 +24,7 @@ test('the directory asks once for all who look up the same client at a time, and
   assert.equal(rig.directory.known('billing'), undefined);
   rig.asked[0]?.answer(billing);
   assert.deepEqual(await Promise.all(found), [billing, billing]);
-  rig.nowMs = 999;
+  rig.nowMs = 1001;
   assert.equal(await rig.directory.find('billing'), billing);
   assert.equal(rig.directory.known('billing'), billing);
   assert.equal(rig.asked.length, 1);
@@ -36,7 +36,7 @@ test('the directory counts the second from the question, and asks again after it
   rig.nowMs = 600;
   rig.asked[0]?.answer(billing);
   await found;
-  rig.nowMs = 1000;
+  rig.nowMs = 1002;
   assert.equal(rig.directory.known('billing'), undefined);
   const again = rig.directory.find('billing');
   rig.asked[1]?.answer(undefined);
@@ -46,7 +46,7 @@ test('the directory counts the second from the question, and asks again after it
 test('the directory does not join a lookup of more than a second ago, whose answer may be older than a removal', async () => {
   const rig = new Rig();
   const slow = rig.directory.find('billing');
-  rig.nowMs = 1000;
+  rig.nowMs = 1002;
   const quick = rig.directory.find('billing');
   rig.asked[1]?.answer(undefined);
   assert.equal(await quick, undefined);
@@ -68,7 +68,7 @@ test('the directory remembers neither unknown tokens nor failures', async () => 
 });
 
 test('the directory remembers 10,000 clients, the latest', async () => {
-  const directory = new ClientDirectory({ find: async (token) => ({ ...billing, token }) }, () => 0);
+  const directory = new ClientDirectory({ find: async (token) => ({ ...billing, token }) }, () => 1);
   for (let index = 0; index <= 10_000; index += 1) await directory.find(`billing--${index}`);
   assert.equal(directory.known('billing--0'), undefined);
   assert.equal(directory.known('billing--1')?.token, 'billing--1');

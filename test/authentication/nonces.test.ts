@@ -11,7 +11,7 @@ const hourKeys = (letter: string) => ({
   current: () => Buffer.from(`${letter}${Math.floor(nowMs / hourMs)}`),
   load: async () => {},
 });
-const counts = { take: () => assert.fail('no count was used') };
+const counts = { consume: () => assert.fail('no count was used') };
 const nonces = new Nonces(hourKeys('k'), counts);
 
 beforeEach(() => {
@@ -43,11 +43,11 @@ test('one that is a little ahead of our idea of the time is fresh; a far one is 
   assert.equal(nonces.check(nonce), 'old');
 });
 
-test('no two are the same, even in one millisecond, nor what their counts are kept under', () => {
+test('no two are the same, even in one millisecond, nor what their counts are kept under', async () => {
   const taken = new Set<string>();
-  const issuing = new Nonces(hourKeys('k'), { take: ({ nonce }) => void taken.add(nonce) });
+  const issuing = new Nonces(hourKeys('k'), { consume: async ({ nonce }) => !!taken.add(nonce) });
   const issued = Array.from({ length: 100 }, () => issuing.issue());
-  for (const nonce of issued) issuing.use(Nonces.count(nonce, '1'), () => {});
+  for (const nonce of issued) await issuing.use(Nonces.count(nonce, '1'));
   assert.equal(new Set(issued).size, 100);
   assert.equal(taken.size, 100);
 });

@@ -5,9 +5,8 @@ import { capturedLog } from '../../harness/captured_log.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
 import { TestStore } from '../../harness/store.ts';
 import { Assignment, type AssignmentParts } from '../../src/delivering/assignment.ts';
-import { DONE, type JobHandler } from '../../src/delivering/job_handler.ts';
 import { Queue } from '../../src/delivering/queue.ts';
-import type { Finished } from '../../src/delivering/settlement.ts';
+import { DONE, type Finished, type JobHandler } from '../../src/delivering/settlement.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 
 const redis = new TestStore();

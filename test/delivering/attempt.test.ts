@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { attemptJson } from '../../src/delivering/attempt.ts';
 
-test('an attempt is kept with all that is known of it; times are whole milliseconds', () => {
+test('an attempt is kept with all its fields, times in whole milliseconds', () => {
   const attempt = {
     atMs: 1_700_000_000_000,
     durationMs: 12.6,
@@ -16,14 +16,14 @@ test('an attempt is kept with all that is known of it; times are whole milliseco
   );
 });
 
-test('where there was no answer it says null', () => {
+test('status and answer are null if there was no answer', () => {
   assert.equal(
     attemptJson({ atMs: 1, durationMs: 0, reason: 'ECONNREFUSED' }),
     '{"at":1,"status":null,"duration_ms":0,"reason":"ECONNREFUSED","answer":null}',
   );
 });
 
-test('what the callback sent can be shown anywhere: in one line, printable, and bounded', () => {
+test('texts from the callback are kept in one line, printable and bounded', () => {
   const kept = (text: string) => {
     const { reason, answer } = JSON.parse(
       attemptJson({ atMs: 1, durationMs: 0, reason: text, answer: text }),

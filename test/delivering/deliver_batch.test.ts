@@ -27,7 +27,7 @@ const event = (n: number) =>
 let receiver: Receiver;
 let closing: (() => Promise<void>)[] = [];
 
-/** One worker, or more, that delivers; failures are tried again at once. */
+/** Starts delivering workers. They try failures again at once. */
 async function deliver(settings: HandlerSettings = {}, count = 1): Promise<Workshop> {
   const { handler, close } = batchHandler(redis.store, log, { maxBackoffMs: 1, ...settings });
   const shop = await Workshop.open(redis.store, redis.redis.url, handler, { count });
@@ -44,7 +44,7 @@ async function subscribe(wanted: Partial<Subscription> = {}, token = 'alice'): P
   const { callback } = receiver;
   const all = { topics: ['widgets'], callback, uuid: '', timeoutMs: 0, maxEvents: 1, ...wanted };
   await subscriptionsOf(redis.store).subscribe(token, all);
-  // On trial its batches would not come in their order.
+  // A subscriber without a first delivery is on trial, and its batches would not arrive in order.
   await redis.store.redis.hsetnx(redis.store.keys.subscriber(token), 'sent', 1);
 }
 
@@ -66,8 +66,8 @@ afterEach(async () => {
   await assertConsistent(redis.store);
 });
 
-describe('a batch that is not taken becomes a dead letter', () => {
-  test('after as many attempts as the bus makes, and the next goes on', async () => {
+describe('a batch that its subscriber refuses becomes a dead letter', () => {
+  test('after the attempts that the bus allows; the next batch is delivered', async () => {
     const { buried } = await deliver({ maxAttempts: 3 });
     await subscribe();
     receiver.answers(answer.status(500), answer.status(503), answer.status(400));
@@ -85,7 +85,7 @@ describe('a batch that is not taken becomes a dead letter', () => {
     assert.deepEqual(buried, [['alice', 'max_attempts', 1]]);
   });
 
-  test('after as many as its subscriber asked for, fewer or more', async () => {
+  test('after the attempts that its subscriber asked for, fewer or more', async () => {
     await deliver({ maxAttempts: 3 });
     receiver.usual = answer.status(500);
     await subscribe({ maxAttempts: 1 });
@@ -97,7 +97,7 @@ describe('a batch that is not taken becomes a dead letter', () => {
     assert.deepEqual([a1?.attempts, b1?.attempts], [1, 5]);
   });
 
-  test('when it is as old as its subscriber, or else the bus, allows', async () => {
+  test('at the maximum age of its subscriber, or else of the bus', async () => {
     await deliver({ maxAgeMs: 1, maxAttempts: 4 });
     receiver.usual = answer.status(500);
     await subscribe({ maxAgeMs: HOUR_MS });
@@ -115,7 +115,7 @@ describe('a batch that is not taken becomes a dead letter', () => {
     assert.deepEqual([b1?.attempts, c1?.attempts], [1, 1]);
   });
 
-  test('untried, when more attempts began than it may have: its workers may have died of it', async () => {
+  test('untried, if its last attempt never ended: it may have killed its workers', async () => {
     await subscribe({ maxAttempts: 2 });
     await bus.publish('a', 'widgets', [event(1)]);
     for (const worker of ['w1', 'w2']) {
@@ -128,7 +128,7 @@ describe('a batch that is not taken becomes a dead letter', () => {
     assert.match((await history('a1')).at(-1)?.reason ?? '', /^no attempt is left/);
   });
 
-  test('never for its age alone: an old batch is tried, and may be taken', async () => {
+  test('but never for its age alone: an old batch is still tried', async () => {
     await subscribe({ maxAgeMs: 1 });
     await bus.publish('a', 'widgets', [event(1)]);
     const now = await bus.nowMs();
@@ -140,7 +140,7 @@ describe('a batch that is not taken becomes a dead letter', () => {
 });
 
 describe('410 Gone', () => {
-  test('pauses the subscriber: nothing more is tried until it subscribes again', async () => {
+  test('pauses deliveries until the subscriber subscribes again', async () => {
     const { buried } = await deliver({ maxAttempts: 1 });
     await subscribe();
     receiver.answers(answer.text(410, 'moved out'));
@@ -155,11 +155,11 @@ describe('410 Gone', () => {
     await subscribe();
     await isOver();
     assert.deepEqual(receiver.urls, [url(1), url(2)]);
-    assert.deepEqual([await letters(), buried], [{}, []], 'gone is no reason to give batches up');
+    assert.deepEqual([await letters(), buried], [{}, []], 'no batch becomes a dead letter');
   });
 });
 
-test('410 Gone pauses nobody who subscribed again, with the same callback, while it was on its way', async () => {
+test('410 Gone does not pause a subscriber that subscribed again while the answer was on its way', async () => {
   await deliver();
   await subscribe();
   receiver.answers((response) => void subscribe().then(() => response.writeHead(410).end()));
@@ -168,8 +168,8 @@ test('410 Gone pauses nobody who subscribed again, with the same callback, while
   assert.deepEqual([receiver.deliveries.length, receiver.urls], [2, [url(1)]]);
 });
 
-describe('the history of a batch tells of each attempt', () => {
-  test('when it began, how long it took, the status, and how the answer began: 256 bytes', async () => {
+describe('the history of a batch records for each attempt', () => {
+  test('its start, its duration, the status, and the first 256 bytes of the answer', async () => {
     await deliver({ maxAttempts: 2 });
     await subscribe();
     const long = 'no '.repeat(1000);
@@ -200,7 +200,7 @@ describe('the history of a batch tells of each attempt', () => {
     assert.match(reset?.reason ?? '', /reset|hang up|closed/i);
   });
 
-  test('that is not text as well as it can', async () => {
+  test('an answer that is not text, with replacement characters', async () => {
     await deliver({ maxAttempts: 1 });
     await subscribe();
     receiver.answers((response) => void response.writeHead(500).end(Buffer.from([0xff, 0x00, 0x41])));
@@ -210,7 +210,7 @@ describe('the history of a batch tells of each attempt', () => {
   });
 });
 
-test('an answer of which the body drips holds a worker no longer than a fifth of a second', async () => {
+test('a slow body of an answer holds a worker for a fifth of a second at most', async () => {
   await deliver({ maxAttempts: 1 });
   await subscribe();
   receiver.answers(answer.drip(500, 'wait for it'));
@@ -224,7 +224,7 @@ test('an answer of which the body drips holds a worker no longer than a fifth of
   assert.match((await history('a1'))[0]?.answer ?? '', /^wait for it\.*$/);
 });
 
-test('a refusal is not waited for when its beginning is there', async () => {
+test('a refusal is settled as soon as the beginning of its body has arrived', async () => {
   await deliver({ maxAttempts: 1 });
   await subscribe();
   receiver.answers(answer.drip(500, 'x'.repeat(300)));
@@ -236,7 +236,7 @@ test('a refusal is not waited for when its beginning is there', async () => {
 });
 
 describe('a payload that cannot be decoded', () => {
-  test('is a dead letter at once: nothing is sent, nobody is blamed, and the others are not disturbed', async () => {
+  test('becomes a dead letter at once; nothing is sent, health stays, and other batches are delivered', async () => {
     const { buried, grants } = await deliver();
     await subscribe();
     const garbled = [Buffer.from('garbled'), event(1).subarray(0, 20), Buffer.from([0xc1])];
@@ -258,7 +258,7 @@ describe('a payload that cannot be decoded', () => {
     assert.notEqual(attempt?.reason, '');
   });
 
-  test('takes the events beside it in its batch with it, whole', async () => {
+  test('takes the other events of its batch along, unchanged', async () => {
     await deliver();
     await subscribe({ maxEvents: 3 });
     await bus.publish('a', 'widgets', [event(1), Buffer.from('garbled'), event(3)]);
@@ -267,7 +267,7 @@ describe('a payload that cannot be decoded', () => {
   });
 });
 
-test('a callback that is no URL, as only a Redis written by hand has it, is no subscriber’s fault', async () => {
+test('a callback that is not a URL makes a dead letter without costing health', async () => {
   await deliver();
   await bus.subscribe('alice', { max: 1 });
   await redis.store.redis.hset('subscriber:alice', 'callback', 'nowhere');
@@ -276,7 +276,7 @@ test('a callback that is no URL, as only a Redis written by hand has it, is no s
   assert.equal((await letters()).a1?.reason, 'failed_in_bus');
 });
 
-test('a subscriber that has left is not called: its batch is deleted', async () => {
+test('a subscriber that has unsubscribed is not called, and its batch is deleted', async () => {
   await subscribe();
   await bus.publish('a', 'widgets', [event(1)]);
   await redis.store.run('remove_subscriber', 'alice');

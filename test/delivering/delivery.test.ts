@@ -5,10 +5,10 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { sender } from '../../harness/sender.ts';
-import { type Outcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
+import { type DeliveryOutcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
 
 /** Sends a batch to a callback at 127.0.0.1, as often as it is called. */
-function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<Outcome> {
+function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<DeliveryOutcome> {
   const send = sender(t, { allow: ['127.0.0.1'] });
   return (uuid = '') => send(`http://127.0.0.1:${port}/`, { uuid });
 }
@@ -20,7 +20,7 @@ async function portOf(t: TestContext, server: Server): Promise<number> {
 }
 
 for (const status of [200, 503]) {
-  test(`the status settles a delivery: a body that never ends after ${status} holds no worker, and its connection is closed a second later`, async (t) => {
+  test(`a body that never ends after ${status} holds no worker, and its connection is closed a second later`, async (t) => {
     const server = createServer((socket) => {
       socket.on('error', () => {});
       socket.once('data', () => {
@@ -41,7 +41,7 @@ for (const status of [200, 503]) {
   });
 }
 
-test('a subscriber that changes its uuid, or shares a callback with another, is sent its own', async (t) => {
+test('each subscriber is sent its own uuid, even if it changes or the callback is shared', async (t) => {
   const users: (string | undefined)[] = [];
   const server = createHttpServer((request, response) => {
     users.push(request.headers.authorization);
@@ -57,7 +57,7 @@ test('a subscriber that changes its uuid, or shares a callback with another, is 
   );
 });
 
-test('an answer with a body is read whole, and its connection carries the next delivery, however long that takes', async (t) => {
+test('a body is read to its end, and the connection carries the next delivery', async (t) => {
   const sockets = new Set<Socket>();
   let answerAfterMs = 0;
   const server = createHttpServer((request, response) => {
@@ -74,7 +74,7 @@ test('an answer with a body is read whole, and its connection carries the next d
   assert.equal(sockets.size, 1);
 });
 
-test('what is kept of a refusal is text, whatever bytes it is made of', async (t) => {
+test('the kept part of a refusal is valid text, whatever its bytes', async (t) => {
   const bodies = [Buffer.from(`${'x'.repeat(255)}ü`), Buffer.of(0x80, 0x61, 0xc3, 0x28)];
   const server = createHttpServer((request, response) => {
     request.resume();
@@ -82,10 +82,16 @@ test('what is kept of a refusal is text, whatever bytes it is made of', async (t
   });
   const deliver = deliverer(t, await portOf(t, server));
   for (const answer of ['x'.repeat(255), '�a�('])
-    assert.deepEqual(await deliver(), { taken: false, reason: 'HTTP 500', status: 500, answer });
+    assert.deepEqual(await deliver(), {
+      taken: false,
+      reason: 'HTTP 500',
+      status: 500,
+      retryAfterMs: undefined,
+      answer,
+    });
 });
 
-test('Retry-After is seconds, or a date by the clock of who says so', () => {
+test('Retry-After is a number of seconds, or a date by the clock of the answer', () => {
   const at = (ms: number) => new Date(ms).toUTCString();
   assert.equal(readRetryAfter('120'), 120_000);
   assert.equal(readRetryAfter(at(90_000), at(30_000)), 60_000, 'whatever this host believes');

@@ -1,71 +1,71 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { Throttle } from '../../src/delivering/retry_policy.ts';
+import { RetryPolicy } from '../../src/delivering/retry_policy.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 3600 * 1000;
-const throttle = (random = 0, maxBackoffMs = MINUTE) =>
-  new Throttle({ maxBackoffMs, damageRate: 2 }, () => random);
+const policy = (random = 0, maxBackoffMs = MINUTE) =>
+  new RetryPolicy({ maxBackoffMs, damageRate: 2 }, () => random);
 const retry = (healthPoints: number, attempts: number, retryAfterMs?: number) =>
-  throttle().retry({ healthPoints, attempts, retryAfterMs });
+  policy().retry({ healthPoints, attempts, retryAfterMs });
 
-describe('a failed delivery is tried again after', () => {
-  test('a second, doubled with each attempt, up to MAX_BACKOFF_MS', () => {
+describe('a failed batch waits for', () => {
+  test('one second, doubled with each attempt, up to MAX_BACKOFF_MS', () => {
     const delays = [1, 2, 3, 4, 5, 6, 7, 8, 1000].map((attempts) => retry(100, attempts).delayMs);
     assert.deepEqual(delays, [1000, 2000, 4000, 8000, 16_000, 32_000, MINUTE, MINUTE, MINUTE]);
   });
 
-  test('up to half of that less, at random', () => {
+  test('up to half less than that, at random', () => {
     const delays = [0, 0.5, 0.75].map(
-      (random) => throttle(random).retry({ healthPoints: 100, attempts: 3 }).delayMs,
+      (random) => policy(random).retry({ healthPoints: 100, attempts: 3 }).delayMs,
     );
     assert.deepEqual(delays, [4000, 3000, 2500]);
   });
 
-  test('what health is missing, squared, if that is longer', () => {
+  test('the health back-off, which grows with the square of the missing health, if it is longer', () => {
     assert.equal(retry(52, 1).delayMs, 15_000);
     assert.equal(retry(2, 1).delayMs, MINUTE);
     assert.equal(retry(0, 1).delayMs, MINUTE);
   });
 
-  test('what the subscriber asked for, if that is longer; a day at most', () => {
+  test('Retry-After, up to a day, if it is longer', () => {
     assert.equal(retry(100, 1, 7_200_000).delayMs, 7_200_000);
     assert.equal(retry(100, 4, 10).delayMs, 8000);
     assert.equal(retry(100, 1, 100 * DAY).delayMs, DAY);
   });
 });
 
-describe('other deliveries to the subscriber wait', () => {
-  test('for the health back-off: 24 ms after a single failure, a minute at no health', () => {
+describe('the subscriber’s other batches wait', () => {
+  test('for the health back-off: 24 ms after a single failure, a minute without health', () => {
     assert.equal(retry(100, 1).throttleMs, 24);
     assert.equal(retry(52, 9).throttleMs, 15_000);
     assert.equal(retry(1, 1).throttleMs, MINUTE);
   });
 
-  test('for what it asked for, if that is longer', () => {
+  test('for Retry-After, if it is longer', () => {
     assert.equal(retry(100, 1, 5000).throttleMs, 5000);
     assert.equal(retry(0, 1, 5000).throttleMs, MINUTE);
   });
 });
 
-test('a failure costs what the operator set', () => {
+test('a failure costs the health points that the operator configured', () => {
   assert.equal(retry(100, 1).damage, 2);
   assert.equal(
-    new Throttle({ maxBackoffMs: MINUTE, damageRate: 0 }).retry({ healthPoints: 1, attempts: 1 }).damage,
+    new RetryPolicy({ maxBackoffMs: MINUTE, damageRate: 0 }).retry({ healthPoints: 1, attempts: 1 }).damage,
     0,
   );
 });
 
-test('whatever the failure, a retry comes, in bounds, and not before the subscriber may be tried', () => {
-  const failure = fc.record({
+test('every retry is within bounds, and not before the subscriber may be tried again', () => {
+  const failures = fc.record({
     healthPoints: fc.integer({ min: 0, max: 100 }),
     attempts: fc.integer({ min: 1, max: 1_000_000 }),
     retryAfterMs: fc.option(fc.nat(), { nil: undefined }),
   });
   fc.assert(
-    fc.property(failure, fc.integer({ min: 0, max: MINUTE }), (given, maxBackoffMs) => {
-      const { delayMs, throttleMs } = new Throttle({ maxBackoffMs, damageRate: 2 }).retry(given);
+    fc.property(failures, fc.integer({ min: 0, max: MINUTE }), (given, maxBackoffMs) => {
+      const { delayMs, throttleMs } = new RetryPolicy({ maxBackoffMs, damageRate: 2 }).retry(given);
       assert.ok(delayMs >= 1 && delayMs >= throttleMs && throttleMs >= 0);
       assert.ok(delayMs <= Math.max(1, maxBackoffMs, Math.min(given.retryAfterMs ?? 0, DAY)));
     }),

@@ -9,7 +9,7 @@ import { EMPTY, EMPTY_QUEUE } from '../../harness/state.ts';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
 import { Workshop } from '../../harness/workshop.ts';
-import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from '../../src/delivering/job_handler.ts';
+import { DONE, GIVEN_BACK, type JobHandler, type Settlement } from '../../src/delivering/settlement.ts';
 import { tickMs } from '../../src/delivering/workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 

@@ -6,7 +6,7 @@ import { EMPTY_QUEUE } from '../../harness/state.ts';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
 import { Workshop } from '../../harness/workshop.ts';
-import { DONE, GIVEN_BACK, type Settlement } from '../../src/delivering/job_handler.ts';
+import { DONE, GIVEN_BACK, type Settlement } from '../../src/delivering/settlement.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'always' });
 const bus = new Bus(() => redis.store);

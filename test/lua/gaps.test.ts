@@ -6,7 +6,7 @@ import { Bus } from '../../harness/bus.ts';
 import { assertConsistent } from '../../harness/invariants.ts';
 import { nthWord } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
-import type { Gap } from '../../src/subscribing/gap.ts';
+import type { DropNotice } from '../../src/subscribing/drop_notice.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -141,8 +141,8 @@ describe('whatever happens in whatever order', () => {
 
   /** What was told with batches that were taken, and with which batch each worker tells of what. */
   class Reader {
-    readonly told: Gap[] = [];
-    readonly #held = new Map<string, { job: string; gap: Gap | null | undefined }>();
+    readonly told: DropNotice[] = [];
+    readonly #held = new Map<string, { job: string; gap: DropNotice | null | undefined }>();
 
     async acquire(workers: string[]): Promise<void> {
       const { grants } = await bus.acquire(workers);
@@ -159,7 +159,7 @@ describe('whatever happens in whatever order', () => {
     }
   }
 
-  const sum = (gaps: (Gap | null)[]) => {
+  const sum = (gaps: (DropNotice | null)[]) => {
     const total: Record<string, number> = { batches: 0, events: 0 };
     const add = (field: string, n: number) => {
       total[field] = (total[field] ?? 0) + n;

@@ -5,7 +5,7 @@ import { assertConsistent, snapshot } from '../../harness/invariants.ts';
 import { seedOf } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
-import { COUNTS_KEPT_MS } from '../../src/authentication/nonce_uses.ts';
+import { NONCE_USES_KEPT_MS } from '../../src/authentication/nonce_uses.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -55,7 +55,7 @@ describe('a count of a nonce', () => {
     assert.deepEqual((await publish()).accepted, [-1]);
     assert.deepEqual((await publish()).accepted, [-5]);
     const leftMs = await bus.store.redis.pttl(`digest:counts:${nonce}`);
-    assert.ok(leftMs > COUNTS_KEPT_MS - 10_000 && leftMs <= COUNTS_KEPT_MS, `${leftMs}`);
+    assert.ok(leftMs > NONCE_USES_KEPT_MS - 10_000 && leftMs <= NONCE_USES_KEPT_MS, `${leftMs}`);
   });
 });
 

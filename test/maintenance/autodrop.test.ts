@@ -6,25 +6,15 @@ import { nthWord } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
-import type { Grant } from '../../src/delivering/grant.ts';
-import { DONE } from '../../src/delivering/job_handler.ts';
-import { autodropJob } from '../../src/maintenance/autodrop.ts';
+import { Autodrop } from '../../src/maintenance/autodrop.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { readMemory } from '../../src/store/memory.ts';
-import { Packed } from '../../src/store/packed.ts';
 import type { Store } from '../../src/store/store.ts';
 
 const MB = 1024 * 1024;
 /** Marks at 14 and 13 MB. */
 const settings = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB, clients: [] };
 const TOKEN_ONLY = 'legacy--0123456789abcdef';
-const grant: Grant = {
-  worker: 'w',
-  packed: new Packed(''),
-  lease: 1,
-  job: { name: 'autodrop', args: [] },
-  atMs: 0,
-};
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -38,7 +28,7 @@ beforeEach(async () => {
 
 const memory = () => readMemory(redis.store, settings);
 
-/** Publishes until the memory is beyond the high mark: batches of 50 kB, and of 100 kB. */
+/** Publishes batches of 50 and 100 kB until Redis uses more memory than the high mark. */
 async function fill(): Promise<void> {
   for (let i = 0; (await memory()).used <= 14 * MB; i++)
     await bus.publish(nthWord(i), 'widgets', Array(50).fill('x'.repeat(1000)));
@@ -52,12 +42,12 @@ async function run(signal = new AbortController().signal, times = 1, store = red
     const counts = name === 'events.autodropped' ? counted : removed;
     counts[queue] = (counts[queue] ?? 0) + by;
   };
-  const job = autodropJob(store, settings, new Recorder({ increment }), log);
-  for (let i = 0; i < times; i++) assert.equal(await job(grant, signal), DONE);
+  const job = new Autodrop(store, settings, new Recorder({ increment }), log);
+  for (let i = 0; i < times; i++) await job.run(signal);
   return { lines, counted, removed };
 }
 
-/** Fills Redis up to so many MB with what is not the bus's own. */
+/** Fills Redis up to `mb` MB with keys that are not the bus's own. */
 async function fillWithOthers(mb: number): Promise<void> {
   for (let i = 0; (await memory()).used < mb * MB; i++)
     await redis.store.redis.set(`other${i}`, 'x'.repeat(80_000));
@@ -77,7 +67,7 @@ describe('the job autodrop', () => {
     assert.ok(used <= 13 * MB && used > 12.7 * MB, `${used / MB} MB are left`);
   });
 
-  test('logs and counts what it dropped of whom, by names that are no credentials', async () => {
+  test('logs and counts what it dropped by subscriber, without showing credentials', async () => {
     await fill();
     const { lines, counted } = await run();
     const drops = lines.filter(({ msg }) => msg === 'dropped the oldest batches');
@@ -96,7 +86,7 @@ describe('the job autodrop', () => {
     assert.ok(!JSON.stringify(lines).includes(TOKEN_ONLY));
   });
 
-  test('is content with dead letters if they are enough', async () => {
+  test('drops no batches if dropping dead letters is enough', async () => {
     await fill();
     const batches = (await bus.state()).index.length;
     let letters = 0;
@@ -109,13 +99,13 @@ describe('the job autodrop', () => {
     assert.equal((await bus.state()).index.length, batches - letters);
   });
 
-  test('ends when it is told to stop', async () => {
+  test('ends when it is asked to stop', async () => {
     await fill();
     const { counted } = await run(AbortSignal.abort());
     assert.deepEqual(counted, {});
   });
 
-  test('ends when all that is left is in the hands of workers', async () => {
+  test('ends when workers hold everything that is left', async () => {
     await fill();
     const { redis: commands, keys } = redis.store;
     for (const job of await commands.zrangeBuffer(keys.jobs_scheduled('main'), '0', '-1'))
@@ -128,7 +118,7 @@ describe('the job autodrop', () => {
     assert.deepEqual((await run()).counted, {});
   });
 
-  test('counts what left the queues apart from what was dropped of dead letters', async () => {
+  test('counts events from queues and events from dead letters separately', async () => {
     await fill();
     const { grants } = await bus.acquire(['w1', 'w2', 'w3']);
     let buried = 0;
@@ -140,7 +130,7 @@ describe('the job autodrop', () => {
     assert.equal(all(counted), buried + all(removed));
   });
 
-  test('drops nothing more while Redis is still freeing what was dropped', async () => {
+  test('drops nothing more while Redis is still freeing memory', async () => {
     await fill();
     let looks = 0;
     const freeing = Object.create(redis.store, {
@@ -153,7 +143,7 @@ describe('the job autodrop', () => {
       },
       run: {
         value: (...args: Parameters<Store['run']>) => {
-          assert.equal(looks, 11, 'only the look at which nothing is left to be freed has more dropped');
+          assert.equal(looks, 11, 'drops again only when Redis has nothing left to free');
           stop.abort();
           return redis.store.run(...args);
         },
@@ -164,10 +154,10 @@ describe('the job autodrop', () => {
   });
 });
 
-describe('where other things fill Redis', () => {
+describe('if other data fills Redis', () => {
   const complaints = (lines: Record<string, unknown>[]) => lines.filter(({ level }) => level === 50);
 
-  test('beyond the high mark, nothing is dropped, as that would not help, and the log says what to do, once', async () => {
+  test('beyond the high mark, autodrop drops nothing and logs what to do, once', async () => {
     await fillWithOthers(14.1);
     await bus.publish('a', 'widgets', ['e']);
     await redis.store.redis.set('idempotency:x', 'y', 'PX', 60_000);
@@ -181,7 +171,7 @@ describe('where other things fill Redis', () => {
     assert.ok(bytes > 500 && bytes < 3000, `${bytes} bytes are queued`);
   });
 
-  test('while it drops, it ends when that does not help any more', async () => {
+  test('while autodrop is dropping, it ends as soon as dropping does not help any more', async () => {
     await fill();
     const queued = (await bus.state()).index.length;
     let steps = 0;
@@ -198,7 +188,7 @@ describe('where other things fill Redis', () => {
     assert.equal(queued - (await bus.state()).index.length, 49);
   });
 
-  test('for a moment only, nothing happens', async () => {
+  test('for a moment only, autodrop does nothing', async () => {
     await fillWithOthers(14.1);
     await bus.publish('a', 'widgets', ['e']);
     const running = run();
@@ -207,7 +197,7 @@ describe('where other things fill Redis', () => {
     assert.equal((await bus.state()).index.length, 2);
   });
 
-  test('beyond the low mark, what is queued keeps half of the room that they leave', async () => {
+  test('beyond the low mark, batches keep half of the room up to the high mark', async () => {
     await fillWithOthers(13.4);
     await fill();
     const { lines, counted } = await run();

@@ -15,12 +15,12 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const BATCHES = 10_000;
 
-test('a process that stops ends its sweep at once', async (t) => {
+test('a stopping process does not wait for a sweep to finish', async (t) => {
   const { store } = redis;
   await bus.subscribe('alice', { max: 1 });
   for (let n = 0; n < BATCHES; n += 1000)
     await bus.publish(nthWord(n / 1000), 'widgets', Array(1000).fill('e'));
-  // A sweep checks gauges last.
+  // A sweep looks at gauges last.
   await store.redis.hincrby(store.keys.gauge_events(), 'alice', 1);
   const { log, lines } = capturedLog();
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);

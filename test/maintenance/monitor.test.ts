@@ -8,16 +8,12 @@ import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { type Config, readConfig } from '../../src/config.ts';
-import { DONE } from '../../src/delivering/job_handler.ts';
 import { monitorJob } from '../../src/maintenance/monitor.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
-import { Packed } from '../../src/store/packed.ts';
 
 const redis = new TestStore();
 const SECRET = 'legacy--0123456789abcdef';
-
-const grant = { worker: 'w', packed: new Packed(''), lease: 1, job: { name: 'monitor', args: [] }, atMs: 0 };
 
 function config(service: Config['metricService'], port = 1): Config {
   return readConfig({
@@ -31,7 +27,7 @@ function config(service: Config['metricService'], port = 1): Config {
 
 async function monitor(settings: Config): Promise<Record<string, unknown>[]> {
   const { log, lines } = capturedLog();
-  assert.equal(await monitorJob(redis.store, settings, log)(grant, new AbortController().signal), DONE);
+  await monitorJob(redis.store, settings, log)();
   return lines;
 }
 
@@ -52,7 +48,7 @@ beforeEach(async () => {
   await published(3);
 });
 
-test('prints a line a figure, and no token that is a credential', async () => {
+test('logs one line per figure, without showing a token that is a credential', async () => {
   const lines = await monitor(config('print'));
   const bus = { env: 'staging', app: 'bus' };
   const shown = lines.map(({ counter, gauge, value, tags }) => ({ name: counter ?? gauge, value, tags }));
@@ -68,7 +64,7 @@ test('prints a line a figure, and no token that is a credential', async () => {
   assert.doesNotMatch(JSON.stringify(lines), new RegExp(SECRET));
 });
 
-test('sends to a DogStatsD agent: gauges, and what the counters have grown by', async (t) => {
+test('sends gauges, and the growth of counters, to a DogStatsD agent', async (t) => {
   const agent = createSocket('udp4').bind(0, '127.0.0.1');
   t.after(() => agent.close());
   await once(agent, 'listening');
@@ -93,6 +89,6 @@ test('sends to a DogStatsD agent: gauges, and what the counters have grown by', 
   assert.doesNotMatch(await run(), /events\.published/);
 });
 
-test('has nothing to send for Prometheus', async () => {
+test('sends nothing if Prometheus scrapes the figures', async () => {
   assert.deepEqual(await monitor(config('prometheus')), []);
 });

@@ -13,7 +13,7 @@ import { FINDING_KINDS, type Finding } from '../../src/maintenance/sweep/finding
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { Store } from '../../src/store/store.ts';
 
-test('where all is well nothing is found, and nothing is written', async () => {
+test('a sweep of a consistent Redis finds nothing and writes nothing', async () => {
   await assertConsistent(redis.store);
   const before = await writes(redis.store);
   assert.deepEqual(await found(), []);
@@ -21,14 +21,14 @@ test('where all is well nothing is found, and nothing is written', async () => {
 });
 
 describe('a sweep', () => {
-  test('with more jobs than it looks at at a time takes another part each time', async () => {
+  test('takes another part each time if there are more jobs than it can hold', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.del(keys.jobs_scheduled('main'));
     await commands.del(keys.jobs_waiting('alice'));
     const names = new Set<string>();
     const wanted = ['job_in_no_state a3', 'job_in_no_state a4', 'job_in_no_state b1'];
     await until(async () => {
-      for (const { kind, name } of await sweep(redis.store, { mostJobs: 2 }))
+      for (const { kind, name } of await sweep(redis.store, { maxJobs: 2 }))
         names.add(`${kind} ${shortName(name)}`);
       return names.size >= wanted.length;
     });
@@ -36,7 +36,7 @@ describe('a sweep', () => {
     await assertConsistent(redis.store);
   });
 
-  test('tells of each finding as it is mended', async () => {
+  test('reports each finding as it is mended', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.zrem(keys.batches_index(), b1);
     await commands.hincrby(keys.gauge_events(), 'alice', 1);
@@ -49,19 +49,19 @@ describe('a sweep', () => {
     assert.deepEqual(findings, told);
   });
 
-  test('that is aborted ends early', async () => {
+  test('ends early when it is aborted', async () => {
     await redis.store.redis.hincrby(redis.store.keys.gauge_events(), 'alice', 1);
     assert.deepEqual(await sweep(redis.store, { signal: AbortSignal.abort() }), []);
     assert.deepEqual(await found(), ['events_miscounted alice']);
   });
 
-  test('while Redis is away says so', async () => {
+  test('rejects while Redis is away', async () => {
     const store = await openStore(redis.redis.url);
     store.redis.disconnect();
     await assert.rejects(sweep(store), StorageUnavailable);
   });
 
-  test('of another partition finds nothing of this one', async () => {
+  test('finds nothing of another partition', async () => {
     await redis.store.redis.hincrby(redis.store.keys.gauge_events(), 'alice', 1);
     await assertNothingToSweep(new Store(redis.store.redis, { prefix: '{1}:' }));
   });

@@ -6,23 +6,13 @@ import { longName, packNamed } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { assertNothingToSweep } from '../../harness/sweep.ts';
 import { Clients } from '../../src/authentication/client.ts';
-import type { Grant } from '../../src/delivering/grant.ts';
-import { DONE } from '../../src/delivering/job_handler.ts';
 import { sweepJob } from '../../src/maintenance/sweep_job.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
-import { Packed } from '../../src/store/packed.ts';
 import { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const TOKEN_ONLY = 'legacy--0123456789abcdef';
-const grant: Grant = {
-  worker: 'x1',
-  packed: Packed.of(packNamed('sweep')),
-  lease: 1,
-  job: { name: 'sweep', args: [] },
-  atMs: 0,
-};
 const [WARN, ERROR] = [40, 50];
 
 beforeEach(async () => {
@@ -36,26 +26,22 @@ async function run(store = redis.store) {
   const { log, lines } = capturedLog();
   const counted: string[] = [];
   const increment = (name: string, tags: Record<string, string>) => counted.push(`${name} ${tags.kind}`);
-  const ended = await sweepJob(
-    store,
-    { clients: [] },
-    new Recorder({ increment }),
-    log,
-  )(grant, new AbortController().signal).catch((error: Error) => error);
-  return { ended, counted, lines: lines.map(({ time, ...line }) => line) };
+  const job = sweepJob(store, { clients: [] }, new Recorder({ increment }), log);
+  const error = await job(new AbortController().signal).catch((error: Error) => error);
+  return { error, counted, lines: lines.map(({ time, ...line }) => line) };
 }
 
 describe('the job sweep', () => {
-  test('says nothing where nothing is wrong', async () => {
-    assert.deepEqual(await run(), { ended: DONE, counted: [], lines: [] });
+  test('logs nothing if nothing is wrong', async () => {
+    assert.deepEqual(await run(), { error: undefined, counted: [], lines: [] });
   });
 
-  test('warns of each finding and counts it; no line has a token that is a credential', async () => {
+  test('warns of each finding and counts it, without showing a token that is a credential', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.zrem(keys.jobs_scheduled('main'), packNamed('a1'));
     await commands.hincrby(keys.gauge_events(), TOKEN_ONLY, 5);
-    const { ended, counted, lines } = await run();
-    assert.equal(ended, DONE);
+    const { error, counted, lines } = await run();
+    assert.equal(error, undefined);
     assert.deepEqual(counted, ['sweep.findings job_in_no_state', 'sweep.findings events_miscounted']);
     const [first, second] = lines;
     const msg = 'the sweep found something wrong, and mended it';
@@ -65,7 +51,7 @@ describe('the job sweep', () => {
     await assertNothingToSweep(redis.store);
   });
 
-  test('logs an error where it cannot mend', async () => {
+  test('logs an error if it cannot mend a finding', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.rpush(keys.batch(longName('b1')), 'nobody');
     const { counted, lines } = await run();
@@ -74,19 +60,19 @@ describe('the job sweep', () => {
       level: ERROR,
       kind: 'batch_unreadable',
       bid: longName('b1'),
-      msg: 'the sweep found something that it cannot mend',
+      msg: 'the sweep found something wrong that it cannot mend',
     });
   });
 
-  test('that is cut off has told what it mended', async () => {
+  test('reports what it mended even if Redis cuts it off', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.zrem(keys.batches_index(), longName('a1'));
     const cut = new Error('cut off');
     const store = new Store(redis.store.redis);
     store.run = (name, ...args) =>
       name === 'sweep_gauges' ? Promise.reject(cut) : Store.prototype.run.call(store, name, ...args);
-    const { ended, counted, lines } = await run(store);
-    assert.equal(ended, cut);
+    const { error, counted, lines } = await run(store);
+    assert.equal(error, cut);
     assert.deepEqual(counted, ['sweep.findings batch_unindexed']);
     assert.equal(lines.length, 1);
   });

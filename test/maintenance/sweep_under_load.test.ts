@@ -108,10 +108,10 @@ class Load {
 }
 
 /** Sweeps again and again, on a connection of its own. */
-async function sweeps(mostJobs?: number): Promise<Finding[]> {
+async function sweeps(maxJobs?: number): Promise<Finding[]> {
   const store = await openStore(redis.redis.url);
   const findings: Finding[] = [];
-  for (let n = 0; n < SWEEPS; n++) findings.push(...(await sweep(store, mostJobs ? { mostJobs } : {})));
+  for (let n = 0; n < SWEEPS; n++) findings.push(...(await sweep(store, maxJobs ? { maxJobs } : {})));
   store.redis.disconnect();
   return findings;
 }

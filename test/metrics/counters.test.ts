@@ -5,10 +5,8 @@ import { CuttingProxy } from '../../harness/cutting_proxy.ts';
 import { openStore, TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { packField, unpackField } from '../../src/metrics/counter_field.ts';
-import type { CounterName } from '../../src/metrics/counter_names.ts';
+import { type CounterName, packField, readCounts, unpackField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
-import { readCounts } from '../../src/metrics/counts.ts';
 import type { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'always' });
@@ -31,7 +29,7 @@ beforeEach(() => redis.flush());
 describe('a packed field', () => {
   const bytes = '92b06576656e74732e7075626c69736865649192a5746f706963a777696467657473' as const;
 
-  test('is what the Ruby Routemaster writes', () => {
+  test('equals that of the Ruby Routemaster', () => {
     assert.equal(packField('events.published', { topic: 'widgets' }).toString('hex'), bytes);
     assert.equal(packField('workers.scrubbed', {}).toString('hex'), '92b0776f726b6572732e736372756262656490');
   });
@@ -42,14 +40,14 @@ describe('a packed field', () => {
     assert.deepEqual(field, packField('process', { status: 'stop', type: 'web' }));
   });
 
-  test('is read back, be it packed as text or as bytes', () => {
+  test('is read back, whether its strings are packed as text or as bytes', () => {
     const expected = { name: 'events.published', tags: { topic: 'widgets' } };
     assert.deepEqual(unpackField(Buffer.from(bytes, 'hex')), expected);
     const asBytes = bytes.replace('a777', 'c40777');
     assert.deepEqual(unpackField(Buffer.from(asBytes, 'hex')), expected);
   });
 
-  test('is not everything', () => {
+  test('is not mistaken for other values', () => {
     for (const other of [
       '',
       'ff',
@@ -70,7 +68,7 @@ describe('a packed field', () => {
 });
 
 describe('counting', () => {
-  test('adds to what is there', async () => {
+  test('adds to the stored counts', async () => {
     for (const counters of [counting(), counting()]) {
       counters.increment('events.added', { queue: 'a' });
       counters.increment('events.added', { queue: 'a' }, 4);
@@ -85,7 +83,7 @@ describe('counting', () => {
     });
   });
 
-  test('rounds, and takes nothing that would not make a counter grow', async () => {
+  test('rounds, and ignores amounts that would not make a counter grow', async () => {
     const counters = counting();
     for (const by of [1.4, 2.5, 0, -3, 0.2, -0.2, Number.NaN, Number.POSITIVE_INFINITY, 1e300]) {
       counters.increment('delivery.time', { queue: 'a', status: 'success' }, by);
@@ -94,7 +92,7 @@ describe('counting', () => {
     assert.deepEqual(await totals(), { 'delivery.time queue:a status:success': 4 });
   });
 
-  test('takes thousands of counters in several calls, and then forgets their names', async () => {
+  test('flushes thousands of counters in several calls, and then forgets their names', async () => {
     const counters = counting();
     for (let round = 0; round < 2; round++) {
       for (let i = 0; i < 12_345; i++) counters.increment('events.published', { topic: `t${i}` }, i);
@@ -105,7 +103,7 @@ describe('counting', () => {
     for (let i = 1; i < 12_345; i++) assert.equal(all[`events.published topic:t${i}`], 2 * i);
   });
 
-  test('happens every interval, and only if there is something', async () => {
+  test('flushes every interval, and only if there is something to flush', async () => {
     const counters = counting(redis.store, 1);
     const calls = async () =>
       /cmdstat_evalsha:calls=(\d+)/.exec(await redis.store.redis.info('commandstats'))?.[1];
@@ -130,7 +128,7 @@ describe('counting', () => {
 });
 
 describe('reading', () => {
-  test('passes over what is no counter, with a warning', async () => {
+  test('skips fields that are not counters, with a warning', async () => {
     const { redis: raw, keys } = redis.store;
     await raw.hset(keys.counters(), 'nonsense', 1, packField('events.bytes', { topic: 'x' }), 'many');
     await raw.hset(keys.counters(), packField('events.published', { topic: 'x' }), 3);
@@ -144,7 +142,7 @@ describe('reading', () => {
     );
   });
 
-  test('takes the same tags packed in two ways as one counter', async () => {
+  test('adds up one counter packed in two ways', async () => {
     const asBytes = packField('events.published', { topic: 'widgets' })
       .toString('hex')
       .replace('a777', 'c40777');
@@ -159,7 +157,7 @@ describe('reading', () => {
 
 describe('a flush that fails', () => {
   for (const what of ['request', 'reply'] as const) {
-    test(`counts once all the same when the ${what} is lost`, async (t) => {
+    test(`still counts once if the ${what} is lost`, async (t) => {
       const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
       t.after(() => proxy.stop());
       const store = await openStore(proxy.url);
@@ -211,7 +209,7 @@ describe('stopping without Redis', () => {
     ['silent', () => redis.redis.kill('SIGSTOP')],
   ];
   for (const [state, interrupt] of away) {
-    test(`takes a bounded time when it is ${state}, and says what was lost, but no token`, async (t) => {
+    test(`takes a bounded time while it is ${state}, and logs what was lost without tokens`, async (t) => {
       const store = await openStore(redis.redis.url);
       t.after(() => store.redis.disconnect());
       t.after(() => redis.redis.kill('SIGCONT'));

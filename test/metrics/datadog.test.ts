@@ -4,10 +4,9 @@ import { once } from 'node:events';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
-import { packField } from '../../src/metrics/counter_field.ts';
-import { Datadog, datagrams, statsdLine } from '../../src/metrics/datadog.ts';
+import { packField } from '../../src/metrics/counter_hash.ts';
+import { Datadog, datagrams, ReportedCounts, statsdLine } from '../../src/metrics/datadog.ts';
 import type { CounterFigure, Figure } from '../../src/metrics/figures.ts';
-import { ReportedCounts } from '../../src/metrics/reported_counts.ts';
 
 const redis = new TestStore();
 let socket: Socket;
@@ -55,7 +54,7 @@ describe('a line', () => {
     assert.equal(statsdLine('workers.count', 0.5, 'g', {}), 'routemaster.workers.count:0.5|g');
   });
 
-  test('cannot be broken by a tag', () => {
+  test('is not broken by special characters in a tag', () => {
     const line = statsdLine('a', 1, 'c', { topic: 'x|y,z#\nroutemaster.b:1|c\u0000', long: 'l'.repeat(500) });
     assert.equal(line, `routemaster.a:1|c|#topic:x_y_z__routemaster.b:1_c_,long:${'l'.repeat(195)}`);
   });
@@ -75,7 +74,7 @@ test('lines go in datagrams of at most 1432 bytes, whole and in order', () => {
 });
 
 describe('counters', () => {
-  test('go as what was added since the last report, whichever worker made it', async () => {
+  test('are sent as their growth since the last report, by any worker', async () => {
     const one = worker();
     assert.deepEqual(await lines(one, [published(5)]), ['routemaster.events.published:5|c|#topic:widgets']);
     assert.deepEqual(await lines(one, [published(5)]), []);
@@ -88,12 +87,12 @@ describe('counters', () => {
     ]);
   });
 
-  test('are not sent again when their tags get other public names', async () => {
+  test('are not sent again if a public name in their tags changes', async () => {
     await lines(worker(), [published(5)]);
     assert.deepEqual(await lines(worker(), [{ ...published(5), tags: { topic: 'other' } }]), []);
   });
 
-  test('that began again from nothing go from nothing', async () => {
+  test('that were reset are sent from 0', async () => {
     await lines(worker(), [published(50)]);
     assert.deepEqual(await lines(worker(), [published(3)]), [
       'routemaster.events.published:3|c|#topic:widgets',
@@ -103,7 +102,7 @@ describe('counters', () => {
     ]);
   });
 
-  test('that were sent but could not be noted are noted the next time, and not sent again', async () => {
+  test('that were sent but not noted are noted the next time, and not sent again', async () => {
     const reported = new ReportedCounts(redis.store);
     let away = true;
     const flaky = new Datadog(agent(), {
@@ -120,7 +119,7 @@ describe('counters', () => {
     assert.deepEqual(await lines(flaky, [published(7)]), ['routemaster.events.published:2|c|#topic:widgets']);
   });
 
-  test('that could not be sent go with the next report', async () => {
+  test('that could not be sent are sent with the next report', async () => {
     const nowhere = new Datadog({ host: 'no-such-host.invalid', port: 1 }, new ReportedCounts(redis.store));
     await assert.rejects(nowhere.send([published(5)]), { syscall: 'getaddrinfo' });
     assert.deepEqual(await lines(worker(), [published(7)]), [
@@ -133,7 +132,7 @@ describe('noting what was reported', () => {
   const field = packField('events.published', { topic: 'widgets' });
   const noted = async () => (await new ReportedCounts(redis.store).read())(field);
 
-  test('again changes nothing', async () => {
+  test('is idempotent', async () => {
     const reported = new ReportedCounts(redis.store);
     await reported.note([{ field, from: 0, to: 5 }]);
     await reported.note([{ field, from: 5, to: 9 }]);
@@ -141,7 +140,7 @@ describe('noting what was reported', () => {
     assert.equal(await noted(), 9);
   });
 
-  test('takes thousands', async () => {
+  test('handles thousands of counters', async () => {
     const reported = new ReportedCounts(redis.store);
     const all = Array.from({ length: 5001 }, (_, i) => packField('events.bytes', { topic: `t${i}` }));
     await reported.note(all.map((each, i) => ({ field: each, from: 0, to: i + 1 })));

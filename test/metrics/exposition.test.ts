@@ -11,8 +11,7 @@ import { Clients } from '../../src/authentication/client.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { metricsApi } from '../../src/http/metrics.ts';
 import { createLog } from '../../src/log.ts';
-import { packField } from '../../src/metrics/counter_field.ts';
-import { COUNTER_NAMES } from '../../src/metrics/counter_names.ts';
+import { COUNTER_NAMES, packField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import { Exposition } from '../../src/metrics/exposition.ts';
 import { FAMILIES } from '../../src/metrics/families.ts';
@@ -37,7 +36,7 @@ const series = (families: Map<string, ParsedFamily>, name: string) =>
 
 beforeEach(() => redis.flush());
 
-test('an empty bus shows every family, and the process its own', async () => {
+test('an empty bus shows every family, and the metrics of the process', async () => {
   const families = await show();
   const ours = [...families.keys()].filter((name) => name.startsWith('routemaster_'));
   const histograms = ['routemaster_delivery_duration_seconds', 'routemaster_latency_seconds'];
@@ -58,7 +57,7 @@ test('an empty bus shows every family, and the process its own', async () => {
   });
 });
 
-test('names keep to the habits of Prometheus', async () => {
+test('names follow the conventions of Prometheus', async () => {
   for (const [name, { type }] of await show()) {
     if (!name.startsWith('routemaster_')) continue;
     assert.equal(name.endsWith('_total'), type === 'counter', name);
@@ -107,7 +106,7 @@ test('dead letters are counted by reason', async () => {
   });
 });
 
-test('deliveries make histograms', async () => {
+test('deliveries appear in histograms', async () => {
   await record((recorder) => {
     for (const durationMs of [3, 5, 6, 400, 99_000]) {
       const result = { events: 1, durationMs, latencyMs: durationMs + 500 };
@@ -166,7 +165,7 @@ describe('labels', () => {
     assert.match(Object.keys(added).join(), /subscriber="legacy\.[0-9a-f]{8}"/);
   });
 
-  test('that come out the same make one series', async () => {
+  test('that are equal make one series', async () => {
     await record((recorder) => {
       recorder.added('a', 4);
       recorder.added('b', 5);
@@ -180,12 +179,12 @@ describe('labels', () => {
   });
 });
 
-test('counters of a name that is not ours are not shown', async () => {
+test('counters of unknown names are not shown', async () => {
   await redis.store.redis.hset(redis.store.keys.counters(), packField('other', { queue: 'a-token' }), 1);
   assert.doesNotMatch(await new Exposition(parts()).text(), /a-token/);
 });
 
-test('GET /metrics answers with the content type of the format', async (t) => {
+test('GET /metrics answers with the content type of the text format', async (t) => {
   const authentication = { require: () => (_: unknown, __: unknown, next: () => void) => next() };
   const { limits: config, ...rest } = parts();
   const server = createServer(express().use(metricsApi({ authentication, config, ...rest }))).listen(

@@ -25,7 +25,7 @@ const queue = async (name: 'main' | 'aux') => {
 
 beforeEach(() => redis.flush());
 
-test('an empty bus', async () => {
+test('an empty bus has gauges of 0', async () => {
   const { subscribers, queues, workers, memory, cpuSeconds } = await gauges();
   const none = { instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
   assert.deepEqual(subscribers, []);
@@ -39,7 +39,7 @@ test('an empty bus', async () => {
 });
 
 describe('subscribers', () => {
-  test('show what they have queued, and 0 if they have nothing', async () => {
+  test('show their queued events and batches, or 0', async () => {
     await subscribe('empty', 0, 10);
     await redis.store.run('unsubscribe', 'empty', 'widgets');
     await subscribe('full', 1000, 2);
@@ -85,7 +85,7 @@ describe('subscribers', () => {
     assert.deepEqual((await gauges()).subscribers, []);
   });
 
-  test('that have unsubscribed show as long as batches of theirs are left, without health', async () => {
+  test('that have unsubscribed are shown, without health, as long as they have batches', async () => {
     await subscribe('gone', 0, 10);
     await publish(3);
     await redis.store.run('remove_subscriber', 'gone');
@@ -120,7 +120,7 @@ describe('jobs', () => {
     assert.equal((await gauges()).workers, 3);
   });
 
-  test('wait aside where the lane of their subscriber has no room', async () => {
+  test('are waiting if the lane of their subscriber is full', async () => {
     await subscribe('slow', 0, 1);
     await publish(3);
     await bus.acquire(['one', 'two'], { laneLimit: 1 });
@@ -135,7 +135,7 @@ describe('jobs', () => {
   });
 });
 
-test('while Redis is away, it says so', async () => {
+test('readGauges rejects while Redis is away', async () => {
   const store = await openStore(redis.redis.url);
   store.redis.disconnect();
   await assert.rejects(readGauges(store, LIMITS), StorageUnavailable);

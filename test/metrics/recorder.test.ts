@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import type { Tags } from '../../src/metrics/counter_field.ts';
-import type { CounterName } from '../../src/metrics/counter_names.ts';
-import { bucketTags, cumulate } from '../../src/metrics/histogram.ts';
+import type { CounterName, Tags } from '../../src/metrics/counter_hash.ts';
+import { bucketOf, cumulate } from '../../src/metrics/histogram.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 
 let counted: [CounterName, Tags, number][] = [];
@@ -16,7 +15,7 @@ beforeEach(() => {
   counted = [];
 });
 
-test('a publication counts its events and their bytes', () => {
+test('a publication is counted by its events and their bytes', () => {
   recorder.published('widgets', 2, 123);
   assert.deepEqual(counted, [
     ['events.published', { topic: 'widgets' }, 2],
@@ -24,7 +23,7 @@ test('a publication counts its events and their bytes', () => {
   ]);
 });
 
-test('a queue counts what goes in and out', () => {
+test('events that enter and leave a queue are counted', () => {
   recorder.added('a', 3);
   recorder.removed('a', 2);
   recorder.autodropped('a', 1);
@@ -35,7 +34,7 @@ test('a queue counts what goes in and out', () => {
   ]);
 });
 
-test('a batch that becomes a dead letter counts with its events, by the reason', () => {
+test('a dead letter is counted, with its events, by reason', () => {
   recorder.buried('a', 'max_age', 7);
   assert.deepEqual(counted, [
     ['events.dead_lettered', { queue: 'a', reason: 'max_age' }, 7],
@@ -43,16 +42,15 @@ test('a batch that becomes a dead letter counts with its events, by the reason',
   ]);
 });
 
-test('the first attempt at a batch counts, and no other', () => {
-  recorder.attempted({ queue: 'a', attempt: 1, latencyMs: 512 });
-  recorder.attempted({ queue: 'a', attempt: 2, latencyMs: 2000 });
+test('the first attempt at a batch is counted with its latency', () => {
+  recorder.firstAttempted('a', 512);
   assert.deepEqual(counted, [
     ['latency.batches.count', { queue: 'a' }, 1],
     ['latency.batches.first_attempt', { queue: 'a' }, 512],
   ]);
 });
 
-test('a delivery that succeeds counts with its time and its latency', () => {
+test('a successful delivery is counted with its duration and its latency', () => {
   recorder.delivered({ queue: 'a', status: 'success', events: 7, durationMs: 20, latencyMs: 620 });
   const tags = { queue: 'a', status: 'success' };
   assert.deepEqual(counted, [
@@ -68,14 +66,14 @@ test('a delivery that succeeds counts with its time and its latency', () => {
   ]);
 });
 
-test('a delivery that fails counts with its time only', () => {
+test('a failed delivery is counted with its duration only', () => {
   recorder.delivered({ queue: 'a', status: 'failure', events: 7, durationMs: 50_000, latencyMs: 60_000 });
   const names = counted.map(([name]) => name);
   assert.ok(names.includes('delivery.time2') && !names.some((name) => name.startsWith('latency.')));
   assert.ok(counted.some(([, { le, status }]) => le === '+Inf' && status === 'failure'));
 });
 
-test('a scrub counts jobs by queue, and workers', () => {
+test('a scrub counts jobs, by queue, and workers', () => {
   recorder.scrubbed({ main: 2, aux: 0, workers: 3 });
   assert.deepEqual(counted, [
     ['jobs.scrubbed', { queue: 'main' }, 2],
@@ -83,12 +81,12 @@ test('a scrub counts jobs by queue, and workers', () => {
   ]);
 });
 
-test('what a sweep finds counts by kind', () => {
+test('findings of a sweep are counted by kind', () => {
   recorder.swept('lane_stuck');
   assert.deepEqual(counted, [['sweep.findings', { kind: 'lane_stuck' }, 1]]);
 });
 
-test('failed authentications count by reason, and those refused with 429', () => {
+test('failed authentications are counted by reason, and those answered 429', () => {
   recorder.authenticationFailed('wrong_secret');
   recorder.authenticationSlowed();
   assert.deepEqual(counted, [
@@ -97,7 +95,7 @@ test('failed authentications count by reason, and those refused with 429', () =>
   ]);
 });
 
-test('processes count as they start and stop', () => {
+test('starts and stops of processes are counted', () => {
   recorder.processStarted('web');
   recorder.processStopped('worker');
   assert.deepEqual(counted, [
@@ -107,14 +105,13 @@ test('processes count as they start and stop', () => {
 });
 
 describe('a histogram', () => {
-  test('has bounds that belong to the bucket below', () => {
+  test('counts a value equal to a bound in the bucket below it', () => {
     const bounds = [0.01, 1];
-    const tagsOf = bucketTags(bounds);
-    const les = [-5, 0, 10, 10.1, 1000, 1001].map((ms) => tagsOf(ms).le);
+    const les = [-5, 0, 10, 10.1, 1000, 1001].map((ms) => bucketOf(bounds, ms));
     assert.deepEqual(les, ['0.01', '0.01', '0.01', '1', '1', '+Inf']);
   });
 
-  test('is shown with buckets that count the lower ones, bounds of other releases where they belong', () => {
+  test('is shown with cumulative buckets, which include the bounds of other releases', () => {
     const counted = new Map([
       ['0.01', 1],
       ['0.5', 10],

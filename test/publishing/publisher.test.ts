@@ -50,36 +50,6 @@ describe('group commit', () => {
     assert.equal((await scriptCalls(redis.store)) - before, 2);
   });
 
-  test('does not wait for the end of a turn that brings more and more', async () => {
-    let calls = 0;
-    const run = async () => {
-      calls++;
-      return [[1], [], []];
-    };
-    const shared = new Publisher(
-      { run } as unknown as ConstructorParameters<typeof Publisher>[0],
-      figures,
-      WINDOW_MS,
-    );
-    const publish = (count: number) =>
-      Promise.all(Array.from({ length: count }, (_, i) => shared.publish(one(`e${i}`))));
-    // Without a turn of the event loop: what is awaited here comes before that.
-    const microtasks = async () => {
-      for (let i = 0; i < 100; i++) await undefined;
-    };
-    const few = publish(127);
-    await microtasks();
-    assert.equal(calls, 0, 'a few wait for what else comes');
-    const oneMore = publish(1);
-    await microtasks();
-    assert.equal(calls, 1, 'they are enough');
-    await Promise.all([few, oneMore]);
-    const many = publish(128);
-    await microtasks();
-    assert.equal(calls, 2);
-    await many;
-  });
-
   test('keeps the order of the calls', async () => {
     const shared = publisher();
     const events = Array.from({ length: 500 }, (_, i) => `e${i}`);

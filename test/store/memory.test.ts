@@ -14,23 +14,23 @@ const marksOf = (maxmemory: number, redisMaxBytes: number, redisMinFreeBytes: nu
   return { max, highMark, lowMark };
 };
 
-test('autodrop keeps between one and two times the free memory that is asked for', () => {
+test('the marks keep one and two times the configured free memory', () => {
   assert.deepEqual(marksOf(0, 100 * MB, 10 * MB), { max: 100 * MB, highMark: 90 * MB, lowMark: 80 * MB });
 });
 
-test('the smaller of our limit and that of the server holds', () => {
+test('the smaller of the configured limit and the server’s applies', () => {
   assert.equal(marksOf(60 * MB, 100 * MB, 0).max, 60 * MB);
   assert.equal(marksOf(100 * MB, 60 * MB, 0).max, 60 * MB);
   assert.equal(marksOf(60 * MB, 0, 0).max, 60 * MB);
 });
 
-test('where that would drop half of what fits, it keeps a tenth to a fifth', () => {
+test('if that were more than half of the memory, the marks keep a tenth and a fifth', () => {
   assert.deepEqual(marksOf(20 * MB, 0, 10 * MB), { max: 20 * MB, highMark: 18 * MB, lowMark: 16 * MB });
   assert.deepEqual(marksOf(40 * MB, 0, 10 * MB), { max: 40 * MB, highMark: 36 * MB, lowMark: 32 * MB });
   assert.deepEqual(marksOf(5 * MB, 0, 10 * MB), { max: 5 * MB, highMark: 4.5 * MB, lowMark: 4 * MB });
 });
 
-test('without any limit nothing is ever dropped', () => {
+test('without a limit nothing is ever dropped', () => {
   const none = Number.POSITIVE_INFINITY;
   assert.deepEqual(marksOf(0, 0, 10 * MB), { max: 0, highMark: none, lowMark: none });
 });
@@ -40,7 +40,7 @@ test('a host that hides its memory has no limit', () => {
   assert.deepEqual({ used, max, policy }, { used: 0, max: 0, policy: undefined });
 });
 
-test('a real Redis says what it uses', async () => {
+test('a real Redis reports its memory', async () => {
   const limits = { redisMaxBytes: 0, redisMinFreeBytes: 10 * MB };
   const before = await readMemory(redis.store, limits);
   assert.equal(before.max, 50 * 1024 * 1024);

@@ -43,7 +43,7 @@ describe('the report of a subscriber', () => {
     ]);
   });
 
-  test('has what was sent, what is queued and since when, batches under way included', async () => {
+  test('counts sent and queued events, including those being delivered', async () => {
     await subscriptions().subscribe('alice', { ...wanted, timeoutMs: 0, maxEvents: 2 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
     const { now } = await bus.acquire(['w1', 'w2']);
@@ -54,7 +54,7 @@ describe('the report of a subscriber', () => {
     assert.deepEqual([report?.timeout, report?.max_events, report?.last_attempted_at], [0, 2, now]);
   });
 
-  test('has the settings that it asked for, those left out as they were, and none beyond what the bus allows', async () => {
+  test('has the settings asked for, keeps those left out, and caps them at the limits of the bus', async () => {
     const settings = { ordered: true, maxInFlight: 3, maxAttempts: 7, maxAgeMs: 60_000 };
     await subscriptions().subscribe('alice', { ...wanted, ...settings });
     const shown = async () => {
@@ -68,7 +68,7 @@ describe('the report of a subscriber', () => {
     assert.deepEqual(await shown(), [false, 64, 7, 60_000]);
   });
 
-  test('has the time at which an ordered batch was opened, wherever that stands', async () => {
+  test('has the creation time of an ordered subscriber’s oldest batch, whatever its state', async () => {
     await subscriptions().subscribe('alice', { ...wanted, ordered: true });
     await bus.publish('a', 'widgets', ['e1']);
     const { redis: commands, keys } = bus.store;
@@ -77,7 +77,7 @@ describe('the report of a subscriber', () => {
     assert.equal((await subscriptions().list('alice'))[0]?.events.oldest, created);
   });
 
-  test('has since when it is paused, and no longer when it subscribes again', async () => {
+  test('has the time of the pause until it subscribes again', async () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1']);
     const { now } = await bus.acquire(['w1']);
@@ -89,7 +89,7 @@ describe('the report of a subscriber', () => {
     assert.equal(await paused(), null);
   });
 
-  test('has by which scheme its deliveries are signed, that of the newest key, and never a key', async () => {
+  test('has the signing scheme of the newest key, and never a key', async () => {
     const { privateKey } = newKeyPair();
     const keys = [newSecret(), privateKey, newSecret(), null];
     const shown = [];
@@ -111,7 +111,7 @@ describe('the report of a subscriber', () => {
     assert.equal(report?.events.queued, 1);
   });
 
-  test('has what was dropped for memory, and how much of that nobody was told of', async () => {
+  test('has what was dropped for memory, and how much of it is not reported yet', async () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
@@ -130,7 +130,7 @@ describe('the report of a subscriber', () => {
     assert.deepEqual(await dropped(), { ...all, untold: 0 });
   });
 
-  test('is one of all, by token; there is none of somebody unknown', async () => {
+  test('is listed by token; an unknown subscriber has none', async () => {
     for (const token of ['carol', 'alice', 'bob']) await subscriptions().subscribe(token, wanted);
     const all = (await subscriptions().list()).map(({ subscriber }) => subscriber);
     assert.deepEqual(all, ['alice', 'bob', 'carol']);
@@ -138,8 +138,8 @@ describe('the report of a subscriber', () => {
   });
 });
 
-describe('a subscriber that leaves', () => {
-  test('takes its queue with it, and learns how many events were dropped', async () => {
+describe('removing a subscriber', () => {
+  test('drops its queue and returns the number of events', async () => {
     await subscriptions().subscribe('alice', wanted);
     await subscriptions().subscribe('bob', wanted);
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
@@ -148,7 +148,7 @@ describe('a subscriber that leaves', () => {
     assert.equal(await subscriptions().remove('alice'), undefined);
   });
 
-  test('with more batches than one call drops', async () => {
+  test('works with more batches than one call drops', async () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish(
       'a',
@@ -159,7 +159,7 @@ describe('a subscriber that leaves', () => {
     assert.deepEqual((await bus.state()).main.index, []);
   });
 
-  test('and its dead letters, but not those of others', async () => {
+  test('purges its dead letters, but not those of others', async () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await subscriptions().subscribe('bob', { ...wanted, maxEvents: 1 });
     await bus.publish(
@@ -174,7 +174,7 @@ describe('a subscriber that leaves', () => {
     assert.ok(letters.every(({ token }) => token === 'bob'));
   });
 
-  test('has its removal completed by the next, should it be cut off before its dead letters are purged', async () => {
+  test('completes an earlier removal that was cut off', async () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1']);
     await buryAll(redis.store);
@@ -183,7 +183,7 @@ describe('a subscriber that leaves', () => {
     assert.deepEqual(await readDeadLetters(bus.store), {});
   });
 
-  test('keeps the batch that is being delivered until that is done', async () => {
+  test('keeps a batch that is being delivered until the delivery ends', async () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     await bus.acquire(['w1']);
@@ -192,7 +192,7 @@ describe('a subscriber that leaves', () => {
   });
 });
 
-test('unsubscribe says what it found', async () => {
+test('unsubscribe returns what it found', async () => {
   await subscriptions().subscribe('alice', wanted);
   assert.equal(await subscriptions().unsubscribe('alice', 'widgets'), 'ok');
   assert.equal(await subscriptions().unsubscribe('alice', 'widgets'), 'not_subscribed');
@@ -201,7 +201,7 @@ test('unsubscribe says what it found', async () => {
 });
 
 describe('topics', () => {
-  test('are listed by name, with their publishers and how many events they ever had', async () => {
+  test('are listed by name, with publishers and totals of events', async () => {
     await subscriptions().subscribe('alice', wanted);
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     await bus.store.redis.sadd('topics', 'older');

@@ -3,19 +3,19 @@ import type { Keyspace } from '../../store/keys.ts';
 import type { ScriptName } from '../../store/store.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** What the way through all keys came by, for the steps after it. */
+/** What the scan of all keys has seen, for the later steps. */
 export interface Seen {
-  /** Subscribers with batches queued, with dead letters, and with jobs that wait aside. */
+  /** Subscribers with queued batches, with dead letters, and with waiting jobs. */
   queued: Set<string>;
   buried: Set<string>;
   waiting: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
-  /** The deliveries of batches that seemed to have no job; at most as many as one sweep looks at. */
+  /** Batches that seemed to have no job, up to `maxJobs`. */
   jobless: Set<string>;
 }
 
-/** Keys of which each names one batch, and those of which each has members that do. */
+/** Patterns whose keys name one batch each, and patterns whose keys have batches as members. */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch'] as const;
 const INDEXES = {
   batches_queued: 'zset',
@@ -25,8 +25,8 @@ const INDEXES = {
 
 const CHECK: ScriptName = 'sweep_batches';
 
-/** Mends batches, dead letters and what names them. */
-export async function sweepBatches(walk: Walk, most: number): Promise<Seen> {
+/** Mends batches, dead letters and the entries of indexes that name them. */
+export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   const { keys } = walk.store;
   const seen: Seen = {
     queued: new Set(),
@@ -39,7 +39,7 @@ export async function sweepBatches(walk: Walk, most: number): Promise<Seen> {
     for (const name of SINGLE) {
       const bids = slice.flatMap((key) => bidIn(key, name, keys) ?? []);
       if (bids.length > 0) await walk.mend(CHECK, name, '', ...bids);
-      if (name === 'batch') await noteJobless(walk, bids, seen.jobless, most);
+      if (name === 'batch') await noteJobless(walk, bids, seen.jobless, maxJobs);
     }
     for (const key of slice) {
       note(seen, key, keys);
@@ -55,7 +55,7 @@ export async function sweepBatches(walk: Walk, most: number): Promise<Seen> {
 }
 
 function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
-  // A dead letter's `about` begins as the letter itself does; no UID has a colon.
+  // The key of a letter is a prefix of the key of its `about`. No batch id contains a colon.
   const bid = after(key, keys[name](''));
   return bid?.includes(':') ? undefined : bid;
 }
@@ -79,13 +79,13 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 
-/** Not one step: those that are found so are only suspected. */
-async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, most: number): Promise<void> {
+/** Collects suspects only: this is not atomic, so the job may exist after all. */
+async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {
     const jobs = slice.map((bid) => packJob('batch', [bid]));
     const indexed = await walk.ask((redis, keys) => redis.smismember(keys.jobs_index('main'), ...jobs));
     for (const [index, bid] of slice.entries()) {
-      if (indexed[index] === 0 && jobless.size < most) jobless.add(bid);
+      if (indexed[index] === 0 && jobless.size < maxJobs) jobless.add(bid);
     }
   }
 }

@@ -1,4 +1,4 @@
-/** What a sweep can find, each with what its name is. INTERNALS.md tells what becomes of it. */
+/** The kinds of findings, each with the kind of its `name`. INTERNALS.md says how each is mended. */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',
   batch_malformed: 'bid',
@@ -26,9 +26,9 @@ export const FINDING_KINDS = {
 
 export type FindingKind = keyof typeof FINDING_KINDS;
 
-/** Something that was wrong, and is mended; save for what is unreadable, which is left to a person. */
+/** An inconsistency that was mended. Only what is unreadable is left as it is, for a person to look at. */
 export interface Finding {
   kind: FindingKind;
-  /** A batch's UID, a job (the UID of its batch if it delivers one), a worker, or a subscriber's token. */
+  /** A batch's id; a job's name, or the id of the batch that it delivers; a worker's id; or a subscriber's token. */
   name: string;
 }

@@ -1,10 +1,10 @@
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** The most calls for one subscriber, each of 2,000 batches: should it change faster than it is counted, the next sweep tries again. */
-const MOST_CALLS = 1000;
+/** A call counts 2,000 batches. If a subscriber's queue changes faster than it is counted, the next sweep tries again. */
+const MAX_CALLS = 1000;
 
-/** Corrects the gauges of all subscribers that have one, or have something queued or buried. */
+/** Corrects the gauges of all subscribers that have a gauge, queued batches or dead letters. */
 export async function sweepGauges(
   walk: Walk,
   { queued, buried }: Pick<Seen, 'queued' | 'buried'>,
@@ -26,7 +26,7 @@ async function fieldsOf(walk: Walk, gauges: string[]): Promise<Set<string>> {
 
 async function correct(walk: Walk, what: 'batches' | 'dead_letters', token: string): Promise<void> {
   let counted: (Buffer | number)[] = [];
-  for (let calls = 0; calls < MOST_CALLS && !walk.aborted; calls++) {
+  for (let calls = 0; calls < MAX_CALLS && !walk.aborted; calls++) {
     const reply = await walk.run('sweep_gauges', what, token, ...counted);
     const [finished, list] = reply as [number, (Buffer | number)[]];
     if (finished === 1) return walk.report(list as Buffer[]);

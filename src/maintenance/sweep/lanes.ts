@@ -1,7 +1,7 @@
 import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Mends what workers hold; `holding`: those that were seen to hold jobs. */
+/** Mends what Redis holds for workers. `holding` contains those that were seen holding jobs. */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.store;
   const workers = new Set(holding);
@@ -20,11 +20,11 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
       ...slice.flatMap((worker, index) => [worker, jobs[index] ? deliveredBy(jobs[index]) : '']),
     );
   }
-  // Lanes are counted though nobody holds anything.
+  // The script also counts the deliveries in each lane, which must be checked even if no worker holds anything.
   if (workers.size === 0) await walk.mend('sweep_workers');
 }
 
-/** Sets lanes going again. */
+/** Mends lanes whose waiting jobs would not be taken by themselves. */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.mend('sweep_lanes', ...slice);
   const { keys } = walk.store;

@@ -6,17 +6,17 @@ import type { ScriptArgument, ScriptReply } from '../../store/script_values.ts';
 import type { Commands, ScriptName, Store } from '../../store/store.ts';
 import type { Finding, FindingKind } from './finding.ts';
 
-/** How many things one call reads or has verified: about a millisecond of Redis. */
+/** How many elements one call reads or checks: about a millisecond of Redis. */
 const SLICE = 300;
-/** Rests are taken when at least so many ms of them are due: timers are no finer. */
-const SHORTEST_REST_MS = 5;
+/** Shorter rests add up until this much is due: timers are not precise enough for less. */
+const MIN_REST_MS = 5;
 
-/** Hands out slices; the cursor that asks for the next comes with each. */
+/** Reads one slice, and returns it with the cursor of the next. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * A way through what one partition holds, a slice at a time. Whatever time it takes from the others it rests as long, so that
- * a big bus that is busy hardly notices; an aborted `signal` ends it before the next slice.
+ * Reads what one partition holds, a slice at a time. It rests as long as its calls took, so that a big, busy bus hardly notices.
+ * An aborted `signal` ends it before the next slice.
  */
 export class Walk {
   readonly store: Store;
@@ -34,7 +34,7 @@ export class Walk {
     return this.#signal.aborted;
   }
 
-  /** All keys of the partition. What is scanned is in no order, and may come twice. */
+  /** All keys of the partition, in no order; a key may come twice. */
   async *keys(): AsyncGenerator<string[]> {
     const prefix = this.store.keys.schema().slice(0, -LAYOUT.schema.pattern.length);
     const match = `${prefix}*`;
@@ -49,7 +49,7 @@ export class Walk {
       zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', SLICE),
       hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', SLICE),
     };
-    // Beside each member comes its score or value.
+    // Sorted sets and hashes return a score or value after each member.
     const step = type === 'set' ? 1 : 2;
     for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
   }
@@ -73,7 +73,7 @@ export class Walk {
     return this.#timed(() => this.store.run(script, ...args));
   }
 
-  /** Runs a script that answers what it mended: kind, name; again and again. */
+  /** Runs a script that returns what it mended, as a flat list of kind and name. */
   async mend(script: ScriptName, ...args: ScriptArgument[]): Promise<void> {
     this.report((await this.run(script, ...args)) as Buffer[]);
   }
@@ -101,7 +101,7 @@ export class Walk {
     const beganMs = clock.monotonicMs();
     const reply = await call();
     this.#restDueMs += clock.monotonicMs() - beganMs;
-    if (this.#restDueMs >= SHORTEST_REST_MS) {
+    if (this.#restDueMs >= MIN_REST_MS) {
       await pause(this.#restDueMs, this.#signal);
       this.#restDueMs = 0;
     }
@@ -109,7 +109,7 @@ export class Walk {
   }
 }
 
-/** Slices of what is held here. */
+/** Splits what is in memory into slices. */
 export function* slices<T>(all: Iterable<T>, size = SLICE): Generator<T[]> {
   let slice: T[] = [];
   for (const each of all) {

@@ -8,7 +8,7 @@ import { StorageUnavailable } from '../../../src/errors.ts';
 
 const HOUR_MS = 3_600_000;
 const redis = new TestStore();
-const counts = { take: () => assert.fail('no count was used') };
+const counts = { consume: () => assert.fail('no count was used') };
 
 beforeEach(() => redis.flush());
 

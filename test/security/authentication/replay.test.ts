@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { NonceCounts } from '../../../src/authentication/nonce_uses.ts';
+import { NonceUses } from '../../../src/authentication/nonce_uses.ts';
 import { answerParameters, challengeFor, header, parametersOf } from '../../authentication/digest_client.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
 
@@ -100,15 +100,9 @@ describe('the counts of a nonce', () => {
         return Buffer.alloc((args.length - 1) / 2, '1');
       },
     };
-    const counts = new NonceCounts(store as never);
+    const counts = new NonceUses(store as never);
     const taken = await Promise.all(
-      Array.from(
-        { length: 500 },
-        (_, index) =>
-          new Promise((resolve) =>
-            counts.take({ nonce: 'nonce', count: index + 1 }, (_error, isNew) => resolve(isNew)),
-          ),
-      ),
+      Array.from({ length: 500 }, (_, index) => counts.consume({ nonce: 'nonce', count: index + 1 })),
     );
     assert.ok(taken.every(Boolean));
     assert.equal(calls, 1);

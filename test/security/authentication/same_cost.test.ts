@@ -91,7 +91,7 @@ describe('what proves a caller is compared in constant time', () => {
   test('the signature of a nonce', async (t) => {
     const key = Buffer.alloc(32);
     const keys = { nowMs: () => 1000, of: () => key, current: () => key, load: async () => {} };
-    const nonces = new Nonces(keys, { take: () => {} });
+    const nonces = new Nonces(keys, { consume: async () => true });
     const forged = `${nonces.issue().slice(0, -2)}AA`;
     assert.equal(await comparisons(t, () => nonces.check(forged)), 1);
   });

@@ -70,7 +70,7 @@ const PUBLIC = [
   ],
 ];
 
-describe('an address that is not public', () => {
+describe('a callback at an address that is not public', () => {
   const addresses = new Addresses([]);
   for (const [why, list] of Object.entries(REFUSED)) {
     test(`is refused: ${why}`, () => {
@@ -78,7 +78,7 @@ describe('an address that is not public', () => {
     });
   }
 
-  test('is refused over https and http alike, where the operator allows another', async () => {
+  test('is refused over https and http, even if the operator allows another address', async () => {
     const policy = new CallbackPolicy(['10.9.9.9'], { resolve: async (host) => [host.slice(1)] });
     for (const each of Object.values(REFUSED).flat())
       for (const protocol of ['https:', 'http:'])
@@ -86,7 +86,7 @@ describe('an address that is not public', () => {
   });
 });
 
-test('a public address is admitted over https, and never over http', async () => {
+test('a public address is accepted over https, but never over http', async () => {
   const policy = new CallbackPolicy(['10.9.9.9'], { resolve: async (host) => [host.slice(1)] });
   for (const each of PUBLIC) {
     assert.deepEqual(await policy.addresses('https:', `x${each}`), [each]);
@@ -94,7 +94,7 @@ test('a public address is admitted over https, and never over http', async () =>
   }
 });
 
-describe('what the operator allows', () => {
+describe('an entry of ROUTEMASTER_CALLBACK_ALLOW', () => {
   const allowed: [allow: string, addresses: string[], others: string[]][] = [
     [
       '10.1.0.0/16',
@@ -110,7 +110,7 @@ describe('what the operator allows', () => {
     ['10.0.0.0/8', ['2001:0:a00:1::f5ff:fffe'], ['2001:0:7f00:1::f5ff:fffe', '2001:0:a00:1::80ff:fffe']],
   ];
   for (const [allow, addresses, others] of allowed) {
-    test(`is reached, and nothing beside it: ${allow}`, () => {
+    test(`allows exactly its own addresses: ${allow}`, () => {
       const rules = new Addresses([allow]);
       for (const each of addresses) assert.equal(rules.standing(each), 'allowed', each);
       for (const each of others) assert.ok(isRefused(rules.standing(each)), each);
@@ -118,7 +118,7 @@ describe('what the operator allows', () => {
   }
 });
 
-describe('a literal address is known in every spelling', () => {
+describe('a literal address is recognized in every spelling', () => {
   const spellings: Record<string, string[]> = {
     '127.0.0.1': [
       '127.0.0.1',
@@ -165,7 +165,7 @@ describe('a literal address is known in every spelling', () => {
     });
   }
 
-  test('one with a zone is no URL', async () => {
+  test('an address with a zone is not a URL', async () => {
     for (const host of ['[fe80::1%25eth0]', '[fe80::1%eth0]', '[::1%25lo]'])
       assert.match((await closed.refusal(`https://${host}/`)) ?? 'accepted', /not a URL/, host);
   });

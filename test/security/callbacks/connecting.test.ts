@@ -28,12 +28,12 @@ async function receiverFor(t: TestContext): Promise<{ receiver: Receiver; port: 
   return { receiver, port: Number(new URL(receiver.callback).port) };
 }
 
-describe('a connection is made to an address that was checked for it', () => {
+describe('every connection is checked', () => {
   for (const [scheme, allow] of [
     ['https', []],
     ['http', ['10.9.9.9']],
   ] as const) {
-    test(`a name that changes after the subscription leads nowhere: ${scheme}`, async (t) => {
+    test(`a name that changes after the subscription is refused: ${scheme}`, async (t) => {
       dns.host('rebind.example', [scheme === 'https' ? '93.184.216.34' : '10.9.9.9']);
       const callback = `${scheme}://rebind.example:${canary.port}/`;
       const policy = new CallbackPolicy(allow, { resolve: dns.resolve });
@@ -46,7 +46,7 @@ describe('a connection is made to an address that was checked for it', () => {
     });
   }
 
-  test('a name that changes between the check and the connection: there is no time between', async (t) => {
+  test('a name cannot change between the check and the connection, as it is resolved once', async (t) => {
     const { receiver, port } = await receiverFor(t);
     dns.host('rebind.example', ['127.0.0.1'], ['127.0.0.2']);
     const send = sender(t, { allow: ['127.0.0.1'], resolve: dns.resolve });
@@ -55,7 +55,7 @@ describe('a connection is made to an address that was checked for it', () => {
     assert.deepEqual(dns.asked, ['rebind.example', 'rebind.example'], 'for A and AAAA, once');
   });
 
-  test('of several addresses only those that are allowed are tried', {
+  test('of several addresses, only the allowed ones are tried', {
     skip: process.platform !== 'linux',
   }, async (t) => {
     const { receiver, port } = await receiverFor(t);
@@ -67,7 +67,7 @@ describe('a connection is made to an address that was checked for it', () => {
     assert.deepEqual([receiver.deliveries.length, beside.connections], [1, 0]);
   });
 
-  test('of several that are allowed the next is tried when one does not answer', {
+  test('if an allowed address does not answer, the next one is tried', {
     skip: process.platform !== 'linux',
   }, async (t) => {
     const { receiver, port } = await receiverFor(t);
@@ -79,7 +79,7 @@ describe('a connection is made to an address that was checked for it', () => {
 
   for (const host of ['127.0.0.1', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', '127.0.0.1.', 'localhost']) {
     for (const scheme of ['https', 'http']) {
-      test(`a literal that was never allowed, or is not any more: ${scheme}://${host}`, async (t) => {
+      test(`a literal address that is not allowed, or not any more, is refused: ${scheme}://${host}`, async (t) => {
         const reason = reasonOf(
           await sender(t, { allow: ['10.9.9.9'] })(`${scheme}://${host}:${canary.port}/`),
         );
@@ -89,7 +89,7 @@ describe('a connection is made to an address that was checked for it', () => {
     }
   }
 
-  test('a port that is not listed any more', async (t) => {
+  test('a port that is not listed any more is refused', async (t) => {
     const send = sender(t, { allow: ['127.0.0.1'], callbackPorts: ['443'] });
     const reason = reasonOf(await send(`http://127.0.0.1:${canary.port}/`));
     assert.match(
@@ -99,13 +99,13 @@ describe('a connection is made to an address that was checked for it', () => {
     assert.equal(canary.connections, 0);
   });
 
-  test('a name that does not exist fails as such', async (t) => {
+  test('a name that does not exist fails with the resolver’s error', async (t) => {
     const send = sender(t, { resolve: dns.resolve });
     assert.match(reasonOf(await send('https://gone.example/')), /^ENOTFOUND: /);
   });
 });
 
-describe('what a callback answers with leads nowhere else', () => {
+describe('an answer cannot redirect a delivery', () => {
   for (const status of [301, 302, 303, 307, 308]) {
     test(`a redirect is not followed: ${status}`, async (t) => {
       const { receiver } = await receiverFor(t);
@@ -116,7 +116,7 @@ describe('what a callback answers with leads nowhere else', () => {
     });
   }
 
-  test('other services, other protocols: alt-svc, refresh and link are nothing to us', async (t) => {
+  test('alt-svc, refresh and link are ignored', async (t) => {
     const { receiver } = await receiverFor(t);
     const elsewhere = `http://127.0.0.1:${canary.port}/`;
     const headers = {
@@ -131,8 +131,8 @@ describe('what a callback answers with leads nowhere else', () => {
   });
 });
 
-describe('credentials in a callback, from before we refused them', () => {
-  test('are not sent, and no failure tells them', async (t) => {
+describe('credentials in a callback of a Ruby Routemaster', () => {
+  test('are neither sent nor shown in a failure', async (t) => {
     const { receiver, port } = await receiverFor(t);
     const send = sender(t, { allow: ['127.0.0.1'] });
     await send(`http://user:hunter2@127.0.0.1:${port}/`);
@@ -141,7 +141,7 @@ describe('credentials in a callback, from before we refused them', () => {
       assert.doesNotMatch(reasonOf(await send(callback)), /hunter2/);
   });
 
-  test('are not in the error that a callback which is no URL ends with', async (t) => {
+  test('are not in the error about a callback that is not a URL', async (t) => {
     const send = async () => sender(t)('https://user:hunter2@host:port/');
     await assert.rejects(
       send,

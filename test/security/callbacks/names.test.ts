@@ -12,7 +12,7 @@ before(async () => {
 after(() => dns.stop());
 beforeEach(() => void dns.asked.splice(0));
 
-describe('at subscription the addresses of a name are looked at', () => {
+describe('a subscription checks the addresses of a name', () => {
   for (const [what, address] of Object.entries({
     loopback: '127.0.0.1',
     private: '10.1.2.3',
@@ -20,7 +20,7 @@ describe('at subscription the addresses of a name are looked at', () => {
     'loopback of IPv6': '::1',
     'private within IPv6': '64:ff9b::a00:1',
   })) {
-    test(`one that leads to ${what} is refused`, async () => {
+    test(`a name of ${what} is refused`, async () => {
       dns.host('hooks.example', [address]);
       const refusal = await policy().refusal('https://hooks.example/');
       assert.match(refusal ?? 'accepted', /not public.*ROUTEMASTER_CALLBACK_ALLOW/);
@@ -28,7 +28,7 @@ describe('at subscription the addresses of a name are looked at', () => {
     });
   }
 
-  test('one that leads to public addresses is accepted, over IPv4 and IPv6', async () => {
+  test('a name of public addresses is accepted, over IPv4 and IPv6', async () => {
     dns.host('hooks.example', ['93.184.216.34', '2606:4700::1111']);
     assert.equal(await policy().refusal('https://hooks.example/'), undefined);
     assert.deepEqual(await policy().addresses('https:', 'hooks.example'), [
@@ -37,7 +37,7 @@ describe('at subscription the addresses of a name are looked at', () => {
     ]);
   });
 
-  test('of several, those that are refused are left out', async () => {
+  test('a name is accepted if one of its addresses is', async () => {
     dns.host('hooks.example', ['10.0.0.1', '93.184.216.34', '::1', '127.0.0.1', '2606:4700::1111']);
     assert.equal(await policy().refusal('https://hooks.example/'), undefined);
     assert.deepEqual(await policy().addresses('https:', 'hooks.example'), [
@@ -47,18 +47,18 @@ describe('at subscription the addresses of a name are looked at', () => {
     assert.deepEqual(await policy('127.0.0.1').addresses('http:', 'hooks.example'), ['127.0.0.1']);
   });
 
-  test('one that cannot be resolved now is accepted: each connection is checked', async () => {
+  test('a name that cannot be resolved now is accepted, as each connection is checked', async () => {
     assert.equal(await policy().refusal('https://gone.example/'), undefined);
     assert.equal(await policy('10.0.0.0/8').refusal('http://gone.example/'), undefined);
     await assert.rejects(policy().addresses('https:', 'gone.example'), { code: 'ENOTFOUND' });
   });
 
-  test('one of which the server never answers is accepted, after two seconds', async () => {
+  test('a name whose DNS server does not answer is accepted after two seconds', async () => {
     const silent = new CallbackPolicy([], { resolve: () => new Promise(() => {}) });
     assert.equal(await silent.refusal('https://hooks.example/'), undefined);
   });
 
-  test('none is looked up for plain http where nothing is allowed', async () => {
+  test('no name is looked up for plain http if no address is allowed', async () => {
     assert.match(
       (await policy().refusal('http://hooks.example/')) ?? '',
       /must begin with https:\/\/;.* lists none$/,
@@ -66,7 +66,7 @@ describe('at subscription the addresses of a name are looked at', () => {
     assert.deepEqual(dns.asked, []);
   });
 
-  test('none is looked up where a proxy does; plain http through it is for addresses only', async () => {
+  test('no name is looked up if a proxy does that; plain http through it needs a literal address', async () => {
     const proxied = new CallbackPolicy(['10.0.0.0/8'], {
       egressProxy: 'http://proxy:3128',
       resolve: dns.resolve,

@@ -21,7 +21,7 @@ const through = (more: SenderOptions = {}): SenderOptions => ({
 });
 
 describe('through a proxy', () => {
-  test('names go to it as they are, TLS ends at the callback, and the credentials of the proxy stay with it', {
+  test('names are resolved by the proxy, TLS ends at the callback, and only the proxy gets its credentials', {
     skip: noOpenssl,
   }, async (t) => {
     const identity = selfSigned('DNS:hooks.example');
@@ -45,7 +45,7 @@ describe('through a proxy', () => {
     assert.equal(receiver.deliveries.length, 1);
   });
 
-  test('plain http goes to addresses that are allowed, by CONNECT as well', async (t) => {
+  test('plain http to allowed addresses uses CONNECT as well', async (t) => {
     const receiver = await Receiver.start();
     t.after(() => receiver.stop());
     const send = sender(t, through({ allow: ['127.0.0.1'] }));
@@ -61,14 +61,14 @@ describe('through a proxy', () => {
     'http://127.0.0.1/',
     'http://hooks.example/',
   ]) {
-    test(`it is not asked for ${url}`, async (t) => {
+    test(`the proxy is never asked to connect to ${url}`, async (t) => {
       const reason = reasonOf(await sender(t, through({ allow: ['10.9.9.9'] }))(url));
       assert.match(reason, /^refused to connect: /);
       assert.deepEqual(proxy.targets, []);
     });
   }
 
-  test('what it refuses is a failed delivery, which tells nothing of its credentials', async (t) => {
+  test('a refusal by the proxy fails the delivery without showing its credentials', async (t) => {
     const reason = reasonOf(await sender(t, through())('https://forbidden.example/'));
     assert.match(reason, /Proxy response \(403\)/);
     const gone = reasonOf(

@@ -22,7 +22,7 @@ const base64 = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64');
 const headersOf = ({ headers }: Delivery) => headers as Record<string, string>;
 
 describe('a signature', () => {
-  test('is the one of the specification, over id, second and body', () => {
+  test('equals that of the specification, over id, second and body', () => {
     const { secret, id, timestamp, body, signature } = VECTOR;
     assert.deepEqual(signatureHeaders(secret, id, timestamp * 1000 + 999, body), {
       'webhook-timestamp': String(timestamp),
@@ -30,7 +30,7 @@ describe('a signature', () => {
     });
   });
 
-  test('by ed25519 is verified with the public key that the subscriber was told', () => {
+  test('by ed25519 is verified with the public key that the subscriber got', () => {
     const { privateKey, publicKey } = newKeyPair();
     assert.match(publicKey, /^whpk_[A-Za-z0-9+/]{43}=$/);
     const headers = signatureHeaders(privateKey, 'id', 1_700_000_000_000, '{"ü":1}');
@@ -44,7 +44,7 @@ describe('a signature', () => {
       assert.ok(!isSigned(other));
   });
 
-  test('is made by each key whose time is not over, the newest first', () => {
+  test('is made with each key that is still valid, the newest first', () => {
     const [newest, older, oldest] = [newSecret(), newSecret(), newSecret()];
     const signed = (atMs: number) =>
       signatureHeaders(`${newest} ${older}@2000 ${oldest}@1000`, 'id', atMs, 'x')['webhook-signature'].split(
@@ -56,16 +56,16 @@ describe('a signature', () => {
     assert.deepEqual(signed(2000), [by(newest, 2000)]);
   });
 
-  test('that cannot be made fails, and tells nothing of the secret', () => {
+  test('that cannot be made throws, without showing the secret', () => {
     for (const damaged of ['', 'hunter2', 'whsec_hunter2', 'whsk_hunter2', `${newSecret()} whsec_hunter2@9`])
       assert.throws(
         () => signatureHeaders(damaged, 'id', 0, 'x'),
-        (error) => error instanceof RangeError && error.message === 'the signing secret cannot be read',
+        (error) => error instanceof RangeError && error.message === 'the signing secret is unreadable',
       );
   });
 });
 
-test('a secret is whsec_ and the Base64 of 24 to 64 bytes', () => {
+test('a secret is whsec_ and 24 to 64 bytes in Base64', () => {
   const good = [
     VECTOR.secret,
     newSecret(),
@@ -94,7 +94,7 @@ describe('a delivery', () => {
     return { receiver, send: sender(t, { allow: ['127.0.0.1'] }) };
   }
 
-  test('of a subscriber with a secret is verified as any library does it, over the very bytes of its body', async (t) => {
+  test('to a subscriber with a secret is verified over the exact bytes of its body', async (t) => {
     const { receiver, send } = await receiverOf(t);
     const secret = newSecret();
     await send(receiver.callback, { signing: secret });
@@ -115,7 +115,7 @@ describe('a delivery', () => {
     );
   });
 
-  test('of one whose secret is replaced is verified by the new one and by the old', async (t) => {
+  test('is verified by both the new and the replaced secret', async (t) => {
     const { receiver, send } = await receiverOf(t);
     const [newest, old] = [newSecret(), newSecret()];
     await send(receiver.callback, { signing: `${newest} ${old}@${Date.now() + 60_000}` });
@@ -123,7 +123,7 @@ describe('a delivery', () => {
     for (const secret of [newest, old]) new Webhook(secret).verify(delivery.body, headersOf(delivery));
   });
 
-  test('of one without a secret is not signed', async (t) => {
+  test('to a subscriber without a secret is not signed', async (t) => {
     const { receiver, send } = await receiverOf(t);
     receiver.answers(answer.status(204));
     await send(receiver.callback);
@@ -135,8 +135,8 @@ describe('a delivery', () => {
   });
 });
 
-test('the example of the README tells what is from the bus', async () => {
-  const [, section = ''] = readFileSync(join(root, 'README.md'), 'utf8').split('\n### Signatures\n');
+test('the example of docs/receiving.md recognizes deliveries of the bus', async () => {
+  const [, section = ''] = readFileSync(join(root, 'docs/receiving.md'), 'utf8').split('\n## Signatures\n');
   const [, code = ''] = /```js\n([\s\S]*?)```/.exec(section) ?? [];
   process.env.SIGNING_SECRET = newSecret();
   const module = `data:text/javascript,${encodeURIComponent(`${code}\nexport { isFromTheBus };`)}`;

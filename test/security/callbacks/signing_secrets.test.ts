@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 
 describe('a signing secret', () => {
-  test('is made for who asks, and told this once', async () => {
+  test('is made on request, and shown only in that answer', async () => {
     const { status, headers, text } = await subscribe({ signing_secret: true });
     assert.equal(status, 200);
     assert.equal(headers['cache-control'], 'no-store');
@@ -31,13 +31,13 @@ describe('a signing secret', () => {
     assert.deepEqual([rest, await secretsOf()], [{}, [signing_secret]]);
   });
 
-  test('may be the own one of the subscriber, who is told nothing', async () => {
+  test('may be the subscriber’s own, and is not shown then', async () => {
     const own = newSecret();
     const { status, text } = await subscribe({ signing_secret: own });
     assert.deepEqual([status, text, await stored()], [204, '', [own]]);
   });
 
-  test('may be a key pair, of which the private key never leaves', async () => {
+  test('may be a key pair; the private key is never shown', async () => {
     const { status, text } = await subscribe({ signing_secret: 'ed25519' });
     assert.equal(status, 200);
     assert.deepEqual(Object.keys(JSON.parse(text)), ['public_key']);
@@ -46,7 +46,7 @@ describe('a signing secret', () => {
     assert.match(key, /^whsk_[A-Za-z0-9+/]{43}=$/);
   });
 
-  test('stays where it is left out or null, and the same again changes nothing', async () => {
+  test('stays if it is left out or null, and setting it again changes nothing', async () => {
     const own = newSecret();
     await subscribe({ signing_secret: own });
     for (const again of [{}, { signing_secret: null }, { signing_secret: own }]) {
@@ -55,7 +55,7 @@ describe('a signing secret', () => {
     }
   });
 
-  test('that is replaced goes on for a day, beside the new one', async () => {
+  test('keeps signing for a day, beside the new one, when it is replaced', async () => {
     const [first, second] = [newSecret(), newSecret()];
     await subscribe({ signing_secret: first });
     const before = Date.now();
@@ -68,7 +68,7 @@ describe('a signing secret', () => {
     assert.ok(left > 86_000_000 && left < 87_000_000, `${left} ms`);
   });
 
-  test('goes at once with false, and when the subscriber leaves', async () => {
+  test('is removed at once with false, and when the subscriber is removed', async () => {
     await subscribe({ signing_secret: true });
     await subscribe({ signing_secret: true });
     assert.equal((await subscribe({ signing_secret: false })).status, 204);
@@ -80,7 +80,7 @@ describe('a signing secret', () => {
   });
 
   for (const bad of ['', 'true', 7, {}, [], 'hunter2', 'whsec_hunter2', `whsec_${'A'.repeat(1000)}`]) {
-    test(`is refused, and not repeated: ${JSON.stringify(bad).slice(0, 20)}`, async () => {
+    test(`is refused without being quoted: ${JSON.stringify(bad).slice(0, 20)}`, async () => {
       await subscribe();
       await assertRefused(api, () => subscribe({ signing_secret: bad }), {
         code: 'bad_subscription',
@@ -91,7 +91,7 @@ describe('a signing secret', () => {
   }
 });
 
-test('nobody is shown a secret: no listing, no figure, no error, no log', async () => {
+test('a secret is never shown: in listings, figures, errors or logs', async () => {
   const own = newSecret();
   await subscribe({ signing_secret: own });
   const { text } = await subscribe({ signing_secret: true });
@@ -117,7 +117,7 @@ test('nobody is shown a secret: no listing, no figure, no error, no log', async 
   for (const each of shown) for (const secret of secrets) assert.ok(!each.includes(secret), each);
 });
 
-test('a callback with credentials, from before we refused them, is listed without them', async () => {
+test('a callback with credentials, from a Ruby Routemaster, is listed without them', async () => {
   await subscribe();
   const { redis, keys } = api.store;
   const callbacks: Record<string, string> = {

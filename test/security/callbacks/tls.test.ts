@@ -17,7 +17,7 @@ async function receiverWith(t: TestContext, identity: { key: string; cert: strin
   return receiver;
 }
 
-test('a certificate that nobody vouches for is refused, whatever Node is told about others', {
+test('a certificate of an unknown authority is refused, whatever Node’s options say', {
   skip,
 }, async (t) => {
   const receiver = await receiverWith(t, selfSigned());
@@ -27,12 +27,12 @@ test('a certificate that nobody vouches for is refused, whatever Node is told ab
   assert.deepEqual(receiver.deliveries, []);
 });
 
-test('ROUTEMASTER_SSL_VERIFY=no takes any', { skip }, async (t) => {
+test('ROUTEMASTER_SSL_VERIFY=no accepts any certificate', { skip }, async (t) => {
   const receiver = await receiverWith(t, selfSigned());
   assert.deepEqual(await sender(t, { allow, sslVerify: false })(receiver.callback), { taken: true });
 });
 
-test('ROUTEMASTER_CALLBACK_CA vouches for callbacks, beside those that Node knows', { skip }, async (t) => {
+test('ROUTEMASTER_CALLBACK_CA is trusted beside Node’s own authorities', { skip }, async (t) => {
   const [ours, known] = [selfSigned(), selfSigned()];
   const usual = tls.getCACertificates('default');
   tls.setDefaultCACertificates([...usual, known.cert]);
@@ -46,7 +46,7 @@ test('ROUTEMASTER_CALLBACK_CA vouches for callbacks, beside those that Node know
   assert.match(reasonOf(await send(stranger.callback)), /^DEPTH_ZERO_SELF_SIGNED_CERT/);
 });
 
-test('it does not vouch for another host', { skip }, async (t) => {
+test('a certificate for another host is refused', { skip }, async (t) => {
   const identity = selfSigned('DNS:other.example');
   const receiver = await receiverWith(t, identity);
   const send = sender(t, { allow, callbackCa: identity.cert });
@@ -54,7 +54,7 @@ test('it does not vouch for another host', { skip }, async (t) => {
   assert.deepEqual(receiver.deliveries, []);
 });
 
-test('TLS below 1.2 is refused, whatever Node is told about others', { skip }, async (t) => {
+test('TLS below 1.2 is refused, whatever Node’s options say', { skip }, async (t) => {
   const { DEFAULT_MIN_VERSION, DEFAULT_CIPHERS } = tls;
   tls.DEFAULT_MIN_VERSION = 'TLSv1';
   tls.DEFAULT_CIPHERS = 'DEFAULT:@SECLEVEL=0';
@@ -73,7 +73,7 @@ test('TLS below 1.2 is refused, whatever Node is told about others', { skip }, a
   assert.equal(secured, 0);
 });
 
-test('a server that does not speak TLS gets nothing of the batch', async (t) => {
+test('a server that does not speak TLS receives nothing of the batch', async (t) => {
   const heard: Buffer[] = [];
   const plain = createServer((socket) => {
     socket.on('error', () => {});

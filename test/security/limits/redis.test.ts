@@ -17,10 +17,11 @@ import { readScripts } from '../../../src/store/script_source.ts';
 
 const PASSWORD = 'the-password-of-the-bus';
 
-/** The rules of the ACL that README gives, which is the one place that has them. */
+/** The rules of the ACL in docs/operating.md, the only place that lists them. */
 const RULES = ((): string[] => {
   const [, rules = ''] =
-    /^ACL SETUSER routemaster ([\s\S]*?)^```$/m.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
+    /^ACL SETUSER routemaster ([\s\S]*?)^```$/m.exec(readFileSync(join(root, 'docs/operating.md'), 'utf8')) ??
+    [];
   return rules.trim().split(/\s+/);
 })();
 const ALLOWED = RULES.filter((rule) => rule.startsWith('+')).map((rule) => rule.slice(1));
@@ -90,7 +91,7 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
   });
 });
 
-describe('the ACL of README', () => {
+describe('the ACL of docs/operating.md', () => {
   test('permits what the code uses, and nothing else', () => {
     // Those of ioredis itself, and that of FunctionCall.
     const own = ['eval', 'evalsha', 'exec', 'fcall', 'select'];
@@ -105,7 +106,7 @@ describe('the ACL of README', () => {
     const web = new WebProcess({ ROUTEMASTER_REDIS_URL: url });
     t.after(() => web.kill());
     assert.equal(await web.exitCode, 78, web.output);
-    assert.match(web.output, /Redis says: NOPERM .*README has the ACL/);
+    assert.match(web.output, /Redis says: NOPERM .*docs\/operating\.md has the ACL/);
   });
 
   test('need not permit functions, nor to count failed authentications, but a process says once what to grant', async (t) => {

@@ -1,0 +1,199 @@
+import { z } from 'zod';
+import {
+  bytes,
+  certificates,
+  list,
+  logLevel,
+  MAX_TIMER_MS,
+  metricService,
+  proxy,
+  rootKey,
+  seconds,
+  tokens,
+  whole,
+  yesNo,
+} from './values.ts';
+
+export interface Setting<T> {
+  /** Its name in the environment. */
+  variable: string;
+  type: z.ZodType<T>;
+  /** The default, written as in the environment. */
+  unset: string | undefined;
+  /** One line for operators. */
+  help: string;
+}
+
+function setting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
+  return { help: (help: string): Setting<T> => ({ variable, type, unset, help }) };
+}
+
+const needed = {
+  rootKey: setting('ROUTEMASTER_ROOT_KEY', rootKey).help(
+    'Key that creates clients: long and random (`openssl rand -hex 24`), no colon; in production at least 16 characters.',
+  ),
+  redisUrl: setting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
+    '`redis://`, `rediss://` (TLS) or `unix:///path` of Redis, or the name of the variable that holds this URL.',
+  ),
+  redisCa: setting('ROUTEMASTER_REDIS_CA', certificates.optional()).help(
+    'PEM certificates, or a file of them, that `rediss://` trusts instead of the authorities that Node trusts.',
+  ),
+  redisSslVerify: setting('ROUTEMASTER_REDIS_SSL_VERIFY', yesNo, 'yes').help(
+    'Whether `rediss://` checks the certificate of Redis; `no` for the self-signed ones of Heroku.',
+  ),
+};
+
+const web = {
+  port: setting('PORT', whole(0, 65_535), '3000').help('Port that web listens on.'),
+  webProcesses: setting('WEB_CONCURRENCY', whole(1, 256), '1').help('Web processes; about one a core.'),
+  forceSsl: setting('FORCE_SSL', yesNo.optional()).help(
+    'Redirects plain http to https (308), by X-Forwarded-Proto; by default on if `NODE_ENV` is `production`.',
+  ),
+  trustedProxies: setting('ROUTEMASTER_TRUSTED_PROXIES', whole(0, 16).optional()).help(
+    'Routers in front, one behind the other: as many entries of X-Forwarded-* are believed; by default 1 with `FORCE_SSL`, else 0.',
+  ),
+  digestMd5: setting('ROUTEMASTER_DIGEST_MD5', yesNo, 'yes').help(
+    'Whether Digest may use MD5, for clients that know nothing better.',
+  ),
+  environment: setting('NODE_ENV', z.string(), 'development').help(
+    'Tag `env` of figures; `production` turns `FORCE_SSL` on and refuses a weak root key.',
+  ),
+  clients: setting('ROUTEMASTER_CLIENTS', tokens, '').help(
+    'Tokens of clients without a secret, separated by commas: HTTP Basic with the token as user and any password.',
+  ),
+  publishRate: setting('ROUTEMASTER_PUBLISH_RATE', whole(0, 1_000_000_000), '0').help(
+    'Events a second that each client may publish, over all web processes; more is answered 429. 0: no limit.',
+  ),
+  publishBytes: setting('ROUTEMASTER_PUBLISH_BYTES', bytes, '0').help(
+    'Bytes of bodies a second that each client may publish, over all web processes. 0: no limit.',
+  ),
+  publishBurstMs: setting('ROUTEMASTER_PUBLISH_BURST', seconds(1, 3600), '10').help(
+    'Seconds for which a client saves up what it may publish and does not.',
+  ),
+  maxTopics: setting('ROUTEMASTER_MAX_TOPICS', whole(1, 1_000_000), '10000').help('Maximum topics.'),
+  maxSubscribers: setting('ROUTEMASTER_MAX_SUBSCRIBERS', whole(1, 1_000_000), '10000').help(
+    'Maximum subscribers.',
+  ),
+  maxSubscriptionTopics: setting('ROUTEMASTER_MAX_SUBSCRIPTION_TOPICS', whole(1, 10_000), '1000').help(
+    'Maximum topics of one subscriber.',
+  ),
+  maxConnections: setting('ROUTEMASTER_MAX_CONNECTIONS', whole(1, 1_000_000), '10000').help(
+    'Maximum connections of a web process; further ones are closed at once.',
+  ),
+  requestTimeoutMs: setting('ROUTEMASTER_REQUEST_TIMEOUT', seconds(1, 3600), '30').help(
+    'Seconds within which a whole request must arrive; its headers within 10.',
+  ),
+  maxEventDataBytes: setting('ROUTEMASTER_MAX_EVENT_DATA', bytes, '65536').help(
+    'Maximum size of the data of an event, in bytes as JSON; the Ruby Routemaster allowed 64.',
+  ),
+  scalingThreshold: setting('ROUTEMASTER_SCALING_THRESHOLD', bytes, '100').help(
+    '`/pulse/scaling` answers a second late if more deliveries than this are due within the deadline.',
+  ),
+  scalingDeadlineMs: setting('ROUTEMASTER_SCALING_DEADLINE', whole(0, MAX_TIMER_MS), '1000').help(
+    'Deadline of `/pulse/scaling`, in milliseconds.',
+  ),
+};
+
+const delivering = {
+  workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 64), '2').help(
+    'Threads of a worker process; about one a core.',
+  ),
+  workersPerThread: setting('ROUTEMASTER_WORKERS_PER_THREAD', whole(1, 1000), '32').help(
+    'Maximum deliveries under way in each thread.',
+  ),
+  laneLimit: setting('ROUTEMASTER_LANE_LIMIT', whole(1, 1000), '16').help(
+    'Maximum deliveries under way to one subscriber, over all processes, unless the subscriber asks for another number.',
+  ),
+  laneLimitMax: setting('ROUTEMASTER_LANE_LIMIT_MAX', whole(1, 1000), '64').help(
+    'Maximum that a subscriber may ask for instead (`max_in_flight` of its subscription).',
+  ),
+  maxAttempts: setting('ROUTEMASTER_MAX_ATTEMPTS', whole(1, 1_000_000), '1500').help(
+    'Failed attempts after which a batch becomes a dead letter; a subscription may set its own `max_attempts`.',
+  ),
+  maxAgeMs: setting('ROUTEMASTER_MAX_AGE', seconds(1, 31_536_000), '86400').help(
+    'Seconds after which a batch becomes a dead letter; a subscription may set its own `max_age`.',
+  ),
+  idempotencyWindowMs: setting('ROUTEMASTER_IDEMPOTENCY_WINDOW', seconds(1, 86_400), '600').help(
+    'Seconds for which an Idempotency-Key is remembered, in 180 bytes of Redis each: a repeat stores nothing.',
+  ),
+  sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
+    'Seconds between sweeps, which look for batches without jobs and the like and should find none.',
+  ),
+  connectTimeoutMs: setting('ROUTEMASTER_CONNECT_TIMEOUT', seconds(0.1, 600), '2').help(
+    'Seconds within which the connection of a delivery must be made.',
+  ),
+  deliveryTimeoutMs: setting('ROUTEMASTER_TIMEOUT', seconds(0.1, 3600), '20').help(
+    'Seconds that a whole delivery may take.',
+  ),
+  sslVerify: setting('ROUTEMASTER_SSL_VERIFY', yesNo, 'yes').help(
+    'Whether callbacks must have valid TLS certificates.',
+  ),
+  callbackCa: setting('ROUTEMASTER_CALLBACK_CA', certificates.optional()).help(
+    'PEM certificates, or a file of them, that callbacks may also be certified by: those of an authority of your own.',
+  ),
+  callbackAllow: setting('ROUTEMASTER_CALLBACK_ALLOW', list, '').help(
+    'Private addresses and CIDRs, separated by commas, that callbacks may reach, over plain http too, such as `10.0.0.0/8`.',
+  ),
+  callbackPorts: setting('ROUTEMASTER_CALLBACK_PORTS', list, '').help(
+    'The only ports that callbacks may have, separated by commas, such as `443,8000-8999`; any by default.',
+  ),
+  egressProxy: setting('ROUTEMASTER_EGRESS_PROXY', proxy.optional()).help(
+    'URL of a proxy for all deliveries (CONNECT). It resolves host names, so it must refuse those of private addresses.',
+  ),
+  healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
+    'Health points that a subscriber gains by an accepted batch.',
+  ),
+  /** A positive number in the configuration. */
+  damageRate: setting('ROUTEMASTER_HP_DAMAGE_RATE', whole(-100, 0).transform(Math.abs), '-2').help(
+    'Health points that a subscriber loses by a failure, as a negative number.',
+  ),
+  maxBackoffMs: setting('MAX_BACKOFF_MS', whole(0, MAX_TIMER_MS), '60000').help(
+    'Maximum pause before a failed delivery is tried again, in milliseconds.',
+  ),
+  leaseMs: setting('ROUTEMASTER_WORKER_LEASE', seconds(1, 3600), '30').help(
+    'Seconds after which a worker that sends no heartbeat loses its delivery to another worker.',
+  ),
+  acquireTimeoutMs: setting('ROUTEMASTER_ACQUIRE_TIMEOUT', seconds(0.1, 3600), '10').help(
+    'Maximum seconds for which an idle worker does not ask Redis for jobs.',
+  ),
+};
+
+const storage = {
+  redisMaxBytes: setting('ROUTEMASTER_REDIS_MAX_MEM', bytes, '0').help(
+    'Bytes of Redis that the bus may fill. 0: as many as `maxmemory` of Redis.',
+  ),
+  redisMinFreeBytes: setting('ROUTEMASTER_REDIS_MIN_FREE', bytes, '10000000').help(
+    'Bytes to keep free: with less, publishing is refused, and the oldest dead letters and batches are dropped.',
+  ),
+};
+
+const figures = {
+  metricService: setting('METRIC_COLLECTION_SERVICE', metricService, 'prometheus').help(
+    'Where figures go: `print` (the log), `datadog` (DogStatsD over UDP) or `prometheus`; `GET /metrics` always works.',
+  ),
+  monitorIntervalMs: setting('ROUTEMASTER_MONITOR_INTERVAL', seconds(1, 86_400), '10').help(
+    'Seconds between figures for `print` or `datadog`.',
+  ),
+  dogstatsdHost: setting('DD_AGENT_HOST', z.string(), '127.0.0.1').help('Host of the DogStatsD agent.'),
+  dogstatsdPort: setting('DD_DOGSTATSD_PORT', whole(1, 65_535), '8125').help('Port of the DogStatsD agent.'),
+  appName: setting('ROUTEMASTER_APP_NAME', z.string(), 'routemaster').help('Tag `app` of figures.'),
+  counterFlushIntervalMs: setting('ROUTEMASTER_COUNTER_FLUSH_INTERVAL', seconds(0.1, 3600), '5').help(
+    'Seconds between flushes of the counters of a process to Redis.',
+  ),
+  logLevel: setting('ROUTEMASTER_LOG_LEVEL', logLevel, 'info').help(
+    'Least level of log lines: `fatal`, `error`, `warn`, `info`, `debug`, `trace` or `silent`.',
+  ),
+};
+
+export const SECTIONS = {
+  Needed: needed,
+  Web: web,
+  Delivering: delivering,
+  Storage: storage,
+  'Figures and logs': figures,
+};
+
+/** Every setting of the bus. */
+export const SETTINGS = { ...needed, ...web, ...delivering, ...storage, ...figures };
+
+export const VARIABLES: readonly string[] = Object.values(SETTINGS).map(({ variable }) => variable);

@@ -1,0 +1,87 @@
+import { z } from 'zod';
+import { readCertificates } from '../certificates.ts';
+import type { LogLevel } from '../log.ts';
+
+/** Node's timers take no longer time. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
+const inRange = (min: number, max: number) =>
+  z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`);
+
+export const whole = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^-?\d+$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(inRange(min, max));
+
+export const bytes = whole(0, Number.MAX_SAFE_INTEGER);
+
+/** Seconds in the environment, as the Ruby Routemaster has them; milliseconds in the configuration. */
+export const seconds = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d+(\.\d+)?$/, 'must be a number of seconds')
+    .transform(Number)
+    .pipe(inRange(min, max))
+    .transform((value) => Math.round(value * 1000));
+
+export const yesNo = z
+  .string()
+  .regex(/^(true|on|yes|1|false|off|no|0)$/i, 'must be yes or no')
+  .transform((value) => /^(true|on|yes|1)$/i.test(value));
+
+/** Items separated by commas or spaces. */
+export const list = z.string().transform((value) => value.split(/[\s,]+/).filter((item) => item !== ''));
+
+const NO_COLON = /^[^:\s\p{Cc}]+$/u;
+
+export const rootKey = z
+  .string({ error: 'must be set: the key that creates clients (32 random characters)' })
+  .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it')
+  .refine((key) => key !== 'CHANGE-ME', 'is still the placeholder: make it 32 random characters');
+
+export const tokens = list.pipe(
+  z.array(z.string().regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')),
+);
+
+/** The certificates themselves, not their file: a thread gets the same ones although the file may change. */
+export const certificates = z.string().transform((value, { issues }) => {
+  try {
+    return readCertificates(value);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === undefined || code.startsWith('ERR_OSSL') ? '' : ` (${code})`;
+    issues.push({
+      code: 'custom',
+      message: `must be a readable file of certificates in PEM, or these themselves${why}`,
+      input: value,
+    });
+    return z.NEVER;
+  }
+});
+
+export const proxy = z
+  .string()
+  .refine(isProxy, 'must be a URL such as http://user:password@proxy.internal:3128');
+
+function isProxy(value: string): boolean {
+  try {
+    const { protocol, username, password } = new URL(value);
+    decodeURIComponent(username + password);
+    return /^https?:$/.test(protocol);
+  } catch {
+    return false;
+  }
+}
+
+const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const satisfies LogLevel[];
+
+export const logLevel = z
+  .string()
+  .transform((value) => value.toLowerCase())
+  .pipe(z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }));
+
+export const metricService = z.enum(['print', 'prometheus', 'datadog'], {
+  error: 'must be print, prometheus or datadog',
+});

@@ -1,0 +1,110 @@
+import { decode, encode } from '@msgpack/msgpack';
+import type { Log } from '../log.ts';
+import type { Store } from '../store/store.ts';
+
+/**
+ * Every counter of the bus, each with its tags. Times are in ms. `queue` is a subscriber's token, but in `jobs.scrubbed` it is
+ * `main` or `aux`. The names and tags up to `process` are those of the Ruby Routemaster, so that its counters continue.
+ */
+export const COUNTER_NAMES = [
+  // topic
+  'events.published',
+  'events.bytes',
+  // queue
+  'events.added',
+  'events.removed',
+  'events.autodropped',
+  // queue, status: success or failure. `time2` is the sum of the squares.
+  'delivery.events',
+  'delivery.batches',
+  'delivery.time',
+  'delivery.time2',
+  // queue. `count` is the number of batches tried at least once; the others sum the time since the batches were created.
+  'latency.batches.count',
+  'latency.batches.first_attempt',
+  'latency.batches.last_attempt',
+  // queue: main or aux
+  'jobs.scrubbed',
+  'workers.scrubbed',
+  // status: start or stop; type: web or worker
+  'process',
+  // The rest is not in the Ruby Routemaster. Dead letters made. queue, reason
+  'events.dead_lettered',
+  'batches.dead_lettered',
+  // reason: see src/authentication/caller.ts
+  'authentication.failed',
+  // Failed authentications that were answered 429.
+  'authentication.slowed',
+  // kind: see src/maintenance/sweep/finding.ts
+  'sweep.findings',
+  // Histograms over the whole bus. status; le: the bucket's upper bound in seconds. Buckets are not cumulative.
+  'delivery.duration.bucket',
+  'delivery.duration.sum',
+  'latency.end_to_end.bucket',
+  'latency.end_to_end.sum',
+] as const;
+
+export type CounterName = (typeof COUNTER_NAMES)[number];
+
+export type Tags = Readonly<Record<string, string>>;
+
+/** What the whole bus has counted of one thing since it was installed. */
+export interface Count {
+  name: string;
+  tags: Tags;
+  value: number;
+  /** The packed name and tags, which identify the counter. */
+  field: Buffer;
+}
+
+/** A field of the `counters` hash: MessagePack `[name, [[tag, value], … sorted by tag]]`, as the Ruby Routemaster writes it. */
+export function packField(name: string, tags: Tags): Buffer {
+  const pairs = Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Buffer.from(encode([name, pairs]));
+}
+
+/** The name and the tags of a field; undefined if it is not one. */
+export function unpackField(field: Buffer): { name: string; tags: Tags } | undefined {
+  try {
+    const [name, pairs] = decode(field) as [unknown, [unknown, unknown][]];
+    return {
+      name: text(name),
+      tags: Object.fromEntries(pairs.map(([tag, value]) => [text(tag), text(value)])),
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Ruby packs a string of unknown encoding as bytes. Throws TypeError if the value is neither. */
+function text(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (value instanceof Uint8Array) return Buffer.from(value).toString();
+  throw new TypeError('not text');
+}
+
+/** All counts in Redis. Unreadable fields are skipped with a warning. Throws as Store does. */
+export async function readCounts(store: Store, log: Log): Promise<Count[]> {
+  // The fields are binary, so they are read as bytes; `hgetall` would decode them as text.
+  const reply = await store.command((redis, keys) => redis.callBuffer('HGETALL', keys.counters()));
+  const flat = reply as Buffer[];
+  const counts = new Map<string, Count>();
+  let unreadable = 0;
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    const series = unpackField(flat[i] as Buffer);
+    const value = Number(flat[i + 1]);
+    if (series && Number.isFinite(value)) add(counts, series, value);
+    else unreadable++;
+  }
+  if (unreadable > 0) log.warn({ fields: unreadable }, 'skipped unreadable fields of the counters hash');
+  return [...counts.values()];
+}
+
+/** Adds up fields of one counter: the Ruby Routemaster may have packed the same name and tags differently. */
+function add(counts: Map<string, Count>, { name, tags }: { name: string; tags: Tags }, value: number): void {
+  const field = packField(name, tags);
+  const id = field.toString('latin1');
+  const known = counts.get(id);
+  if (known) known.value += value;
+  else counts.set(id, { name, tags, value, field });
+}

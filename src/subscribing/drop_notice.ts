@@ -1,0 +1,47 @@
+/** What the bus dropped of a subscriber's queue and dead letters. */
+export interface DropNotice {
+  batches: number;
+  events: number;
+  /** When the oldest and the newest of these batches were created, ms by Redis's clock. */
+  fromMs: number;
+  toMs: number;
+  /** Events by topic; those whose topic is unreadable are under ''. */
+  topics: Record<string, number>;
+}
+
+const TOPIC = 'topic:';
+
+/** A notice lists this many topics: receivers refuse headers of more than 8 or 16 KB, and a name has up to 64 characters. */
+const MAX_TOPICS = 50;
+
+/** Turns a hash as a script returns it (field, value, …) into an object. */
+export function fieldsOf(flat: readonly (Buffer | number)[]): Record<string, string> {
+  const hash: Record<string, string> = {};
+  for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
+  return hash;
+}
+
+/** Reads a hash of drops, as lua/include/gaps.lua writes it; null if nothing was dropped. */
+export function readDropNotice(hash: Readonly<Record<string, string>>): DropNotice | null {
+  if (hash.batches === undefined) return null;
+  const topics = Object.entries(hash).filter(([field]) => field.startsWith(TOPIC));
+  return {
+    batches: Number(hash.batches),
+    events: Number(hash.events),
+    fromMs: Number(hash.from),
+    toMs: Number(hash.to),
+    topics: Object.fromEntries(topics.map(([field, events]) => [field.slice(TOPIC.length), Number(events)])),
+  };
+}
+
+/**
+ * The value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651) with the most affected topics first:
+ * `batches=2, events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100 "users";events=50)`.
+ * `more` is the number of topics that are not listed.
+ */
+export function dropNoticeHeader({ batches, events, fromMs, toMs, topics }: DropNotice): string {
+  const sorted = Object.entries(topics).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));
+  const listed = sorted.slice(0, MAX_TOPICS).map(([topic, dropped]) => `"${topic}";events=${dropped}`);
+  const more = sorted.length > MAX_TOPICS ? `, more=${sorted.length - MAX_TOPICS}` : '';
+  return `batches=${batches}, events=${events}, from=${fromMs}, to=${toMs}, topics=(${listed.join(' ')})${more}`;
+}
