@@ -2,8 +2,8 @@
 // import other leaves at most). Of a story folder's neighbours it may use those that its row names.
 
 const leaves =
-  '^src/(backoff|certificates|clock|ids|log|errors|config|config/values|config/settings|topic_name|subscriber_defaults)[.]ts$';
-const entries = '^src/(web|worker|serve|process|web_processes)[.]ts$';
+  '^src/(backoff|certificates|clock|ids|log|errors|config|config/values|config/settings|subscription_defaults|topic_name)[.]ts$';
+const entries = '^src/(entry[.]cjs|(web|worker|web_main|worker_main|serve|process|web_processes)[.]ts)$';
 
 /** What each folder of src/ may import, beside itself and the leaves. */
 const folders = {

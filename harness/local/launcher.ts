@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Demo } from './demo.ts';
-import { renderLogLine } from './log_lines.ts';
 import { Output } from './output.ts';
 import { type OwnRedis, startOwnRedis } from './own_redis.ts';
 import { parseProcfile } from './procfile.ts';
@@ -76,9 +75,7 @@ export class Launcher {
 
   #startProcesses(env: NodeJS.ProcessEnv): void {
     this.#processes = this.#lines.map((line) => {
-      const started = new ProcfileProcess(line, env, (text) =>
-        this.#output.line(line.name, renderLogLine(text)),
-      );
+      const started = new ProcfileProcess(line, env, (text) => this.#output.log(line.name, text));
       void started.ended.then((how) => this.#stop.resolve({ failure: `${line.name} ${how}` }));
       return started;
     });

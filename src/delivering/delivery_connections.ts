@@ -20,7 +20,7 @@ export interface ConnectionSettings {
 
 /**
  * Sends deliveries over connections that are kept alive for each host. Each connection goes only to an address that the policy
- * has just accepted. With a proxy, the proxy resolves names and must do this itself; the policy checks only literal addresses.
+ * has just accepted. A proxy resolves names itself and decides where it connects; the policy then checks only literal addresses.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): Dispatcher {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;

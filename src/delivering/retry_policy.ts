@@ -1,4 +1,4 @@
-import { PERFECT_HEALTH } from '../subscriber_defaults.ts';
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { Penalty } from './settlement.ts';
 
 const FIRST_BACKOFF_MS = 1000;

@@ -1,4 +1,4 @@
-import { PERFECT_HEALTH } from '../subscriber_defaults.ts';
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { ReplyReader } from './reply_reader.ts';
 
 /** What a delivery needs to know of its subscriber. */

@@ -1,7 +1,7 @@
 import { QUEUES, type QueueName } from '../store/job.ts';
 import { infoNumber, type Memory, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Store } from '../store/store.ts';
-import { PERFECT_HEALTH } from '../subscriber_defaults.ts';
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 export interface SubscriberGauges {
   token: string;

@@ -1,6 +1,6 @@
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/store.ts';
-import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscriber_defaults.ts';
+import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscription_defaults.ts';
 import { readDropNotice } from './drop_notice.ts';
 
 /** The operator's limits, and the settings of a subscriber that asks for none. */

@@ -19,7 +19,7 @@ describe('a web process refuses to start, with what to change', { concurrency: t
   const wrong: [env: Record<string, string>, message: RegExp][] = [
     [
       { ROUTEMASTER_ROOT_KEY: '', PORT: 'http', WEB_CONCURRENCY: '0' },
-      /PORT must be a whole number\n {2}WEB_CONCURRENCY must be at least 1\n {2}ROUTEMASTER_ROOT_KEY must be set/,
+      /ROUTEMASTER_ROOT_KEY must be set.*\n {2}PORT must be a whole number\n {2}WEB_CONCURRENCY must be at least 1/,
     ],
     [{ ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/33' }, /ROUTEMASTER_CALLBACK_ALLOW has 10.0.0.0\/33.*CIDR/],
     [

@@ -1,0 +1,13 @@
+// `src/web.ts` and `src/worker.ts` are links to this file. Node 20 refuses to load a .ts file, but follows a link to JavaScript
+// and can then say which Node is needed.
+const script = process.argv[1]?.endsWith('worker.ts') ? 'worker' : 'web';
+
+if (Number.parseInt(process.versions.node, 10) < 24) {
+  const message =
+    `Routemaster needs Node 24 or later; this is ${process.version}. ` +
+    `Run bin/setup, then node_modules/.bin/node src/${script}.ts: bin/setup puts Node 24 there.`;
+  process.stderr.write(`${message}\n`);
+  process.exit(78);
+}
+
+void (script === 'worker' ? import('./worker_main.ts') : import('./web_main.ts'));
