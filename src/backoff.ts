@@ -1,20 +1,20 @@
 import { pause } from './clock.ts';
 
 const FIRST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 2000;
+const MAX_PAUSE_MS = 2000;
 
-/** Growing pauses between attempts at something that fails for now: doubling, with jitter, up to two seconds. */
-export class Patience {
+/** Pauses between failing attempts. The pause doubles each time, with jitter, up to two seconds. */
+export class Backoff {
   #failures = 0;
 
-  /** Waits a little longer than the last time, or until `signal` is aborted. */
+  /** Waits about twice as long as the last time; ends early, without an error, when `signal` is aborted. */
   async wait(signal: AbortSignal): Promise<void> {
-    const full = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(this.#failures, 20), LONGEST_PAUSE_MS);
+    const fullMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(this.#failures, 20), MAX_PAUSE_MS);
     this.#failures++;
-    await pause(full * (0.5 + Math.random() / 2), signal);
+    await pause(fullMs * (0.5 + Math.random() / 2), signal);
   }
 
-  /** It worked: the next pause is short again. True if it had failed before. */
+  /** Makes the next pause short again, after a success. Returns true if an attempt before it failed. */
   reset(): boolean {
     const failed = this.#failures > 0;
     this.#failures = 0;

@@ -1,4 +1,4 @@
-import { Patience } from './backoff.ts';
+import { Backoff } from './backoff.ts';
 import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
 import { type Log, logged } from './log.ts';
 import { prepareStorage } from './maintenance/schema.ts';
@@ -21,7 +21,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 
 /** Prepares Redis. While Redis is away or full, tries again with growing pauses. */
 export async function boot(store: Store, leaseMs: number, log: Log): Promise<void> {
-  const patience = new Patience();
+  const backoff = new Backoff();
   const never = new AbortController().signal;
   for (;;) {
     try {
@@ -33,7 +33,7 @@ export async function boot(store: Store, leaseMs: number, log: Log): Promise<voi
           cause: error,
         });
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
-      await patience.wait(never);
+      await backoff.wait(never);
     }
   }
 }

@@ -1,6 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
-import { Patience } from './backoff.ts';
+import { Backoff } from './backoff.ts';
 import { clock } from './clock.ts';
 import { BootError } from './errors.ts';
 import { type Log, logged } from './log.ts';
@@ -12,7 +12,7 @@ const STEADY_MS = 10_000;
 export class WebProcesses {
   readonly #count: number;
   readonly #log: Log;
-  readonly #patience = new Patience();
+  readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
 
   constructor(count: number, log: Log) {
@@ -43,7 +43,7 @@ export class WebProcesses {
     const worker = cluster.fork();
     const startedMs = clock.monotonicMs();
     worker.once('exit', (code, signal) => {
-      if (clock.monotonicMs() - startedMs > STEADY_MS) this.#patience.reset();
+      if (clock.monotonicMs() - startedMs > STEADY_MS) this.#backoff.reset();
       void this.#exited(worker, code, signal);
     });
   }
@@ -57,7 +57,7 @@ export class WebProcesses {
       await logged();
       process.exit(BootError.EXIT_CODE);
     }
-    await this.#patience.wait(this.#stopping.signal);
+    await this.#backoff.wait(this.#stopping.signal);
     if (!this.#stopping.signal.aborted) this.#fork();
   }
 }

@@ -1,7 +1,7 @@
 import { readConfig, unknownVariables } from './config.ts';
 import { Supervisor } from './delivering/supervisor.ts';
 import { createLog } from './log.ts';
-import { Aux } from './maintenance/maintenance.ts';
+import { Maintenance } from './maintenance/maintenance.ts';
 import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
 import { boot, onStop, start } from './process.ts';
@@ -15,7 +15,7 @@ const GRACE_MS = 22_000;
 
 await start(async () => {
   const config = readConfig();
-  // What is wrong with it is said here, once, and not by thread after thread.
+  // Fails here, once, if the policy is invalid, and not in thread after thread.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of unknownVariables()) log.warn(warning);
@@ -24,11 +24,12 @@ await start(async () => {
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const supervisor = new Supervisor(config, log);
-  const aux = new Aux(config, { store, wakeups, recorder, log });
+  wakeups.on('main', () => supervisor.wake());
+  const maintenance = new Maintenance(config, { store, wakeups, recorder, log });
   // Before the boot, which may wait for Redis.
   let delivering = false;
   const stopping = onStop(log, async () => {
-    await Promise.all([aux.stop(GRACE_MS), supervisor.stop(GRACE_MS)]);
+    await Promise.all([maintenance.stop(GRACE_MS), supervisor.stop(GRACE_MS)]);
     wakeups.close();
     if (delivering) recorder.processStopped('worker');
     await counters.stop();
@@ -40,6 +41,6 @@ await start(async () => {
   counters.start();
   recorder.processStarted('worker');
   supervisor.start();
-  aux.start();
+  maintenance.start();
   log.info({ threads: config.workerThreads, workersPerThread: config.workersPerThread }, 'delivering');
 });

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Patience } from '../src/backoff.ts';
+import { Backoff } from '../src/backoff.ts';
 
-/** The pauses that a patience makes, with the timers mocked: `tick` says how long each took. */
+/** Returns the lengths of the pauses in ms, by mocked timers. */
 async function pauses(t: import('node:test').TestContext, count: number): Promise<number[]> {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const patience = new Patience();
+  const backoff = new Backoff();
   const signal = new AbortController().signal;
   const found: number[] = [];
   for (let i = 0; i < count; i++) {
     let over = false;
-    const wait = patience.wait(signal).then(() => {
+    const wait = backoff.wait(signal).then(() => {
       over = true;
     });
     let ms = 0;
@@ -25,7 +25,7 @@ async function pauses(t: import('node:test').TestContext, count: number): Promis
   return found;
 }
 
-test('pauses grow from 50 ms to 2 s, each with up to half of it off', async (t) => {
+test('pauses double from 50 ms to 2 s, each shortened by up to half at random', async (t) => {
   const found = await pauses(t, 10);
   const full = [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000, 2000];
   for (const [i, ms] of found.entries()) {
@@ -34,23 +34,23 @@ test('pauses grow from 50 ms to 2 s, each with up to half of it off', async (t) 
   }
 });
 
-test('after a success they are short again, and it says whether there was a failure', async () => {
-  const patience = new Patience();
+test('a reset makes pauses short again, and returns true if there was a failure', async () => {
+  const backoff = new Backoff();
   const over = AbortSignal.abort();
-  assert.equal(patience.reset(), false);
-  for (let i = 0; i < 20; i++) await patience.wait(over);
-  assert.equal(patience.reset(), true);
-  assert.equal(patience.reset(), false);
+  assert.equal(backoff.reset(), false);
+  for (let i = 0; i < 20; i++) await backoff.wait(over);
+  assert.equal(backoff.reset(), true);
+  assert.equal(backoff.reset(), false);
   const startMs = performance.now();
-  await patience.wait(new AbortController().signal);
+  await backoff.wait(new AbortController().signal);
   assert.ok(performance.now() - startMs < 2500);
 });
 
-test('a pause ends when the process stops', async () => {
-  const patience = new Patience();
+test('a pause ends when its signal is aborted', async () => {
+  const backoff = new Backoff();
   const stop = new AbortController();
-  for (let i = 0; i < 20; i++) await patience.wait(AbortSignal.abort());
-  const wait = patience.wait(stop.signal);
+  for (let i = 0; i < 20; i++) await backoff.wait(AbortSignal.abort());
+  const wait = backoff.wait(stop.signal);
   stop.abort();
   await wait;
   assert.ok(!process.getActiveResourcesInfo().includes('Timeout'));

@@ -1,4 +1,4 @@
-import { Patience } from '../backoff.ts';
+import { Backoff } from '../backoff.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Grant } from './grant.ts';
@@ -14,12 +14,12 @@ import {
   type Success,
 } from './settlement.ts';
 
-/** A job that only lost Redis has not failed, and a scrub or an autodrop must not wait: no other can be put meanwhile. */
+/** A job that failed because Redis did runs again soon, as it blocks other jobs of its name. */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
 
-/** Told what became of the batches in a worker's hands. */
+/** Counts what became of the batches that workers held. */
 export interface AssignmentFigures {
-  /** Events left the queue of a subscriber with a batch that was acknowledged. */
+  /** A batch with this many events left the queue of a subscriber: it was delivered or buried. */
   removed(token: string, events: number): void;
   /** A batch became a dead letter. */
   buried(token: string, reason: string, events: number): void;
@@ -27,21 +27,20 @@ export interface AssignmentFigures {
 
 export interface AssignmentParts {
   queue: Queue;
-  /** Acknowledges a job together with what else the thread has to say. Rejects where it may not have been. */
+  /** Acknowledges a job by a call shared with others. Redis may have applied a call that rejects. */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   figures: AssignmentFigures;
   log: Log;
 }
 
-/** A job in a worker's hands: it is run, and its outcome brought home. */
+/** Runs one acquired job, and reports its outcome (ack, nack or bury) until Redis has it. */
 export class Assignment {
   readonly grant: Grant;
   readonly #parts: AssignmentParts;
   readonly #ending = new AbortController();
   #running = true;
   #lost = false;
-  /** An earlier call may have been applied though it failed: its reply was lost. */
   #inDoubt = false;
 
   constructor(grant: Grant, parts: AssignmentParts) {
@@ -49,36 +48,39 @@ export class Assignment {
     this.#parts = parts;
   }
 
-  /** Resolves when Redis has the outcome, with how many jobs it has ready; never rejects. */
-  async run(): Promise<number> {
+  /** True if Redis may have applied a call that failed. The worker must ask for the job that it may hold. */
+  get inDoubt(): boolean {
+    return this.#inDoubt;
+  }
+
+  /** Resolves when Redis has the outcome, or when aborted while Redis does not answer; never rejects. */
+  async run(): Promise<void> {
     const settlement = await this.#handle();
     this.#running = false;
-    if (this.#lost) return 0;
-    const patience = new Patience();
-    // While Redis is away the outcome is kept: forgetting a delivery that succeeded would repeat it.
+    if (this.#lost) return;
+    const backoff = new Backoff();
+    // Keep the outcome while Redis is away; otherwise a delivery that succeeded would be repeated.
     for (;;) {
-      const left = await this.#settle(settlement);
-      if (left !== undefined) return left;
+      if (await this.#settle(settlement)) return;
       if (this.#ending.signal.aborted) break;
-      await patience.wait(this.#ending.signal);
+      await backoff.wait(this.#ending.signal);
     }
     this.#parts.log.error(
       { job: this.grant.job },
       'stopped before Redis took the outcome; the job will run again',
     );
-    return 0;
   }
 
-  /** Asks the job to end, and gives it back. */
-  giveUp(): void {
+  /** Asks the job to end soon. A job that has not begun is given back untried. */
+  abort(): void {
     this.#ending.abort();
   }
 
-  /** The lease is lost: somebody else has the job, or will. One that waits for Redis to take its outcome hears it there. */
-  lose(): void {
+  /** Aborts the job and drops its outcome: another worker may have it. Does nothing once it has run. */
+  loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;
-    this.#warnOfLoss();
+    this.#warnOfLostLease();
     this.#ending.abort();
   }
 
@@ -103,45 +105,46 @@ export class Assignment {
     }
   }
 
-  /** The subscriber is not to blame. */
+  /** The subscriber keeps its health points, as the failure is the bus's. */
   #poisoned(error: unknown): Settlement {
     const attempt = { atMs: this.grant.atMs, durationMs: 0, reason: reasonOf(error) };
     return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
   }
 
-  /** Undefined while Redis does not take the outcome. That somebody else has the job by now is an end too. */
-  async #settle(settlement: Settlement): Promise<number | undefined> {
+  /** Returns false if the call failed and must be repeated. A lost lease is not an error. */
+  async #settle(settlement: Settlement): Promise<boolean> {
     try {
-      switch (settlement.end) {
-        case 'done':
-          return await this.#ack(settlement.success);
-        case 'retry':
-          return this.#told(await this.#parts.queue.nack(this.grant, settlement.retry));
-        case 'dead':
-          return await this.#bury(settlement.burial);
-      }
+      const held = await this.#store(settlement);
+      if (!held && !this.#inDoubt) this.#warnOfLostLease();
+      return true;
     } catch (error) {
       this.#inDoubt = true;
       const what = { reason: reasonOf(error), job: this.grant.job };
       this.#parts.log.warn(what, 'Redis did not take the outcome of a job; trying again');
-      return undefined;
+      return false;
     }
   }
 
-  /** At first with others, then alone: what they failed of is nothing to this one. */
-  async #ack(success: Success): Promise<number> {
-    const { queue, acknowledge, figures } = this.#parts;
-    const finished: Finished = { grant: this.grant, ...success };
-    const alone = this.#inDoubt && (await queue.ack(finished));
-    const ack = alone || (await acknowledge(finished));
-    this.#told(ack.held);
-    const { batch } = this.grant;
-    const events = ack.held ? ack.removed : this.#inDoubt ? (batch?.count ?? 0) : 0;
-    if (batch && events > 0) figures.removed(batch.token, events);
-    return alone ? alone.left : 0;
+  /** Returns false if the worker's lease was lost. */
+  #store(settlement: Settlement): Promise<boolean> {
+    if (settlement.end === 'done') return this.#ack(settlement.success);
+    if (settlement.end === 'dead') return this.#bury(settlement.burial);
+    return this.#parts.queue.nack(this.grant, settlement.retry);
   }
 
-  async #bury(burial: Burial): Promise<number> {
+  /** Acks in a group first; after a failure alone, so that one bad ack cannot block the others. */
+  async #ack(success: Success): Promise<boolean> {
+    const { queue, acknowledge, figures } = this.#parts;
+    const finished: Finished = { grant: this.grant, ...success };
+    const { held, removed } = await (this.#inDoubt ? queue.ack(finished) : acknowledge(finished));
+    const { batch } = this.grant;
+    // If a repeated ack finds no lease, Redis has applied the first one.
+    const events = !held && this.#inDoubt ? (batch?.count ?? 0) : removed;
+    if (batch && events > 0) figures.removed(batch.token, events);
+    return held;
+  }
+
+  async #bury(burial: Burial): Promise<boolean> {
     const { queue, figures } = this.#parts;
     const { batch } = this.grant;
     const { held, buried } = await queue.bury(this.grant, burial);
@@ -149,16 +152,10 @@ export class Assignment {
       figures.removed(batch.token, buried);
       figures.buried(batch.token, burial.reason, buried);
     }
-    return this.#told(held);
+    return held;
   }
 
-  /** Nobody needs to look for jobs after it. */
-  #told(held: boolean): 0 {
-    if (!held && !this.#inDoubt) this.#warnOfLoss();
-    return 0;
-  }
-
-  #warnOfLoss(): void {
+  #warnOfLostLease(): void {
     const { worker, job } = this.grant;
     this.#parts.log.warn(
       { worker, job },

@@ -1,4 +1,4 @@
-/** Something that a loop sleeps on. A ring while nobody waits is remembered, so none is missed. */
+/** Wakes a sleeping loop. The bell remembers a ring that nobody waited for, so that none is lost. */
 export class Bell {
   #rung = false;
   #wake: (() => void) | undefined;
@@ -8,7 +8,7 @@ export class Bell {
     this.#wake?.();
   }
 
-  /** Resolves at the next ring, at once if it rang since the last wait, or after `timeoutMs` if that is given. */
+  /** Resolves at the next ring, or after `timeoutMs`; at once if the bell rang since the last wait. */
   async wait(timeoutMs?: number): Promise<void> {
     if (!this.#rung) {
       await new Promise<void>((resolve) => {

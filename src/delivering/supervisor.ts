@@ -1,49 +1,72 @@
 import { Worker } from 'node:worker_threads';
-import { Patience } from '../backoff.ts';
+import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import type { StopMessage, ThreadData } from './delivery_thread.ts';
+import type { ThreadData, ThreadOrder } from './delivery_thread.ts';
+import { IdleWorkers } from './idle_workers.ts';
 
-/** Keeps the delivery threads running: one that dies is replaced after a growing pause, and its jobs are scrubbed. */
+/**
+ * Keeps the delivery threads running. It replaces a dead thread after a growing pause; the scrub gives back
+ * its jobs.
+ */
 export class Supervisor {
   readonly #config: Config;
   readonly #log: Log;
-  readonly #threads = new Map<number, { worker: Worker; over: Promise<void> }>();
+  readonly #idleWorkers: IdleWorkers;
+  readonly #threads = new Map<number, { worker: Worker; ended: Promise<void> }>();
   readonly #stopping = new AbortController();
 
   constructor(config: Config, log: Log) {
     this.#config = config;
     this.#log = log;
+    this.#idleWorkers = IdleWorkers.ofThreads(config.workerThreads);
   }
 
   start(): void {
-    for (let index = 1; index <= this.#config.workerThreads; index++) this.#spawn(index, new Patience());
+    for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 
-  /** Has every thread finish its deliveries within `graceMs` and give back the rest. */
+  /** Has one thread look for jobs; none if all workers are busy, as they look when they finish. */
+  wake(): void {
+    const index = this.#idleWorkers.mostIdleThread();
+    if (index !== undefined) this.#order(index, { kind: 'look' });
+  }
+
+  /**
+   * Has every thread finish its deliveries within `graceMs` and give back the rest. Resolves when all have
+   * ended.
+   */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
-    const threads = [...this.#threads.values()];
-    const message: StopMessage = { graceMs };
-    for (const { worker } of threads) worker.postMessage(message);
-    await Promise.all(threads.map(({ over }) => over));
+    const threads = [...this.#threads];
+    for (const [index] of threads) this.#order(index, { kind: 'stop', graceMs });
+    await Promise.all(threads.map(([, { ended }]) => ended));
   }
 
-  #spawn(index: number, patience: Patience): void {
-    const workerData: ThreadData = { config: this.#config, index };
+  #order(index: number, order: ThreadOrder): void {
+    this.#threads.get(index)?.worker.postMessage(order);
+  }
+
+  #spawn(index: number, backoff: Backoff): void {
+    const workerData: ThreadData = { config: this.#config, index, idleCounts: this.#idleWorkers.counts };
     const worker = new Worker(new URL('./delivery_thread.ts', import.meta.url), { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    const over = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
-    this.#threads.set(index, { worker, over });
-    void this.#replaceWhenOver(index, over, patience);
+    // The only message that a thread sends means: there are more jobs than this thread has idle workers.
+    worker.on('message', () => this.wake());
+    const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+    this.#threads.set(index, { worker, ended });
+    void this.#replaceWhenEnded(index, ended, backoff);
   }
 
-  async #replaceWhenOver(index: number, over: Promise<void>, patience: Patience): Promise<void> {
-    await over;
+  async #replaceWhenEnded(index: number, ended: Promise<void>, backoff: Backoff): Promise<void> {
+    await ended;
     this.#threads.delete(index);
-    if (!this.#stopping.signal.aborted) await patience.wait(this.#stopping.signal);
+    this.#idleWorkers.set(index, 0);
+    // The dead thread may have been woken for a job and not have acquired it.
+    this.wake();
+    if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;
     this.#log.warn({ thread: index }, 'starting a thread again');
-    this.#spawn(index, patience);
+    this.#spawn(index, backoff);
   }
 }

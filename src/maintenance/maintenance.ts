@@ -10,33 +10,34 @@ import { type PeriodicJob, periodicJobs } from './periodic_jobs.ts';
 import { Scheduler } from './scheduler.ts';
 import { Ticker } from './ticker.ts';
 
-const LONGEST_SLEEP_MS = 10_000;
-/** A sweep of a big bus takes minutes, which the others must not wait for. */
+const MAX_SLEEP_MS = 10_000;
+/** Two workers, so that other jobs do not wait for the sweep of a big bus, which takes minutes. */
 const WORKERS = 2;
 
-export interface AuxParts {
+export interface MaintenanceParts {
   store: Store;
   wakeups: Wakeups;
   recorder: Recorder;
   log: Log;
 }
 
-/** What a worker process does beside delivering: the scheduler, the tickers, and two workers for the `aux` queue. */
-export class Aux {
+/** The maintenance of a worker process: the scheduler, the tickers, and two workers for the `aux` queue. */
+export class Maintenance {
   readonly #workers: Workers;
   readonly #scheduler: Scheduler;
   readonly #startTickers: () => Ticker[];
   readonly #stopping = new AbortController();
   #tickers: Ticker[] = [];
 
-  constructor(config: Config, { store, wakeups, recorder, log }: AuxParts) {
+  constructor(config: Config, { store, wakeups, recorder, log }: MaintenanceParts) {
     const queue = new Queue(store, 'aux', config);
     const jobs = periodicJobs({ config, store, recorder, log, stopping: this.#stopping.signal });
     this.#workers = new Workers(
-      { queue, wakeups, handler: byName(jobs, log), figures: recorder, log },
+      { queue, handler: byName(jobs, log), figures: recorder, log },
       { count: WORKERS, tickMs: tickMs(config) },
     );
-    this.#scheduler = new Scheduler(store, wakeups, LONGEST_SLEEP_MS, log);
+    wakeups.on('aux', () => this.#workers.wake());
+    this.#scheduler = new Scheduler(store, wakeups, MAX_SLEEP_MS, log);
     const periodic = jobs.filter(({ everyMs }) => everyMs > 0);
     this.#startTickers = () => periodic.map(({ name, everyMs }) => new Ticker(queue, name, everyMs, log));
   }

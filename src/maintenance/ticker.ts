@@ -1,18 +1,16 @@
 import type { Queue } from '../delivering/queue.ts';
 import type { Log } from '../log.ts';
 
-/** Puts a job on `aux` every so often; does no work itself. The queue's uniqueness makes one of what many tickers put. */
+/** Puts a job on `aux` at an interval. Several processes may put the same job: the queue holds it once. */
 export class Ticker {
   readonly #timer: NodeJS.Timeout;
 
-  /** The first job is put at once. */
+  /** Puts the first job at once. */
   constructor(aux: Queue, job: string, everyMs: number, log: Log) {
     const tick = () => {
       aux.enqueue(job).catch((error: unknown) => {
-        log.warn(
-          { job, reason: error instanceof Error ? error.message : error },
-          'a ticker could not put its job',
-        );
+        const reason = error instanceof Error ? error.message : error;
+        log.warn({ job, reason }, 'a ticker could not put its job');
       });
     };
     tick();

@@ -1,45 +1,45 @@
+import { EventEmitter } from 'node:events';
 import type { Redis } from 'ioredis';
 import type { Keyspace } from './keys.ts';
 
-/** What scripts announce: a queue has an instant job, or the next deadline came nearer. */
+/** The kinds of announcement: an instant job in `main` or `aux`, or an earlier next deadline. */
 export type Wake = 'main' | 'aux' | 'due';
 
-/** A connection that was cut without a word looks like one on which nothing happens. */
+/** Without a ping, a connection that was cut silently would look like one without announcements. */
 const PING_EVERY_MS = 30_000;
 
-const ALL: readonly Wake[] = ['main', 'aux', 'due'];
-
 /**
- * Listens for what scripts announce. An announcement can be lost while the connection is away, so all are
- * taken as made whenever it comes back, and who waits should look by itself now and then.
+ * Listens for the announcements of scripts. Redis does not repeat those made while the connection is down. So
+ * every kind counts as announced when the connection is back, and listeners must also look for work at an
+ * interval.
  */
 export class Wakeups {
   readonly #redis: Redis;
   readonly #ping: NodeJS.Timeout;
-  readonly #listeners = new Map<Wake, Set<() => void>>(ALL.map((wake) => [wake, new Set()]));
+  readonly #listeners = new EventEmitter<Record<Wake, []>>();
 
-  /** Takes over a connection of its own: one that has subscribed takes no commands but pings. */
+  /** Owns and closes `redis`. A subscribed connection accepts no other command than PING. */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
-    redis.on('message', (_channel: string, wake: string) => this.#tell(wake as Wake));
-    const tellAll = () => {
-      for (const wake of ALL) this.#tell(wake);
-    };
-    // Told once Redis has us on its list, and not before: what it announces in between is lost.
-    // Fails only if the connection is cut again.
-    const listen = () => redis.subscribe(keys.wakeChannel).then(tellAll, () => {});
+    redis.on('message', (_channel: string, wake: string) => this.#listeners.emit(wake as Wake));
+    // Announce all only after Redis has confirmed the subscription, as earlier announcements do not arrive.
+    // An error is ignored: SUBSCRIBE fails only if the connection is cut, and the next `ready` repeats it.
+    const listen = () =>
+      redis.subscribe(keys.wakeChannel).then(
+        () => this.#announceAll(),
+        () => {},
+      );
     redis.on('ready', listen);
-    // No answer within the connection's time limit ends it; it is then made anew.
+    // The connection's time limit cuts it if a ping gets no answer; ioredis then reconnects.
     this.#ping = setInterval(() => {
       if (redis.status === 'ready') redis.ping().catch(() => {});
     }, PING_EVERY_MS);
     if (redis.status === 'ready') listen();
   }
 
-  /** Calls `listener` at every announcement of `wake`, until the returned function is called. */
-  on(wake: Wake, listener: () => void): () => void {
-    this.#listeners.get(wake)?.add(listener);
-    return () => this.#listeners.get(wake)?.delete(listener);
+  /** Calls `listener` at every announcement of `wake`. */
+  on(wake: Wake, listener: () => void): void {
+    this.#listeners.on(wake, listener);
   }
 
   close(): void {
@@ -47,7 +47,7 @@ export class Wakeups {
     this.#redis.disconnect();
   }
 
-  #tell(wake: Wake): void {
-    for (const listener of this.#listeners.get(wake) ?? []) listener();
+  #announceAll(): void {
+    for (const wake of ['main', 'aux', 'due'] as const) this.#listeners.emit(wake);
   }
 }

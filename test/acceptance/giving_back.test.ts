@@ -30,8 +30,9 @@ function workersFor(t: TestContext): Workers {
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
   const { handler, recorder, close } = batchHandler(store, log);
   const queue = new Queue(store, 'main', QUEUE_SETTINGS);
-  const parts = { queue, wakeups, handler, figures: recorder, log };
+  const parts = { queue, handler, figures: recorder, log };
   const workers = new Workers(parts, { count: 4, tickMs: 1000 });
+  wakeups.on('main', () => workers.wake());
   t.after(async () => {
     await workers.stop(0);
     wakeups.close();
@@ -94,7 +95,8 @@ test('a job under which Redis went away runs again within moments, as no other o
     return DONE;
   };
   const figures = { removed: () => {}, buried: () => {} };
-  const workers = new Workers({ queue, wakeups, handler, figures, log }, { count: 1, tickMs: 1000 });
+  const workers = new Workers({ queue, handler, figures, log }, { count: 1, tickMs: 1000 });
+  wakeups.on('aux', () => workers.wake());
   workers.start();
   await queue.enqueue('scrub');
   await until(async () => (await promoteDue(store)).promoted === 1);

@@ -6,14 +6,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RunningBus } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
-/** The wait that this measurement is. */
+/** Length of the measurement. */
 const WINDOW_MS = 5000;
 
 const bus = RunningBus.forTests({
   env: { ROUTEMASTER_WORKER_THREADS: '2', ROUTEMASTER_SWEEP_INTERVAL: '300' },
 });
 
-/** The commands that Redis gets from outside within the window; those that scripts run are not sent by anybody. */
+/** Returns the commands that clients send within the window, without those that scripts run. */
 async function commandsSent(): Promise<string[]> {
   const socket = connect(bus.redis.socketPath ?? '');
   await once(socket, 'connect');
@@ -28,11 +28,11 @@ async function commandsSent(): Promise<string[]> {
   return lines.filter((line) => !/^\+\S+ \[\d+ lua\]/.test(line));
 }
 
-test('an idle bus sends Redis a command a second for each process at most', async (t) => {
+test('each process of an idle bus sends Redis at most one command a second', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t);
   await publisher.publish(topic, { url: 'https://shop.example.com/1' });
   await receiver.delivery(1);
-  // What is counted is flushed once more, and then there is nothing to do.
+  // The processes are idle once they have flushed their counters.
   await until(async () => (await bus.metric('routemaster_delivery_events_total')) === 1);
   await until(async () => (await bus.metric('routemaster_processes_total', { type: 'worker' })) === 1);
   const sent = await commandsSent();

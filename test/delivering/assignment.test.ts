@@ -14,7 +14,7 @@ const bus = new Bus(() => redis.store);
 const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 };
 const LOST = /the lease ran out before the job was done/;
 
-/** Something happens before or after an ack reaches Redis. */
+/** A queue that runs code of the test before and after each ack. */
 class EventfulQueue extends Queue {
   before = () => {};
   after = () => {};
@@ -27,7 +27,7 @@ class EventfulQueue extends Queue {
   }
 }
 
-/** The batch `a1` of two events in a worker's hands. */
+/** Has a worker acquire the batch `a1` of two events. */
 async function assign(handler: JobHandler = async () => DONE, together?: AssignmentParts['acknowledge']) {
   await bus.subscribe('alice', { max: 2 });
   await bus.publish('a', 'widgets', ['e1', 'e2']);
@@ -48,15 +48,15 @@ async function assign(handler: JobHandler = async () => DONE, together?: Assignm
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
-test('a heartbeat that overtakes an ack finds no lease; that is no loss', async () => {
+test('a heartbeat that overtakes an ack finds no lease, which is not logged as lost', async () => {
   const { assignment, queue, removed, says } = await assign();
-  queue.before = () => assignment.lose();
+  queue.before = () => assignment.loseLease();
   await assignment.run();
   assert.deepEqual([removed, says(LOST)], [[2], false]);
   assert.deepEqual((await bus.state()).main.index, []);
 });
 
-test('an ack of which the reply was lost is repeated, and counted once; nothing else has happened', async () => {
+test('an ack whose reply was lost is repeated, and its events are counted once', async () => {
   const { assignment, queue, removed, says } = await assign();
   const lose = () => {
     queue.after = () => {};
@@ -67,7 +67,7 @@ test('an ack of which the reply was lost is repeated, and counted once; nothing 
   assert.deepEqual([removed, says(LOST)], [[2], false]);
 });
 
-test('an ack that failed together with others is repeated alone', async () => {
+test('an ack that failed in a group is repeated alone', async () => {
   const fail = () => Promise.reject(new Error('WRONGTYPE of another'));
   const { assignment, queue, removed } = await assign(undefined, fail);
   let alone = 0;
@@ -77,9 +77,9 @@ test('an ack that failed together with others is repeated alone', async () => {
   assert.deepEqual((await bus.state()).main.index, []);
 });
 
-test('a job whose lease is lost while it throws leaves no dead letter', async () => {
+test('a job that throws after its lease was lost leaves no dead letter', async () => {
   const { assignment, removed } = await assign(async () => {
-    assignment.lose();
+    assignment.loseLease();
     throw new Error('aborted');
   });
   await assignment.run();
@@ -87,13 +87,13 @@ test('a job whose lease is lost while it throws leaves no dead letter', async ()
   assert.deepEqual(removed, []);
 });
 
-test('a job that is given up before it began is given back untried', async () => {
+test('a job that is aborted before it began is given back untried', async () => {
   let runs = 0;
   const { assignment } = await assign(async () => {
     runs++;
     return DONE;
   });
-  assignment.giveUp();
+  assignment.abort();
   await assignment.run();
   assert.deepEqual([runs, (await bus.state()).main.instant], [0, ['a1']]);
 });

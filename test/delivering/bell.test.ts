@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Bell } from '../../src/delivering/bell.ts';
 
-/** Whether the promise has settled when all that is ready to run has run. */
+/** Returns true if the promise has resolved by the next turn of the event loop. */
 async function settled(promise: Promise<void>): Promise<boolean> {
   let done = false;
   void promise.then(() => {
@@ -13,7 +13,7 @@ async function settled(promise: Promise<void>): Promise<boolean> {
 }
 
 describe('a bell', () => {
-  test('wakes who waits', async () => {
+  test('wakes the loop that waits', async () => {
     const bell = new Bell();
     const wait = bell.wait();
     assert.equal(await settled(wait), false);
@@ -21,7 +21,7 @@ describe('a bell', () => {
     await wait;
   });
 
-  test('remembers a ring while nobody waits, once', async () => {
+  test('remembers one ring while no loop waits', async () => {
     const bell = new Bell();
     bell.ring();
     bell.ring();
@@ -32,7 +32,7 @@ describe('a bell', () => {
     await wait;
   });
 
-  test('remembers a ring that comes as the sleeper wakes', async () => {
+  test('remembers a ring that comes while the loop wakes', async () => {
     const bell = new Bell();
     const wait = bell.wait();
     bell.ring();
@@ -41,7 +41,7 @@ describe('a bell', () => {
     await bell.wait();
   });
 
-  test('wakes who waited long enough', async () => {
+  test('wakes the loop after the timeout', async () => {
     const bell = new Bell();
     const startMs = performance.now();
     await bell.wait(20);
@@ -52,7 +52,7 @@ describe('a bell', () => {
     await wait;
   });
 
-  test('leaves no timer behind when it rings before', async () => {
+  test('leaves no timer behind when it rings before the timeout', async () => {
     const bell = new Bell();
     const wait = bell.wait(1_000_000);
     bell.ring();

@@ -18,7 +18,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 let shop: Workshop | undefined;
 
-/** A handler that waits until the test says how its jobs end. */
+/** A handler whose jobs end when, and as, the test decides. */
 class Held {
   #end!: (settlement: Settlement) => void;
   readonly #settlement = new Promise<Settlement>((resolve) => {
@@ -49,7 +49,7 @@ afterEach(async () => {
 });
 
 describe('workers', () => {
-  test('acknowledge and acquire by the same call, for all that are done meanwhile', async () => {
+  test('acknowledge and acquire by one call, for all jobs that finished since the last one', async () => {
     const held = new Held();
     const events = Array.from({ length: 20 }, (_, i) => `e${i}`);
     await bus.publish('a', 'widgets', events);
@@ -102,11 +102,11 @@ describe('workers', () => {
     await bus.enqueue('scrub');
     await until(() => other.grants.length === 1);
     await other.close();
-    // enqueue, acquire, ack, retire; and an acquire in case that more is there.
+    // enqueue, acquire, ack, retire; one more acquire is allowed.
     assert.ok((await scriptCalls(redis.store)) - before <= 6);
   });
 
-  test('find jobs that were there before them, and all of more jobs than workers', async () => {
+  test('find jobs from before their start, and work through more jobs than workers', async () => {
     await bus.publish(
       'a',
       'widgets',
@@ -119,7 +119,7 @@ describe('workers', () => {
     assert.deepEqual(removed, Array(50).fill(['alice', 1]));
   });
 
-  test('look by themselves now and then, as an announcement may be lost', async () => {
+  test('look for jobs at every tick, as an announcement may be lost', async () => {
     const { grants } = await open(done, { tickMs: 20 });
     await until(async () => (await redis.store.redis.hlen('workers')) === 2);
     await bus.publish('a', 'widgets', ['e']);
@@ -137,7 +137,7 @@ describe('workers', () => {
     await noneQueued();
   });
 
-  test('do what the job asks for: heal, or try again', async () => {
+  test('settle a job as its handler asks: heal the subscriber, or try again', async () => {
     await redis.store.redis.hset('subscriber:alice', 'health_points', 50);
     const outcomes: Settlement[] = [
       { end: 'retry', retry: { delayMs: 60_000, damage: 2, throttleMs: 0 } },
@@ -152,7 +152,7 @@ describe('workers', () => {
     assert.equal((await bus.subscriber('alice')).health_points, '51');
   });
 
-  test('make a dead letter of a batch when the job asks for it', async () => {
+  test('bury a batch when its handler asks for it', async () => {
     const attempt = { atMs: 5, durationMs: 7.4, status: 500, reason: 'HTTP 500', answer: 'oh no' };
     const burial = { attempt, reason: 'max_age', damage: 2, throttleMs: 0 } as const;
     const { buried, removed } = await open(async () => ({ end: 'dead', burial }));
@@ -174,7 +174,7 @@ describe('workers', () => {
     assert.deepEqual([buried, removed], [[['alice', 'max_age', 1]], [['alice', 1]]]);
   });
 
-  test('outlive a handler that throws: its batch is a dead letter at once, and nobody else is to blame', async () => {
+  test('bury the batch of a handler that throws, at no cost to the health of its subscriber', async () => {
     const { recorded, buried } = await open(async ({ batch }) => {
       if (String(batch?.pieces[0]) === 'bad') throw new Error('cannot be read');
       return DONE;
@@ -194,7 +194,7 @@ describe('workers', () => {
     assert.equal((await bus.subscriber('alice')).health_points, '100');
   });
 
-  test('forget a job without a batch that throws, so that the next tick can put it again', async () => {
+  test('forget a job without a batch whose handler throws, so that the next tick can put it again', async () => {
     const { recorded, grants } = await open(
       async () => {
         throw new Error('broken');
@@ -209,7 +209,7 @@ describe('workers', () => {
   });
 });
 
-test('a job that only lost Redis is run again in a second', async () => {
+test('a job that failed because Redis did runs again within a second', async () => {
   await open(async () => {
     throw new StorageUnavailable(new Error('cut'));
   });
@@ -220,7 +220,7 @@ test('a job that only lost Redis is run again in a second', async () => {
 });
 
 describe('during a long job', () => {
-  test('the worker says that it is alive, so no scrub takes the job', async () => {
+  test('heartbeats renew the lease, so that no scrub gives the job back', async () => {
     const held = new Held();
     const { grants } = await open(held.handler, { tickMs: 20 });
     await bus.publish('a', 'widgets', ['e']);
@@ -234,7 +234,7 @@ describe('during a long job', () => {
     await noneQueued();
   });
 
-  test('a lease that ran out is told; nothing is changed by the worker that lost it', async () => {
+  test('a lease that ran out is logged, and the ack of its worker changes nothing', async () => {
     const held = new Held();
     const { grants, recorded, removed } = await open(held.handler, { count: 1 });
     await bus.publish('a', 'widgets', ['e']);
@@ -246,7 +246,7 @@ describe('during a long job', () => {
     assert.deepEqual([(await bus.state()).main.pending, removed], [{ thief: ['a1'] }, []]);
   });
 
-  test('a lease that ran out is told when the job is given back, too', async () => {
+  test('a lease that ran out is logged, and the nack of its worker changes nothing', async () => {
     const held = new Held();
     const { grants, recorded } = await open(held.handler, { count: 1 });
     await bus.publish('a', 'widgets', ['e']);
@@ -258,7 +258,7 @@ describe('during a long job', () => {
     assert.deepEqual((await bus.state()).main.pending, { thief: ['a1'] });
   });
 
-  test('a heartbeat tells that the lease is lost: the job is aborted, which is said once; nothing is changed', async () => {
+  test('a heartbeat that finds the lease lost aborts the job; this is logged once, and changes nothing in Redis', async () => {
     let aborted = 0;
     const deaf = Promise.withResolvers<Settlement>();
     const handler: JobHandler = (_grant, signal) => {
@@ -275,7 +275,7 @@ describe('during a long job', () => {
     await until(async () => (await scriptCalls(redis.store)) >= beats + 3, { what: 'more heartbeats' });
     const before = await snapshot(redis.store);
     deaf.resolve(DONE);
-    // Idle again, the worker looks for jobs: only then is it heard of.
+    // Once idle, the worker looks for jobs, which is its heartbeat.
     await until(async () => (await redis.store.redis.hkeys('workers')).includes(grants[0]?.worker ?? ''));
     await shop?.close();
     const { workers: _, ...after } = await snapshot(redis.store);
@@ -284,7 +284,7 @@ describe('during a long job', () => {
     assert.deepEqual([recorded.lines.filter(({ msg }) => LOST.test(String(msg))).length, removed], [1, []]);
   });
 
-  test('a worker that lost its lease while nobody else was there gets the job again, under a new one', async () => {
+  test('a worker that lost its lease gets the job again, under a new lease, if no other worker has it', async () => {
     const ends = [Promise.withResolvers<Settlement>(), Promise.withResolvers<Settlement>()];
     const handler: JobHandler = (_grant, signal) => {
       const end = ends.shift() ?? assert.fail();
@@ -308,7 +308,7 @@ describe('during a long job', () => {
 });
 
 describe('a stop', () => {
-  test('waits for jobs under way, takes no more, and retires the workers', async () => {
+  test('waits for jobs under way, acquires no more, and retires the workers', async () => {
     const held = new Held();
     const { grants, workers } = await open(held.handler, { count: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
@@ -321,7 +321,7 @@ describe('a stop', () => {
     assert.deepEqual(await redis.store.redis.hgetall('workers'), {});
   });
 
-  test('gives back after the grace what is still under way, for others to take at once', async () => {
+  test('gives back unfinished jobs after the grace period, for other workers to acquire at once', async () => {
     const obedient: JobHandler = (_grant, signal) =>
       new Promise((resolve) => signal.addEventListener('abort', () => resolve(GIVEN_BACK)));
     const { grants, workers } = await open(obedient);
@@ -346,7 +346,7 @@ describe('a stop', () => {
   });
 });
 
-test('heartbeats come three times a lease at least', () => {
+test('workers renew their leases at least three times before these run out', () => {
   assert.equal(tickMs({ acquireTimeoutMs: 10_000, leaseMs: 30_000 }), 10_000);
   assert.equal(tickMs({ acquireTimeoutMs: 10_000, leaseMs: 3000 }), 1000);
   assert.equal(tickMs({ acquireTimeoutMs: 500, leaseMs: 30_000 }), 500);

@@ -13,7 +13,7 @@ const bus = new Bus(() => redis.store);
 let shop: Workshop;
 let end: (settlement: Settlement) => void;
 
-/** A worker in the middle of `a1`; `b1` waits. */
+/** A worker delivers `a1` while `b1` is instant. */
 beforeEach(async () => {
   await redis.flush();
   await bus.subscribe('alice', { max: 1 });
@@ -30,7 +30,7 @@ afterEach(() => assertConsistent(redis.store));
 const redisIsBack = () => until(() => redis.store.redis.ping());
 
 describe('when Redis dies in mid-job', () => {
-  test('the outcome is kept, and acknowledged when Redis is back; then the work goes on', async () => {
+  test('its outcome is kept and reported when Redis is back, and the next job follows', async () => {
     await redis.redis.kill();
     end(DONE);
     await until(() => shop.recorded.says(/Redis did not take the outcome of a job; trying again/));
@@ -49,7 +49,7 @@ describe('when Redis dies in mid-job', () => {
     await shop.close();
   });
 
-  test('a stop does not wait for it for ever: it says so, and the job is left to the scrub', async () => {
+  test('a stop does not wait for Redis for ever: it logs an error, and a scrub gives the job back', async () => {
     await redis.redis.kill();
     end(DONE);
     await shop.close(10);
@@ -64,7 +64,7 @@ describe('when Redis dies in mid-job', () => {
     });
   });
 
-  test('idle workers keep trying, say so, and find what comes after', async () => {
+  test('idle workers keep trying, and find the jobs that come after', async () => {
     end(DONE);
     await until(async () => (await bus.state()).main.index.length === 0);
     await redis.redis.kill();

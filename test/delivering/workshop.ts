@@ -48,7 +48,6 @@ export class Workshop {
     };
     const parts = {
       queue: new Queue(store, queue, { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 }),
-      wakeups: this.#wakeups,
       handler: recording,
       figures: {
         removed: (token: string, events: number) => void this.removed.push([token, events]),
@@ -58,6 +57,7 @@ export class Workshop {
       log,
     };
     this.workers = new Workers(parts, { count, tickMs });
+    this.#wakeups.on(queue, () => this.workers.wake());
   }
 
   async close(graceMs = 0): Promise<void> {

@@ -6,7 +6,7 @@ import { jobName, nthWord } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
 import { readConfig } from '../../src/config.ts';
-import { Aux } from '../../src/maintenance/maintenance.ts';
+import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -26,15 +26,20 @@ test('a stopping process does not wait for a sweep to finish', async (t) => {
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
   t.after(() => wakeups.close());
   const recorder = new Recorder({ increment: () => {} });
-  const aux = new Aux(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), { store, wakeups, recorder, log });
-  aux.start();
+  const maintenance = new Maintenance(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), {
+    store,
+    wakeups,
+    recorder,
+    log,
+  });
+  maintenance.start();
   const held = async () => {
     const lists = await store.redis.keys(store.keys.jobs_pending('aux', '*'));
     const jobs = await Promise.all(lists.map((list) => store.redis.lrangeBuffer(list, 0, -1)));
     return jobs.flat().map(jobName);
   };
   await until(async () => (await held()).includes('sweep'), { everyMs: 5 });
-  await aux.stop(60_000);
+  await maintenance.stop(60_000);
   assert.equal(await store.redis.hget(store.keys.gauge_events(), 'alice'), String(BATCHES + 1));
   assert.deepEqual(await held(), []);
   assert.ok(!lines.some(({ msg }) => /sweep/.test(String(msg))));

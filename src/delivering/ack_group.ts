@@ -1,0 +1,41 @@
+import { clock } from '../clock.ts';
+import type { Acknowledged, Finished } from './settlement.ts';
+
+/**
+ * Maximum time that a finished job waits for others to share its call. The call is made earlier when half of
+ * the held jobs are finished. Without the wait an event takes 11.6 µs of the worker and 8.0 of Redis in
+ * batches of ten; with it 9.2 and 4.9.
+ */
+const MAX_WAIT_MS = 1;
+
+interface Ack extends PromiseWithResolvers<Acknowledged> {
+  finished: Finished;
+}
+
+/** Collects finished jobs, so that one call acknowledges them all. */
+export class AckGroup {
+  #acks: Ack[] = [];
+  #sinceMs = 0;
+
+  /** Resolves when a call has acknowledged the job; rejects if that call failed. */
+  add(finished: Finished): Promise<Acknowledged> {
+    const ack: Ack = { finished, ...Promise.withResolvers<Acknowledged>() };
+    if (this.#acks.length === 0) this.#sinceMs = clock.monotonicMs();
+    this.#acks.push(ack);
+    return ack.promise;
+  }
+
+  /** Returns the ms until the next call is due, with `held` jobs held; undefined if no job is finished. */
+  dueInMs(held: number): number | undefined {
+    if (this.#acks.length === 0) return undefined;
+    if (this.#acks.length * 2 >= held) return 0;
+    return Math.max(0, Math.ceil(this.#sinceMs + MAX_WAIT_MS - clock.monotonicMs()));
+  }
+
+  /** Returns all collected acks and forgets them. The caller must resolve or reject each. */
+  take(): Ack[] {
+    const acks = this.#acks;
+    this.#acks = [];
+    return acks;
+  }
+}
