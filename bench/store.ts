@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto';
 import { RedisConnection, type RedisReply } from '../harness/redis_call.ts';
-import { readScripts, type ScriptSource } from '../src/store/script_source.ts';
+import { scriptOfFunction } from '../src/store/function_library.ts';
 import type { ScriptName } from '../src/store/store.ts';
 
 /** Empties a database of Redis, and copies all keys of another into it. */
@@ -45,8 +44,6 @@ export class Store {
 
   /** The longest call since `watchSlow`, in ms, of this script and of all others; 0 if Redis has logged none. */
   async longestMs(name: ScriptName): Promise<{ scriptMs: number; otherScriptMs: number }> {
-    const { lua } = readScripts().find((script) => script.name === name) as ScriptSource;
-    const sha = createHash('sha1').update(lua).digest('hex');
     const entries = (await this.call('SLOWLOG', 'GET', '-1')) as RedisReply[][];
     const longest = { scriptMs: 0, otherScriptMs: 0 };
     for (const [, , micros, [command, called] = []] of entries as [
@@ -55,8 +52,8 @@ export class Store {
       unknown,
       RedisReply[],
     ][]) {
-      if (!/^(?:evalsha|fcall)$/i.test(String(command))) continue;
-      const which = String(called) === sha ? 'scriptMs' : 'otherScriptMs';
+      if (!/^fcall$/i.test(String(command))) continue;
+      const which = scriptOfFunction(String(called)) === name ? 'scriptMs' : 'otherScriptMs';
       longest[which] = Math.max(longest[which], Number(micros) / 1000);
     }
     return longest;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { scriptOfFunction } from '../src/store/function_library.ts';
-import { readScripts } from '../src/store/script_source.ts';
+import { readScripts, standalone } from '../src/store/script_source.ts';
 import { firstWords, RespReader } from './resp.ts';
 
 /** A call of a process to Redis. */
@@ -147,7 +147,7 @@ class Link {
   }
 }
 
-const SCRIPT_NAMES = new Map(readScripts().map(({ name, lua }) => [sha1Of(lua), name]));
+const SCRIPT_NAMES = new Map(readScripts().map((script) => [sha1Of(standalone(script)), script.name]));
 
 function callOf(request: Buffer): Call {
   const [word = '', source = '', keys = '0', ...rest] = firstWords(request, 9);

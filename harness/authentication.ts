@@ -9,6 +9,7 @@ import type { FailureReason } from '../src/authentication/verdict.ts';
 import { StorageUnavailable } from '../src/errors.ts';
 import type { Log } from '../src/log.ts';
 import { Proxies } from '../src/proxies.ts';
+import type { Arguments } from '../src/store/contracts.ts';
 import type { Store } from '../src/store/store.ts';
 
 export interface AuthenticationParts {
@@ -44,11 +45,12 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
 
 /** A storage that has keys for nonces and nothing else: for tests without Redis. */
 export const keysAlone: AuthenticationParts['store'] = {
-  run: async (name, ...keys) => {
+  run: async (name, args) => {
     if (name !== 'nonce_keys') throw new Error(`${name} was not to be run`);
+    const { keyOfThisHour: key } = args as unknown as Arguments<'nonce_keys'>;
     const nowMs = Date.now();
-    const hour = Math.floor(nowMs / 3_600_000);
-    return [nowMs, Buffer.from(String(hour)), keys[0] as Buffer];
+    const reply = { nowMs, keys: [{ hour: Math.floor(nowMs / 3_600_000), key }] };
+    return reply as never;
   },
   command: async () => {
     throw new StorageUnavailable('there is no Redis');

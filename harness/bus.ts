@@ -4,11 +4,11 @@ import { readAcquired } from '../src/delivering/acquired.ts';
 import type { Batch } from '../src/delivering/batch.ts';
 import type { Grant } from '../src/delivering/grant.ts';
 import type { Subscriber } from '../src/delivering/subscriber.ts';
-import { readAdded } from '../src/publishing/publication.ts';
-import type { QueueName } from '../src/store/job.ts';
-import type { ScriptArgument, ScriptReply } from '../src/store/script_values.ts';
+import { addedBySubscriber } from '../src/publishing/publication.ts';
+import type { Arguments, Reply } from '../src/store/contracts.ts';
+import { QUEUES, type QueueName } from '../src/store/job.ts';
 import type { Store } from '../src/store/store.ts';
-import { type DropNotice, fieldsOf } from '../src/subscribing/drop_notice.ts';
+import type { DropNotice } from '../src/subscribing/drop_notice.ts';
 import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
 import { jobName, longName, packNamed, seedOf, shortName } from './names.ts';
@@ -67,6 +67,9 @@ interface Failing {
   attempt?: string;
 }
 
+/** What a call of `autodrop` began to count. */
+export type Begun = Omit<Arguments<'autodrop'>, 'maxDeleted'>;
+
 /** Unless a test says otherwise. */
 const LANE_LIMIT = 10;
 /** For topics and for subscribers. */
@@ -75,10 +78,9 @@ const LANE_LIMIT_MAX = 100;
 const LEASE_MS = 30_000;
 const WINDOW_MS = 600_000;
 const OVERLAP_MS = 60_000;
-const NO_KEY = { digest: '', fingerprint: '' };
 
-const text = (reply: ScriptReply | undefined): string => String(reply);
-const list = (reply: ScriptReply | undefined): string[] => (reply as ScriptReply[]).map(text);
+/** An empty setting is left out. */
+const given = <T>(setting: T | ''): T | undefined => (setting === '' ? undefined : setting);
 
 /** Calls the scripts as the bus does, with names in place of UIDs and packed jobs. */
 export class Bus {
@@ -116,9 +118,21 @@ export class Bus {
       proven = true,
     }: Wanted = {},
   ): Promise<void> {
-    const lane = [ordered, inFlight, '', '', LANE_LIMIT_MAX];
-    const settings = [timeout, max, ...lane, signingKey, OVERLAP_MS, ROOM, ROOM];
-    await this.store.run('subscribe', token, `https://${token}.example/`, 'u', ...settings, ...topics);
+    await this.store.run('subscribe', {
+      token,
+      callback: `https://${token}.example/`,
+      uuid: 'u',
+      timeoutMs: given(timeout),
+      maxEvents: given(max),
+      ordered: given(ordered),
+      maxInFlight: given(inFlight),
+      laneLimitMax: LANE_LIMIT_MAX,
+      signingKey: given(signingKey),
+      signingOverlapMs: OVERLAP_MS,
+      maxTopics: ROOM,
+      maxSubscribers: ROOM,
+      topics,
+    });
     const { redis, keys } = this.store;
     if (proven) await redis.hsetnx(keys.subscriber(token), 'sent', '1');
   }
@@ -126,18 +140,23 @@ export class Bus {
   /** One publication of the client `shop`. The first batch that it makes is named `{seed}1`. */
   async publish(seed: string, topic: string, events: (string | Buffer)[]): Promise<void> {
     const { accepted } = await this.publishAll(seed, [topic, 'shop', events]);
-    if (accepted[0] === -1) throw new Error(`${topic} is another client's`);
+    if (accepted[0] === 'claimed_by_other') throw new Error(`${topic} is another client's`);
   }
 
   async publishAll(seed: string, ...publications: Published[]) {
-    const args = publications.flatMap(([topic, client, events, { digest, fingerprint } = NO_KEY]) => [
-      ...[topic, client, digest, fingerprint, events.length],
-      ...events,
-    ]);
-    const reply = await this.store.run('publish', seedOf(seed), WINDOW_MS, ROOM, ...args);
-    const [accepted, given] = reply as [number[], (Buffer | number)[]];
+    const reply = await this.store.run('publish', {
+      uidSeed: seedOf(seed),
+      idempotencyWindowMs: WINDOW_MS,
+      maxTopics: ROOM,
+      publications: publications.map(([topic, client, events, key]) => ({ topic, client, ...key, events })),
+    });
     const added: Record<string, number> = {};
-    for (const [token, events] of readAdded(given)) added[token] = (added[token] ?? 0) + events;
+    for (const [token, events] of reply.added.flatMap(addedBySubscriber))
+      added[token] = (added[token] ?? 0) + events;
+    // How many subscribers got an accepted publication, or why it was refused.
+    const accepted = reply.outcomes.map((outcome, index) =>
+      outcome === 'accepted' ? (reply.subscribers[index] ?? 0) : outcome,
+    );
     return { accepted, added };
   }
 
@@ -150,9 +169,11 @@ export class Bus {
       finished = [],
     }: { q?: QueueName; laneLimit?: number; leaseMs?: number; finished?: FinishedJob[] } = {},
   ) {
-    const lanes = [q, leaseMs, laneLimit, LANE_LIMIT_MAX];
-    const done = finished.flatMap((each) => this.#finished(each));
-    const reply = await this.store.run('acquire', ...lanes, finished.length, ...done, ...workers);
+    const reply = await this.store.run('acquire', {
+      ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX },
+      finished: finished.map((each) => this.#finished(each)),
+      workers,
+    });
     const { left, grants, acks } = readAcquired(reply);
     for (const { worker, lease } of grants) this.leases.set(worker, lease);
     return {
@@ -173,10 +194,12 @@ export class Bus {
       ...how
     }: Omit<FinishedJob, 'worker' | 'job'> & { q?: QueueName; laneLimit?: number; leaseMs?: number } = {},
   ) {
-    const lanes = [q, leaseMs, laneLimit, LANE_LIMIT_MAX];
-    const reply = await this.store.run('ack', ...lanes, ...this.#finished({ worker, job, ...how }));
-    const [held, removed] = reply as [number, number];
-    return { held: held === 1, removed };
+    const lanes = { q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX };
+    const { held, removed } = await this.store.run('ack', {
+      ...lanes,
+      ...this.#finished({ worker, job, ...how }),
+    });
+    return { held, removed };
   }
 
   async nack(
@@ -192,10 +215,9 @@ export class Bus {
       ...lease
     }: Held & Failing & { q?: QueueName; delayMs?: number; pause?: 0 | 1 } = {},
   ) {
-    const held = this.#held(q, worker, job, lease);
-    const gone = pause ? await this.#subscriptionOf(job) : '';
-    const story = [damage, throttleMs, attempt, gone];
-    return (await this.store.run('nack', ...held, delayMs, bidOf(job), ...story)) === 1;
+    const gone = pause ? await this.#subscriptionOf(job) : undefined;
+    const failure = { bid: bidOf(job), delayMs, damage, throttleMs, attempt, gone };
+    return this.store.run('nack', { ...this.#held(q, worker, job, lease), ...failure });
   }
 
   async bury(
@@ -209,16 +231,14 @@ export class Bus {
       ...lease
     }: Held & Failing & { reason?: string } = {},
   ) {
-    const held = this.#held('main', worker, job, lease);
-    const reply = await this.store.run('bury', ...held, bidOf(job), damage, throttleMs, attempt, reason);
-    const [ok, buried] = reply as [number, number];
-    return { held: ok === 1, buried };
+    const failure = { bid: bidOf(job), damage, throttleMs, attempt, reason };
+    return this.store.run('bury', { ...this.#held('main', worker, job, lease), ...failure });
   }
 
   /** The workers whose leases are lost. */
   async heartbeat(workers: string[], { leaseMs = LEASE_MS, lease }: Held = {}): Promise<string[]> {
-    const leases = workers.flatMap((worker) => [worker, lease ?? this.leases.get(worker) ?? 0]);
-    return list(await this.store.run('heartbeat', leaseMs, ...leases));
+    const leases = workers.map((worker) => ({ worker, lease: lease ?? this.leases.get(worker) ?? 0 }));
+    return this.store.run('heartbeat', { leaseMs, leases });
   }
 
   /** When the subscriber of a batch subscribed, as a worker that was given it now would know. */
@@ -243,29 +263,25 @@ export class Bus {
     return [token, String(createdAtMs), String(attempts), ...stored];
   }
 
-  #finished({ worker, job, lease, bid = bidOf(job), heal = 1, tookMs = 5 }: FinishedJob): ScriptArgument[] {
-    return [worker, packNamed(job), lease ?? this.leases.get(worker) ?? 0, bid, heal, tookMs];
+  #finished({ worker, job, lease, bid = bidOf(job), heal = 1, tookMs = 5 }: FinishedJob) {
+    return { worker, job: packNamed(job), lease: lease ?? this.leases.get(worker) ?? 0, bid, heal, tookMs };
   }
 
-  #held(q: QueueName, worker: string, job: string, { lease, leaseMs = LEASE_MS }: Held): ScriptArgument[] {
-    return [q, worker, packNamed(job), lease ?? this.leases.get(worker) ?? 0, leaseMs];
+  #held(q: QueueName, worker: string, job: string, { lease, leaseMs = LEASE_MS }: Held) {
+    return { q, worker, job: packNamed(job), lease: lease ?? this.leases.get(worker) ?? 0, leaseMs };
   }
 
   async schedule(limit = 100) {
-    const [promoted, nextDueUs] = (await this.store.run('schedule', limit, 'main', 'aux')) as [
-      number,
-      number,
-    ];
-    return { promoted, nextDueMs: nextDueUs < 0 ? -1 : nextDueUs / 1000 };
+    const { promoted, nextDueUs } = await this.store.run('schedule', { limit, queues: QUEUES });
+    return { promoted, nextDueMs: nextDueUs === undefined ? -1 : nextDueUs / 1000 };
   }
 
   async enqueue(job: string, leaseMs = 30_000): Promise<boolean> {
-    return (await this.store.run('enqueue', 'aux', packNamed(job), leaseMs)) === 1;
+    return this.store.run('enqueue', { q: 'aux', job: packNamed(job), leaseMs });
   }
 
   async scrub(leaseMs: number) {
-    const [workers, jobs] = (await this.store.run('scrub', leaseMs, 'main', 'aux')) as [number, number[]];
-    return { workers, jobs };
+    return this.store.run('scrub', { leaseMs, queues: QUEUES });
   }
 
   /** How many were dropped in one call, and how many events of whom. */
@@ -275,29 +291,26 @@ export class Bus {
   }
 
   /** The same, with how many of the events were in batches; `begun` is what the step before had begun to count. */
-  async autodropStep(n: number, before: ScriptReply[] = []) {
-    const reply = await this.store.run('autodrop', n, ...(before as ScriptArgument[]));
-    const [batches, drops, begun] = reply as [number, [Buffer, number, Buffer[]][], ScriptReply[]];
-    const by = (count: (drop: [Buffer, number, Buffer[]]) => number): Record<string, number> =>
-      Object.fromEntries(drops.map((drop) => [text(drop[0]), count(drop)]));
-    const dropped = by(([, , fields]) => Number(fieldsOf(fields).events));
-    return { batches, dropped, queued: by(([, queued]) => queued), begun };
+  async autodropStep(n: number, before: Begun = { begunTopics: [] }) {
+    const { deleted, drops, ...begun } = await this.store.run('autodrop', { ...before, maxDeleted: n });
+    const by = (count: 'events' | 'queued'): Record<string, number> =>
+      Object.fromEntries(drops.map((each) => [each.subscriber, each[count]]));
+    return { batches: deleted, dropped: by('events'), queued: by('queued'), begun };
   }
 
-  async dropQueue(token: string, n = 500, untilMs: number | '+inf' = '+inf') {
-    const [batches, events] = (await this.store.run('drop_queue', token, n, untilMs)) as [number, number];
-    return { batches, events };
+  async dropQueue(token: string, maxBatches = 500, untilMs = Number.MAX_SAFE_INTEGER) {
+    return this.store.run('drop_queue', { token, maxBatches, untilMs });
   }
 
   /** What became of each letter: how many events of whom are queued again, or why not. */
   async revive(client: string, ...names: string[]): Promise<(string | [token: string, events: number])[]> {
-    const reply = (await this.store.run('revive', client, ...names.map(longName))) as ScriptReply[];
-    return reply.map((each) => (Array.isArray(each) ? [text(each[0]), Number(each[1])] : text(each)));
+    const reply = await this.store.run('revive', { client, bids: names.map(longName) });
+    return reply.map(({ outcome, token = '', events = 0 }) => (outcome === 'ok' ? [token, events] : outcome));
   }
 
   /** How many letters were deleted. */
   async purge(client: string, ...names: string[]): Promise<number> {
-    return Number(await this.store.run('purge', client, ...names.map(longName)));
+    return this.store.run('purge', { client, bids: names.map(longName) });
   }
 
   /** When a batch was opened, ms by Redis's clock. */
@@ -327,7 +340,6 @@ function bidOf(job: string): string {
 }
 
 /** Of a reply of `acquire`. */
-function timeOf(reply: ScriptReply): number {
-  const [head] = reply as [Buffer];
+function timeOf([head = Buffer.of()]: Reply<'acquire'>): number {
   return (decode(head) as number[])[1] as number;
 }

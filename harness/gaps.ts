@@ -12,8 +12,8 @@ export interface GapState {
 export async function readGaps({ redis, keys }: Readable, token: string): Promise<GapState> {
   const read = async (key: string) => readDropNotice(await redis.hgetall(key));
   return {
-    untold: await read(keys.gap(token)),
-    telling: await read(keys.gap_telling(token)),
+    untold: await read(keys.drop_notice(token)),
+    telling: await read(keys.drop_notice_carried(token)),
     ever: await read(keys.dropped(token)),
   };
 }
@@ -21,7 +21,7 @@ export async function readGaps({ redis, keys }: Readable, token: string): Promis
 /** Checks the drop notices: only of subscribers, topics add up to the events, and no more is announced than was ever dropped. */
 export async function assertGaps(store: Readable): Promise<void> {
   const { redis, keys } = store;
-  const held = [...(await redis.keys(keys.gap('*'))), ...(await redis.keys(keys.dropped('*')))];
+  const held = [...(await redis.keys(keys.drop_notice('*'))), ...(await redis.keys(keys.dropped('*')))];
   const tokens = new Set(held.map((key) => key.slice(key.lastIndexOf(':') + 1)));
   for (const token of tokens) {
     assert.equal(

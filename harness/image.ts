@@ -1,5 +1,5 @@
+import type { ScriptReply } from '../src/store/contract.ts';
 import type { Keyspace } from '../src/store/keys.ts';
-import type { ScriptReply } from '../src/store/script_values.ts';
 import type { Commands } from '../src/store/store.ts';
 
 /** What reads Redis: a store, or the image of one. */

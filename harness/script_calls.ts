@@ -1,4 +1,4 @@
-import { readScripts } from '../src/store/script_source.ts';
+import { readScripts, standalone } from '../src/store/script_source.ts';
 import type { Store } from '../src/store/store.ts';
 
 /** How many script calls Redis has served since it started, by `INFO commandstats`. */
@@ -18,5 +18,5 @@ export async function commands(store: Store): Promise<number> {
 /** Loads all scripts into Redis: the first call of an unknown one takes two commands. */
 export async function loadScripts(store: Store): Promise<void> {
   await store.prepare();
-  for (const { lua } of readScripts()) await store.redis.script('LOAD', lua);
+  for (const script of readScripts()) await store.redis.script('LOAD', standalone(script));
 }

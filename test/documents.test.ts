@@ -7,8 +7,8 @@ import { envExample, settingsTable } from '../harness/settings_document.ts';
 import { VARIABLES } from '../src/config/settings.ts';
 import { ERRORS } from '../src/errors.ts';
 import { FINDING_KINDS } from '../src/maintenance/sweep/finding.ts';
-import { type KeyName, LAYOUT } from '../src/store/keys.ts';
-import { readScripts, type ScriptSource } from '../src/store/script_source.ts';
+import { LAYOUT } from '../src/store/keys.ts';
+import { readScripts } from '../src/store/script_source.ts';
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 const scripts = readScripts();
@@ -32,43 +32,16 @@ function rows(document: string, heading: string): string[][] {
 const code = (cell: string | undefined) => /^\*?`([^`]+)`\*?$/.exec(cell ?? '')?.[1];
 const sorted = (items: Iterable<string | undefined>) => [...items].sort();
 
-/** The names of the keys that a script uses, in what it includes too. */
-function keysUsed({ body }: ScriptSource): Set<string> {
-  return new Set([...body.matchAll(/\bkey\.(\w+)/g)].map(([, name = '']) => name));
-}
-
-describe('the header of a script', () => {
-  for (const script of scripts) {
-    test(`${script.name}: names the keys that it touches, those alone, each with its type`, () => {
-      const touched = [...keysUsed(script)].map((name) => {
-        const { pattern, type } = LAYOUT[name as KeyName];
-        return `${pattern} ${type}`;
-      });
-      const named = script.touches.map(({ pattern, type }) => `${pattern} ${type}`);
-      assert.deepEqual(sorted(named), sorted(touched));
-      assert.deepEqual(script.keys, [{ pattern: 'schema', type: 'string' }]);
-    });
-
-    test(`${script.name}: has what it takes and what it returns`, () => {
-      const text = read(script.path);
-      const titles = [...text.matchAll(/^([A-Z]{4,})$/gm)].map(([, title]) => title);
-      assert.deepEqual(titles, ['KEYS', 'TOUCHES', 'ARGV', 'RETURNS']);
-    });
-  }
-});
-
 describe('INTERNALS.md', () => {
   test('has every key of the layout with its type, and no other', () => {
     const documented = rows('INTERNALS.md', 'Data layout').map(([key, type]) => `${code(key)} ${type}`);
     assert.deepEqual(sorted(documented), sorted(layout));
   });
 
-  test('has every script, and no other; so has the type ScriptName', () => {
+  test('has every script, and no other', () => {
     const names = scripts.map(({ name }) => name);
     const documented = rows('INTERNALS.md', 'Scripts').map(([name]) => code(name));
     assert.deepEqual(sorted(documented), names);
-    const declared = /type ScriptName =([^;]*);/.exec(read('src/store/store.ts'))?.[1] ?? '';
-    assert.deepEqual(sorted([...declared.matchAll(/'(\w+)'/g)].map(([, name]) => name)), names);
   });
 
   test('has everything that a sweep can find, and nothing else', () => {

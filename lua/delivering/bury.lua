@@ -2,78 +2,31 @@
 --[[
 bury: make a dead letter of a batch that is not to be tried any more, and forget its job.
 
-Only under the lease by which the worker holds the job. Nothing else of its subscriber is disturbed: its lane goes on with
-what waited aside. The batch of a subscriber that has left is deleted.
-
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  workers                    hash
-  leases                     hash
-  jobs:index:{q}             set
-  jobs:instant:{q}           list
-  jobs:pending:{q}:{worker}  list
-  jobs:waiting:{token}       zset
-  lanes:in_flight            hash
-  lanes:held                 hash
-  shares:jobs:{share}        list
-  shares:workers:{share}     set
-  batch:{bid}                list
-  attempts:{bid}             list
-  batches:open               hash
-  batches:current:{token}    set
-  batches:index              zset
-  batches:index:{token}      zset
-  batches:gauges:event       hash
-  batches:gauges:batch       hash
-  dead_letter:{bid}          list
-  dead_letter:about:{bid}    hash
-  dead_letters:index         zset
-  dead_letters:index:{token} zset
-  dead_letters:gauges:event  hash
-  subscriber:{token}         hash    health_points, throttled_until; reads probe, paused_at, ordered
-ARGV
-  q                          the queue
-  worker                     the worker that holds the job
-  job                        the packed job
-  lease                      the number of its lease
-  lease_ms                   how long a worker holds a job without being heard of
-  bid                        the batch
-  damage                     the health points that the failure costs
-  throttle_ms                how long no delivery to the subscriber is tried
-  attempt                    what came of the last attempt, as JSON
-  reason                     why it is not tried any more
-RETURNS
-  held                       1, or 0 if the worker does not hold the job: nothing has changed
-  buried                     how many events the dead letter holds; 0: there is none
+Nothing happens if the worker does not hold the job under that lease (`held` is false). The lane of the
+subscriber goes on with what waited aside. The batch of a subscriber that has left is deleted. `buried`: how
+many events the dead letter holds; 0: there is none.
 ]]
--- include: now
--- include: jobs
--- include: open_batch
--- include: batches
--- include: dead_letters
--- include: leases
--- include: waiting
--- include: lanes
--- include: health
--- include: failures
+local batches = include('batches')
+local dead_letters = include('dead_letters')
+local lanes = include('lanes')
+local leases = include('leases')
+local subscribers = include('subscribers')
+local waiting = include('waiting')
 
-local q, worker, job, lease, lease_ms = unpack(ARGV, 1, 5)
-local bid, damage, throttle_ms, attempt, reason = unpack(ARGV, 6, 10)
-
-if not take_from(q, worker, job, lease, leases_of({ worker }, tonumber(lease_ms))) then return { 0, 0 } end
-redis.call('HDEL', key.leases(), worker)
-redis.call('SREM', key.jobs_index(q), job)
-
-local lane = leave_lane(worker)
-local token, buried = redis.call('LINDEX', key.batch(bid), 0), 0
-if token and redis.call('EXISTS', key.subscriber(token)) == 1 then
-  note_attempt(bid, attempt)
-  fail_subscriber(token, tonumber(damage), tonumber(throttle_ms))
-  token, buried = bury_batch(bid, reason)
-elseif token then
-  delete_batch(bid)
+return function(call, args)
+  local keys, bid = call.keys, args.bid
+  if not leases.settle(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
+    return { held = false, buried = 0 }
+  end
+  redis.call('SREM', keys.jobs_index(args.q), args.job)
+  local lane, buried = lanes.leave(call, args.worker), 0
+  local token = redis.call('LINDEX', keys.batch(bid), 0)
+  if token and redis.call('EXISTS', keys.subscriber(token)) == 1 then
+    subscribers.fail(call, token, args)
+    buried = dead_letters.bury(call, bid, args.reason)
+  elseif token then
+    batches.delete(call, bid)
+  end
+  if lane then waiting.bring_back(call, lane, 1) end
+  return { held = true, buried = buried }
 end
-if lane then bring_back(lane, 1) end
-announce()
-return { 1, buried }

@@ -1,31 +1,20 @@
 #!lua flags=allow-oom
 --[[
-heartbeat: renew the leases of workers, and tell them which they have lost.
+heartbeat: renew the leases of workers. Returns the workers whose leases are lost.
 
 A lease that has run out, or is another's by now, is not renewed.
-
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  workers                    hash
-  leases                     hash
-ARGV
-  lease_ms                   how long a worker holds a job without being heard of
-  worker, lease…             the workers, each with the number of its lease; again and again
-RETURNS
-  the workers whose leases are lost
 ]]
--- include: now
--- include: leases
+local leases = include('leases')
 
-local lease_ms = tonumber(ARGV[1])
-local lost = {}
-for i = 2, #ARGV, 2 do
-  local worker, lease = ARGV[i], ARGV[i + 1]
-  if redis.call('HGET', key.leases(), worker) ~= lease or is_dead(worker, lease_ms) then
-    lost[#lost + 1] = worker
-  else
-    redis.call('HSET', key.workers(), worker, now)
+return function(call, args)
+  local keys, lost = call.keys, {}
+  for _, each in ipairs(args.leases) do
+    local worker = each.worker
+    if redis.call('HGET', keys.leases(), worker) ~= each.lease or leases.is_dead(call, worker, args.lease_ms) then
+      lost[#lost + 1] = worker
+    else
+      redis.call('HSET', keys.workers(), worker, call.now_ms)
+    end
   end
+  return lost
 end
-return lost

@@ -1,33 +1,19 @@
 #!lua flags=allow-oom
 --[[
-purge: delete dead letters. Only those of who asks, whose index is rid of what names no letter of its own.
+purge: delete dead letters of the client that asks, or any if root asks (no `client`). Returns how many were
+deleted.
 
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  dead_letter:{bid}          list
-  dead_letter:about:{bid}    hash
-  attempts:{bid}             list
-  dead_letters:index         zset
-  dead_letters:index:{token} zset
-  dead_letters:gauges:event  hash
-ARGV
-  client                     who asks: the token of their subscriber; empty: root
-  bid…                       the letters
-RETURNS
-  how many were deleted
+Entries of the client's index that name no letter of its own are removed.
 ]]
--- include: batches
--- include: dead_letters
+local dead_letters = include('dead_letters')
 
-local client = ARGV[1]
-local FIRST_LETTER = 2
-
-local purged = 0
-for i = FIRST_LETTER, #ARGV do
-  local bid = ARGV[i]
-  local token = redis.call('LINDEX', key.dead_letter(bid), 0)
-  if token ~= client then forget_entry(bid, client) end
-  if (client == '' or not token or token == client) and delete_dead_letter(bid) then purged = purged + 1 end
+return function(call, args)
+  local client, purged = args.client, 0
+  for _, bid in ipairs(args.bids) do
+    local token = redis.call('LINDEX', call.keys.dead_letter(bid), 0)
+    if token ~= client then dead_letters.forget_entry(call, bid, client) end
+    local may_delete = not client or not token or token == client
+    if may_delete and dead_letters.delete(call, bid) then purged = purged + 1 end
+  end
+  return purged
 end
-return purged

@@ -1,71 +1,57 @@
 #!lua flags=allow-oom
 --[[
-scrub: give back the jobs of workers that died, and forget the workers.
+scrub: give back the jobs of dead workers, and forget these workers.
 
-A worker is dead when it was not heard of for longer than its lease. Its job is instant again, before the others.
-
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  workers                    hash
-  workers:main               set
-  jobs:instant:{q}           list
-  jobs:pending:{q}:{worker}  list
-  jobs:pending:index:{q}     set
-  jobs:waiting:{token}       zset
-  batches:index:{token}      zset
-  subscriber:{token}         hash    reads probe, paused_at, ordered
-  leases                     hash
-  lanes:in_flight            hash
-  lanes:held                 hash
-  shares:jobs:{share}        list
-  shares:workers:{share}     set
-ARGV
-  lease_ms                   a worker not heard of for longer is dead
-  q…                         the queues
-RETURNS
-  workers                    how many workers were forgotten
-  jobs                       a list of how many jobs were given back, one for each queue
+A worker is dead when it was not heard of for longer than its lease. Its job is instant again, before the
+others. Returns how many workers were forgotten, and for each queue how many jobs were given back.
 ]]
--- include: now
--- include: jobs
--- include: waiting
--- include: lanes
+local jobs = include('jobs')
+local lanes = include('lanes')
+local waiting = include('waiting')
 
-local lease_ms = tonumber(ARGV[1])
-local heard = redis.call('HGETALL', key.workers())
-local alive, dead = {}, {}
-for i = 1, #heard, 2 do
-  if now - (tonumber(heard[i + 1]) or 0) > lease_ms then
-    dead[#dead + 1] = heard[i]
-  else
-    alive[heard[i]] = true
-  end
-end
-
-local jobs = {}
-for i = 2, #ARGV do
-  local q, given_back = ARGV[i], 0
-  for _, worker in ipairs(redis.call('SMEMBERS', key.jobs_pending_index(q))) do
-    if not alive[worker] then
-      local lane = q == 'main' and leave_lane(worker)
-      local job = redis.call('RPOP', key.jobs_pending(q, worker))
-      while job do
-        make_instant_again(q, job)
-        given_back = given_back + 1
-        job = redis.call('RPOP', key.jobs_pending(q, worker))
-      end
-      -- It brings back what waited for it, but for the oldest of an ordered lane, behind which it may have to wait itself.
-      if lane then bring_back(lane, 0) end
-      redis.call('SREM', key.jobs_pending_index(q), worker)
-      redis.call('HDEL', key.leases(), worker)
+-- Returns a list of the dead workers, and the others by name.
+local function tell_apart(call, lease_ms)
+  local heard, dead, alive = redis.call('HGETALL', call.keys.workers()), {}, {}
+  for i = 1, #heard, 2 do
+    if call.now_ms - (tonumber(heard[i + 1]) or 0) > lease_ms then
+      dead[#dead + 1] = heard[i]
+    else
+      alive[heard[i]] = true
     end
   end
-  jobs[#jobs + 1] = given_back
+  return dead, alive
 end
-for _, worker in ipairs(dead) do
-  redis.call('HDEL', key.workers(), worker)
-  redis.call('SREM', key.workers_main(), worker)
+
+-- Returns how many jobs the worker held.
+local function give_back(call, q, worker)
+  local keys, given_back = call.keys, 0
+  local lane = q == 'main' and lanes.leave(call, worker)
+  local job = redis.call('RPOP', keys.jobs_pending(q, worker))
+  while job do
+    jobs.make_instant_again(call, q, job)
+    given_back = given_back + 1
+    job = redis.call('RPOP', keys.jobs_pending(q, worker))
+  end
+  -- The job given back brings the others of its lane back. Only the oldest job of an ordered lane comes back
+  -- here, as the job given back may have to wait behind it.
+  if lane then waiting.bring_back(call, lane, 0) end
+  redis.call('SREM', keys.jobs_pending_index(q), worker)
+  redis.call('HDEL', keys.leases(), worker)
+  return given_back
 end
-announce()
-return { #dead, jobs }
+
+return function(call, args)
+  local keys, given_back = call.keys, {}
+  local dead, alive = tell_apart(call, args.lease_ms)
+  for i, q in ipairs(args.queues) do
+    given_back[i] = 0
+    for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
+      if not alive[worker] then given_back[i] = given_back[i] + give_back(call, q, worker) end
+    end
+  end
+  for _, worker in ipairs(dead) do
+    redis.call('HDEL', keys.workers(), worker)
+    redis.call('SREM', keys.workers_main(), worker)
+  end
+  return { workers = #dead, jobs = given_back }
+end

@@ -1,158 +1,141 @@
 #!lua flags=allow-oom
 --[[
-sweep_batches: mend what is wrong with batches and dead letters.
+sweep_batches: repair batches and dead letters, and what names them.
 
-A batch is in its indexes, a dead letter has its reason and is in its own; what names either without there being one is
-removed. Judged here, in one step: what is sound is never touched, however busy the bus is. It is not an error if what is
-named no longer exists. Jobs are sweep_jobs' to mend, gauges sweep_gauges'.
+A batch is in its indexes; a dead letter has its reason and is in its own indexes; an entry that names neither
+is removed. All of it is judged here in one step, so what is correct is never touched, however busy the bus
+is. It is not an error if what is named no longer exists. sweep_jobs repairs jobs, and sweep_gauges gauges.
 
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  batch:{bid}                list
-  attempts:{bid}             list
-  batches:open               hash
-  batches:current:{token}    set
-  batches:index              zset
-  batches:index:{token}      zset
-  batches:gauges:event       hash
-  batches:gauges:batch       hash
-  dead_letter:{bid}          list
-  dead_letter:about:{bid}    hash
-  dead_letters:index         zset
-  dead_letters:index:{token} zset
-  dead_letters:gauges:event  hash
-  subscriber:{token}         hash    whether there is one; reads max_events
-ARGV
-  where                      where the names were found: the name of a key of src/store/keys.ts
-  token                      the subscriber of which it is, or empty
-  bid…                       for batches:open: subscribers
-RETURNS
-  a list of kind, bid: what was mended; again and again
+`where` is the key (by its name in LAYOUT) where the names were found, `token` its subscriber if it is one's
+own. The names are UIDs of batches, but for batches_open, which has subscribers.
 ]]
--- include: now
--- include: open_batch
--- include: batches
--- include: dead_letters
-
-local where, token = ARGV[1], ARGV[2]
-local FIRST_BID = 3
-
-local findings = {}
-local function found(kind, bid)
-  findings[#findings + 1] = kind
-  findings[#findings + 1] = bid
-end
+local batches = include('batches')
+local dead_letters = include('dead_letters')
+local findings = include('findings')
+local open_batches = include('open_batches')
 
 local function exists(name)
   return redis.call('EXISTS', name) == 1
-end
-
--- The subscriber and the time of creation; nothing if the list does not begin as one should, or is none.
-local function read_head(list)
-  local head = redis.pcall('LRANGE', list, 0, HEAD - 1)
-  local created, attempts = tostring(head[2]), tostring(head[3])
-  if created:match('^%d+$') and attempts:match('^%d+$') and head[1] ~= '' then return head[1], created end
-end
-
--- Kept whole as a dead letter, behind a head that can be read. Where it does not even tell its subscriber it is left alone.
-local function set_apart(bid)
-  local batch = key.batch(bid)
-  local owner = redis.pcall('LINDEX', batch, 0)
-  if type(owner) ~= 'string' or not exists(key.subscriber(owner)) then return found('batch_unreadable', bid) end
-  local opened = math.floor(tonumber(redis.call('ZSCORE', key.batches_index(), bid) or now))
-  redis.call('LPUSH', batch, 0, opened, owner)
-  bury_batch(bid, 'failed_in_bus')
-  found('batch_malformed', bid)
-end
-
-local check = {}
-
-function check.batch(bid)
-  if not exists(key.batch(bid)) then return end
-  local owner, created = read_head(key.batch(bid))
-  if not owner then return set_apart(bid) end
-  local entered = redis.call('ZADD', key.batches_index(), 'NX', created, bid)
-    + redis.call('ZADD', key.batches_queued(owner), 'NX', created * 1000, bid)
-  if entered > 0 then found('batch_unindexed', bid) end
-end
-
-function check.dead_letter(bid)
-  if not exists(key.dead_letter(bid)) then return end
-  local owner = read_head(key.dead_letter(bid))
-  if not owner then return found('dead_letter_unreadable', bid) end
-  local about = key.dead_letter_about(bid)
-  local mended = redis.call('HSETNX', about, 'died_at', redis.call('ZSCORE', key.dead_letters_index(), bid) or now)
-    + redis.call('HSETNX', about, 'reason', 'failed_in_bus')
-  local died_at = redis.call('HGET', about, 'died_at')
-  mended = mended + redis.call('ZADD', key.dead_letters_index(), 'NX', died_at, bid)
-    + redis.call('ZADD', key.dead_letters_of(owner), 'NX', died_at, bid)
-  if mended > 0 then found('dead_letter_incomplete', bid) end
-end
-
-function check.attempts(bid)
-  if exists(key.batch(bid)) or exists(key.dead_letter(bid)) then return end
-  if redis.call('DEL', key.attempts(bid)) == 1 then found('attempts_without_batch', bid) end
-end
-
-function check.dead_letter_about(bid)
-  if exists(key.dead_letter(bid)) then return end
-  if redis.call('DEL', key.dead_letter_about(bid)) == 1 then found('entry_without_dead_letter', bid) end
-end
-
--- An entry of an index, or of the current batches, that names nothing.
-local function remove(command, index, bid, kind)
-  if redis.call(command, index, bid) == 1 then found(kind, bid) end
 end
 
 local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
-function check.batches_index(bid)
-  if not exists(key.batch(bid)) then remove('ZREM', key.batches_index(), bid, 'entry_without_batch') end
+-- The subscriber and the time of creation; nothing if the list does not begin with a header.
+local function read_header(list)
+  local header = redis.pcall('LRANGE', list, 0, batches.HEADER - 1)
+  local created_ms, attempts = tostring(header[2]), tostring(header[3])
+  if created_ms:match('^%d+$') and attempts:match('^%d+$') and header[1] ~= '' then return header[1], created_ms end
 end
 
-function check.batches_queued(bid)
-  if owner_of(key.batch(bid)) ~= token then remove('ZREM', key.batches_queued(token), bid, 'entry_without_batch') end
+-- Keeps a batch without a header as a dead letter, behind a header that can be read. Without a subscriber it
+-- is left alone.
+local function set_apart(call, bid, found)
+  local keys, batch = call.keys, call.keys.batch(bid)
+  local owner = owner_of(batch)
+  if type(owner) ~= 'string' or not exists(keys.subscriber(owner)) then
+    return findings.add(found, 'batch_unreadable', bid)
+  end
+  local created_ms = math.floor(tonumber(redis.call('ZSCORE', keys.batches_index(), bid) or call.now_ms))
+  redis.call('LPUSH', batch, 0, created_ms, owner)
+  dead_letters.bury(call, bid, 'failed_in_bus')
+  findings.add(found, 'batch_malformed', bid)
+end
+
+-- Removes an entry that names nothing.
+local function remove(command, index, bid, found, kind)
+  if redis.call(command, index, bid) == 1 then findings.add(found, kind, bid) end
 end
 
 -- A batch that was attempted takes no more events: they would be deleted with it.
-local function may_be_open(bid, owner)
-  return owner_of(key.batch(bid)) == owner and redis.call('LINDEX', key.batch(bid), 2) == '0'
+local function may_be_open(call, bid, owner)
+  local batch = call.keys.batch(bid)
+  return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- What is current is open; else it is closed.
-function check.batches_current(bid)
-  local entry = redis.call('HGET', key.batches_open(), token)
-  if entry and read_entry(entry) == bid and may_be_open(bid, token) then return end
-  remove('SREM', key.batches_current(token), bid, 'entry_without_batch')
+-- One function for each place where names are found.
+local check = {}
+
+function check.batch(call, bid, found)
+  local keys = call.keys
+  if not exists(keys.batch(bid)) then return end
+  local owner, created_ms = read_header(keys.batch(bid))
+  if not owner then return set_apart(call, bid, found) end
+  local entered = redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
+    + redis.call('ZADD', keys.batches_queued(owner), 'NX', created_ms * 1000, bid)
+  if entered > 0 then findings.add(found, 'batch_unindexed', bid) end
 end
 
--- What is open is current, and its entry says how much it may hold; else it is closed. `owner` is a subscriber.
-function check.batches_open(owner)
-  local entry = redis.call('HGET', key.batches_open(), owner)
+function check.dead_letter(call, bid, found)
+  local keys = call.keys
+  if not exists(keys.dead_letter(bid)) then return end
+  local owner = read_header(keys.dead_letter(bid))
+  if not owner then return findings.add(found, 'dead_letter_unreadable', bid) end
+  local about = keys.dead_letter_about(bid)
+  local indexed_at = redis.call('ZSCORE', keys.dead_letters_index(), bid)
+  local repaired = redis.call('HSETNX', about, 'died_at', indexed_at or call.now_ms)
+    + redis.call('HSETNX', about, 'reason', 'failed_in_bus')
+  local died_at = redis.call('HGET', about, 'died_at')
+  repaired = repaired + redis.call('ZADD', keys.dead_letters_index(), 'NX', died_at, bid)
+    + redis.call('ZADD', keys.dead_letters_of(owner), 'NX', died_at, bid)
+  if repaired > 0 then findings.add(found, 'dead_letter_incomplete', bid) end
+end
+
+function check.attempts(call, bid, found)
+  if exists(call.keys.batch(bid)) or exists(call.keys.dead_letter(bid)) then return end
+  if redis.call('DEL', call.keys.attempts(bid)) == 1 then findings.add(found, 'attempts_without_batch', bid) end
+end
+
+function check.dead_letter_about(call, bid, found)
+  if exists(call.keys.dead_letter(bid)) then return end
+  local deleted = redis.call('DEL', call.keys.dead_letter_about(bid)) == 1
+  if deleted then findings.add(found, 'entry_without_dead_letter', bid) end
+end
+
+function check.batches_index(call, bid, found)
+  if exists(call.keys.batch(bid)) then return end
+  remove('ZREM', call.keys.batches_index(), bid, found, 'entry_without_batch')
+end
+
+function check.batches_queued(call, bid, found, token)
+  if owner_of(call.keys.batch(bid)) == token then return end
+  remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
+end
+
+-- A current batch is open; otherwise it is closed here.
+function check.batches_current(call, bid, found, token)
+  local entry = redis.call('HGET', call.keys.batches_open(), token)
+  if entry and open_batches.read_entry(entry) == bid and may_be_open(call, bid, token) then return end
+  remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
+end
+
+-- An open batch is current, and its entry has how much it may hold; otherwise it is closed here.
+function check.batches_open(call, token, found)
+  local keys = call.keys
+  local entry = redis.call('HGET', keys.batches_open(), token)
   if not entry then return end
-  local bid, current = read_entry(entry), key.batches_current(owner)
-  local most = most_events(redis.call('HGET', key.subscriber(owner), 'max_events'))
-  local sound = entry == open_entry(bid, most) and redis.call('SISMEMBER', current, bid) == 1
-  if sound and may_be_open(bid, owner) then return end
-  redis.call('HDEL', key.batches_open(), owner)
+  local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
+  local max = open_batches.max_events(redis.call('HGET', keys.subscriber(token), 'max_events'))
+  local is_current = redis.call('SISMEMBER', current, bid) == 1
+  if is_current and entry == open_batches.entry(bid, max) and may_be_open(call, bid, token) then return end
+  redis.call('HDEL', keys.batches_open(), token)
   redis.call('SREM', current, bid)
-  found('entry_without_batch', bid)
+  findings.add(found, 'entry_without_batch', bid)
 end
 
-function check.dead_letters_index(bid)
-  if exists(key.dead_letter(bid)) then return end
-  remove('ZREM', key.dead_letters_index(), bid, 'entry_without_dead_letter')
+function check.dead_letters_index(call, bid, found)
+  if exists(call.keys.dead_letter(bid)) then return end
+  remove('ZREM', call.keys.dead_letters_index(), bid, found, 'entry_without_dead_letter')
 end
 
-function check.dead_letters_of(bid)
-  if owner_of(key.dead_letter(bid)) == token then return end
-  remove('ZREM', key.dead_letters_of(token), bid, 'entry_without_dead_letter')
+function check.dead_letters_of(call, bid, found, token)
+  if owner_of(call.keys.dead_letter(bid)) == token then return end
+  remove('ZREM', call.keys.dead_letters_of(token), bid, found, 'entry_without_dead_letter')
 end
 
-for i = FIRST_BID, #ARGV do
-  check[where](ARGV[i])
+return function(call, args)
+  local found = {}
+  for _, name in ipairs(args.names) do check[args.where](call, name, found, args.token) end
+  return found
 end
-return findings

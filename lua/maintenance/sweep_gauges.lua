@@ -1,98 +1,76 @@
 #!lua flags=allow-oom
 --[[
-sweep_gauges: correct the gauges of one subscriber that disagree with what it has queued, or with its dead letters.
+sweep_gauges: correct the gauges of one subscriber that disagree with its queue, or with its dead letters.
 
-Few are counted in one call. Many are counted in several, by slices, each from one score to another: a slice that has as many
-members as when it was counted has the same ones, as those that come are entered at the end; and a batch that is not current
-takes no more events. So what the calls before counted holds, but for slices that have changed, which are counted
-again; the call that has counted all compares, in the same step.
+Few batches are counted in one call. Many are counted in several calls, by slices, each from one score to
+another. A slice that has as many members as when it was counted has the same ones, as new batches are entered
+at the end; and a batch that is not current takes no more events. So what former calls counted holds, except
+for slices that have changed, which are counted again. The call that has counted all compares, in the same
+step.
 
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  batch:{bid}                list
-  batches:current:{token}    set
-  batches:index:{token}      zset
-  batches:gauges:event       hash
-  batches:gauges:batch       hash
-  dead_letter:{bid}          list
-  dead_letters:index:{token} zset
-  dead_letters:gauges:event  hash
-ARGV
-  what                       batches or dead_letters
-  token                      the subscriber
-  to, members, events…       the slices counted so far: the score at which each ends; again and again
-RETURNS
-  finished                   1, or 0 if there is more to count
-  list                       finished: kind, subscriber, again and again: what was mended. Else the slices for the next call
+`counted` has the slices counted so far: the score at which each ends, its members and their events. The reply
+is `finished` with what was corrected, or the slices for the next call.
 ]]
--- include: batches
+local batches = include('batches')
+local findings = include('findings')
 
-local what, token = ARGV[1], ARGV[2]
-local FIRST_SLICE = 3
 -- How many lists one call measures: bounds the time that it blocks Redis.
-local MOST = 2000
+local MAX_LISTS = 2000
 local SLICE = 200
--- As the members of a slice that is never taken to be unchanged.
+-- As the members of a slice that must be counted again.
 local UNSETTLED = -1
 
-local letters = what == 'dead_letters'
-local index = letters and key.dead_letters_of(token) or key.batches_queued(token)
-local list_of = letters and key.dead_letter or key.batch
-local current = {}
-for _, bid in ipairs(letters and {} or redis.call('SMEMBERS', key.batches_current(token))) do
-  current[bid] = true
-end
-
--- What is no list holds nothing.
-local function events_in(bid)
-  local length = redis.pcall('LLEN', list_of(bid))
-  return type(length) == 'number' and math.max(0, length - HEAD) or 0
-end
-
-local read = 0
-local function count_slice(from, to)
-  local members, events = redis.call('ZRANGE', index, from, to, 'BYSCORE'), 0
-  local settled = true
-  for _, bid in ipairs(members) do
-    events = events + events_in(bid)
-    settled = settled and not current[bid]
+-- What to count: the index of the lists, and which batches of it may change.
+local function subject_of(call, what, token)
+  local keys, open = call.keys, {}
+  if what == 'dead_letters' then
+    return { index = keys.dead_letters_of(token), list_of = keys.dead_letter, open = open, read = 0 }
   end
-  read = read + #members
-  return settled and #members or UNSETTLED, events
+  for _, bid in ipairs(redis.call('SMEMBERS', keys.batches_current(token))) do open[bid] = true end
+  return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
-local slices, from, events, finished = {}, '(-inf', 0, true
-local function add_slice(to, members, counted)
-  for _, each in ipairs({ to, members, counted }) do
-    slices[#slices + 1] = each
+-- Counts the members between two scores. Returns how many, or UNSETTLED, and their events.
+local function count_slice(subject, from, to)
+  local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
+  for _, bid in ipairs(bids) do
+    -- pcall: a key of another type holds no events.
+    local length = redis.pcall('LLEN', subject.list_of(bid))
+    if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
+    settled = settled and not subject.open[bid]
   end
-  from, events = '(' .. to, events + counted
+  subject.read = subject.read + #bids
+  return settled and #bids or UNSETTLED, events
 end
 
-for i = FIRST_SLICE, #ARGV, 3 do
-  local to, members, counted = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  if redis.call('ZCOUNT', index, from, to) ~= members then
-    if read < MOST then
-      members, counted = count_slice(from, to)
-    else
-      finished = false
+-- Counts what changed and what is new. Returns the slices, the sum of their events if all are counted, and
+-- where they end.
+local function count_all(subject, counted)
+  local slices, from, events, finished = {}, '(-inf', 0, true
+  local function add(to, members, slice_events)
+    slices[#slices + 1] = { to = to, members = members, events = slice_events }
+    from, events = '(' .. to, events + slice_events
+  end
+  for _, slice in ipairs(counted) do
+    local members, slice_events = slice.members, slice.events
+    if redis.call('ZCOUNT', subject.index, from, slice.to) ~= members then
+      if subject.read < MAX_LISTS then
+        members, slice_events = count_slice(subject, from, slice.to)
+      else
+        finished = false
+      end
     end
+    add(slice.to, members, slice_events)
   end
-  add_slice(to, members, counted)
+  while subject.read < MAX_LISTS do
+    local to = redis.call('ZRANGE', subject.index, from, '+inf', 'BYSCORE', 'LIMIT', SLICE - 1, 1, 'WITHSCORES')[2]
+    if not to then break end
+    add(to, count_slice(subject, from, to))
+  end
+  return slices, finished and subject.read < MAX_LISTS and events, from
 end
-while read < MOST do
-  local to = redis.call('ZRANGE', index, from, '+inf', 'BYSCORE', 'LIMIT', SLICE - 1, 1, 'WITHSCORES')[2]
-  if not to then break end
-  add_slice(to, count_slice(from, to))
-end
-if read >= MOST then finished = false end
-if not finished then return { 0, slices } end
-local _, last = count_slice(from, '+inf')
-events = events + last
 
-local findings = {}
-local function correct(gauge, kind, counted)
+local function correct(found, gauge, token, kind, counted)
   local wanted = counted > 0 and string.format('%d', counted)
   if redis.call('HGET', gauge, token) == wanted then return end
   if wanted then
@@ -100,14 +78,20 @@ local function correct(gauge, kind, counted)
   else
     redis.call('HDEL', gauge, token)
   end
-  findings[#findings + 1] = kind
-  findings[#findings + 1] = token
+  findings.add(found, kind, token)
 end
 
-if letters then
-  correct(key.dead_letters_events(), 'dead_letters_miscounted', events)
-else
-  correct(key.gauge_events(), 'events_miscounted', events)
-  correct(key.gauge_batches(), 'batches_miscounted', redis.call('ZCARD', index))
+return function(call, args)
+  local keys, token, found = call.keys, args.token, {}
+  local subject = subject_of(call, args.what, token)
+  local slices, events, from = count_all(subject, args.counted)
+  if not events then return { finished = false, findings = {}, counted = slices } end
+  local _, last = count_slice(subject, from, '+inf')
+  if args.what == 'dead_letters' then
+    correct(found, keys.dead_letters_events(), token, 'dead_letters_miscounted', events + last)
+  else
+    correct(found, keys.gauge_events(), token, 'events_miscounted', events + last)
+    correct(found, keys.gauge_batches(), token, 'batches_miscounted', redis.call('ZCARD', subject.index))
+  end
+  return { finished = true, findings = found, counted = {} }
 end
-return { 1, findings }

@@ -1,48 +1,31 @@
 #!lua flags=allow-oom
 --[[
-sweep_lanes: set going again the lanes that nothing would.
+sweep_lanes: set going again the lanes that nothing else would.
 
-Where all jobs of a lane wait aside nothing brings them back, unless the subscriber is paused: then it is meant. A probe that
-is no job any more would never try the subscriber again.
-
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  batches:index:{token}      zset
-  jobs:index:{q}             set
-  jobs:instant:{q}           list
-  jobs:waiting:{token}       zset
-  subscriber:{token}         hash    probe; reads paused_at, ordered
-ARGV
-  token…                     subscribers
-RETURNS
-  a list of kind, subscriber: what was mended; again and again
+If all jobs of a lane wait aside nothing brings them back. (If the subscriber is paused that is intended.) A
+probe that is no job any more would never try the subscriber again.
 ]]
--- include: jobs
--- include: waiting
+local findings = include('findings')
+local waiting = include('waiting')
 
-local findings = {}
-local function found(kind, token)
-  findings[#findings + 1] = kind
-  findings[#findings + 1] = token
+local function all_wait(call, token)
+  local aside = redis.call('ZCARD', call.keys.jobs_waiting(token))
+  return aside > 0 and aside == redis.call('ZCARD', call.keys.batches_queued(token))
 end
 
-local function all_wait(token)
-  local waiting = redis.call('ZCARD', key.jobs_waiting(token))
-  return waiting > 0 and waiting == redis.call('ZCARD', key.batches_queued(token))
-end
-
-for _, token in ipairs(ARGV) do
-  local subscriber = key.subscriber(token)
-  local probe, paused_at = unpack(redis.call('HMGET', subscriber, 'probe', 'paused_at'))
-  local lost = probe and redis.call('SISMEMBER', key.jobs_index('main'), probe) == 0
-  local stuck = not paused_at and all_wait(token)
-  if lost then found('probe_lost', token) end
-  if stuck then found('lane_stuck', token) end
-  if lost or stuck then
-    redis.call('HDEL', subscriber, 'probe')
-    bring_back(token, 1)
+return function(call, args)
+  local found = {}
+  for _, token in ipairs(args.tokens) do
+    local subscriber = call.keys.subscriber(token)
+    local probe, paused_at = unpack(redis.call('HMGET', subscriber, 'probe', 'paused_at'))
+    local lost = probe and redis.call('SISMEMBER', call.keys.jobs_index('main'), probe) == 0
+    local stuck = not paused_at and all_wait(call, token)
+    if lost then findings.add(found, 'probe_lost', token) end
+    if stuck then findings.add(found, 'lane_stuck', token) end
+    if lost or stuck then
+      redis.call('HDEL', subscriber, 'probe')
+      waiting.bring_back(call, token, 1)
+    end
   end
+  return found
 end
-announce()
-return findings

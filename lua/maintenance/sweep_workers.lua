@@ -1,98 +1,83 @@
 #!lua flags=allow-oom
 --[[
-sweep_workers: mend what is wrong with what workers hold.
+sweep_workers: repair what is recorded of workers.
 
-Who holds a job is in its queue's pending index, and in the lane of the subscriber to which it delivers; who holds none has
-no lease and is in no lane. Each lane counts the workers that are in it.
+A worker that holds a job is in its queue's pending index, and in the lane of the subscriber to which it
+delivers. A worker that holds none has no lease and is in no lane. Each lane counts the workers that are in
+it.
 
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  batch:{bid}                list
-  batches:index:{token}      zset
-  jobs:instant:{q}           list
-  jobs:pending:{q}:{worker}  list
-  jobs:pending:index:{q}     set
-  jobs:waiting:{token}       zset
-  lanes:in_flight            hash
-  lanes:held                 hash
-  shares:jobs:{share}        list
-  shares:workers:{share}     set
-  leases                     hash
-  subscriber:{token}         hash    reads probe, paused_at, ordered
-ARGV
-  worker, bid…               a worker; the batch that it was seen to deliver, or empty; again and again
-RETURNS
-  a list of kind, worker or subscriber: what was mended; again and again
+A suspect is a worker, with the batch that it was seen to deliver, if any.
 ]]
--- include: jobs
--- include: waiting
--- include: lanes
--- include: lane_entry
+local findings = include('findings')
+local jobs = include('jobs')
+local lanes = include('lanes')
+local waiting = include('waiting')
 
-local findings = {}
-local function found(kind, name)
-  findings[#findings + 1] = kind
-  findings[#findings + 1] = name
-end
-
--- True if it holds a job of the queue.
-local function holds(q, worker)
-  if redis.call('EXISTS', key.jobs_pending(q, worker)) == 0 then return false end
-  if redis.call('SADD', key.jobs_pending_index(q), worker) == 1 then found('worker_unindexed', worker) end
+-- True if the worker holds a job of the queue.
+local function holds_job(call, q, worker, found)
+  if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end
+  local unindexed = redis.call('SADD', call.keys.jobs_pending_index(q), worker) == 1
+  if unindexed then findings.add(found, 'worker_unindexed', worker) end
   return true
 end
 
-local function go_on(lane)
-  if lane then bring_back(lane, 1) end
-  return lane
+-- True if the worker was in a lane.
+local function leave_lane(call, worker)
+  local lane = lanes.leave(call, worker)
+  if lane then waiting.bring_back(call, lane, 1) end
+  return lane ~= nil
 end
 
--- Not without a lease, under which alone it could settle the job: a worker of the Ruby Routemaster has neither.
-local function enter(worker, bid)
-  local token = redis.pcall('LINDEX', key.batch(bid), 0)
-  -- It may hold another by now.
-  if type(token) ~= 'string' or redis.call('LINDEX', key.jobs_pending('main', worker), 0) ~= batch_job(bid) then return end
-  if redis.call('HGET', key.lanes_held(), worker) == token then return end
-  if redis.call('HEXISTS', key.leases(), worker) == 0 then return end
-  go_on(leave_lane(worker))
-  join_lanes({ [worker] = token })
-  found('worker_out_of_lane', worker)
+local function enter_lane(call, worker, bid, found)
+  local keys = call.keys
+  local token = redis.pcall('LINDEX', keys.batch(bid), 0)
+  -- The worker may hold another job by now.
+  local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
+  if type(token) ~= 'string' or not holds then return end
+  if redis.call('HGET', keys.lanes_held(), worker) == token then return end
+  -- Without a lease the worker could not settle the job: a worker of the Ruby Routemaster has neither lease
+  -- nor lane.
+  if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
+  leave_lane(call, worker)
+  lanes.join(call, { [worker] = token })
+  findings.add(found, 'worker_out_of_lane', worker)
 end
 
-local function check(worker, bid)
-  local delivers, helps = holds('main', worker), holds('aux', worker)
-  if delivers and bid ~= '' then enter(worker, bid) end
+local function check(call, worker, bid, found)
+  local delivers = holds_job(call, 'main', worker, found)
+  local helps = holds_job(call, 'aux', worker, found)
+  if delivers and bid then enter_lane(call, worker, bid, found) end
   if delivers then return end
-  local idle = not helps and redis.call('HDEL', key.leases(), worker) == 1
-  idle = go_on(leave_lane(worker)) or leave_shares({ worker }) > 0 or idle
-  if idle then found('worker_idle', worker) end
+  local had_lease = not helps and redis.call('HDEL', call.keys.leases(), worker) == 1
+  local had_lane = leave_lane(call, worker)
+  local had_share = lanes.leave_shares(call, { worker }) > 0
+  if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
-local function count_lanes()
-  local counted = {}
-  for _, token in ipairs(redis.call('HVALS', key.lanes_held())) do
+local function count_lanes(call, found)
+  local in_flight, counted = call.keys.lanes_in_flight(), {}
+  for _, token in ipairs(redis.call('HVALS', call.keys.lanes_held())) do
     counted[token] = (counted[token] or 0) + 1
   end
-  local shown = redis.call('HGETALL', key.lanes_in_flight())
+  local shown = redis.call('HGETALL', in_flight)
   for i = 1, #shown, 2 do
     local token = shown[i]
     if tonumber(shown[i + 1]) == counted[token] then
       counted[token] = nil
     elseif not counted[token] then
-      redis.call('HDEL', key.lanes_in_flight(), token)
-      found('lane_miscounted', token)
+      redis.call('HDEL', in_flight, token)
+      findings.add(found, 'lane_miscounted', token)
     end
   end
   for token, workers in pairs(counted) do
-    redis.call('HSET', key.lanes_in_flight(), token, workers)
-    found('lane_miscounted', token)
+    redis.call('HSET', in_flight, token, workers)
+    findings.add(found, 'lane_miscounted', token)
   end
 end
 
-for i = 1, #ARGV, 2 do
-  check(ARGV[i], ARGV[i + 1])
+return function(call, args)
+  local found = {}
+  for _, suspect in ipairs(args.suspects) do check(call, suspect.worker, suspect.bid, found) end
+  count_lanes(call, found)
+  return found
 end
-count_lanes()
-announce()
-return findings

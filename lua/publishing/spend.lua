@@ -2,64 +2,61 @@
 --[[
 spend: let publications in as the rates of their clients permit.
 
-A client has a bucket of events and one of bytes, which fill steadily. Who finds something in both is let in and takes what it
-needs, even if that is more than there is: the next waits the longer. So whatever a request may hold gets in at some time, and
-in the long run nobody exceeds the rate. What is refused takes nothing. A bucket is stored as the time at which it is full
-again; a full one is forgotten.
+A client has a bucket of events and one of bytes, which fill steadily: each takes `burst_ms` to fill. A
+publication is let in if both have something left. It takes what it needs even if that is more than there is,
+and the next waits longer. So a publication of any size gets in at some time, and in the long run no client
+exceeds its rate. A refused publication takes nothing. A rate of 0 is no limit.
 
-KEYS
-  schema                     string  names the partition
-TOUCHES
-  rate:{token}               hash    events, bytes
-ARGV
-  burst                      how long it takes a bucket to fill, ms
-  events                     how many a second; 0: as many as they like
-  bytes                      the same
-  client, events, bytes…     a publication: the token of its client, and what it needs; again and again
-RETURNS
-  for each publication three numbers: 1 if it is let in, 0 if not; in how many ms the bucket of events is full; that of bytes
+A bucket is stored as the time at which it is full again; a full one is forgotten. The reply tells for each
+publication if it is let in, and in how many ms its client's buckets are full.
 ]]
--- include: now
+local function read_buckets(call, client)
+  local events, bytes = unpack(redis.call('HMGET', call.keys.rate(client), 'events', 'bytes'))
+  return {
+    events = math.max(call.now_us, tonumber(events) or 0),
+    bytes = math.max(call.now_us, tonumber(bytes) or 0),
+  }
+end
 
-local now_us = time[1] * 1000000 + time[2]
-local burst_us = ARGV[1] * 1000
-local rates = { tonumber(ARGV[2]), tonumber(ARGV[3]) }
+local function is_empty(call, full_at_us, rate, burst_ms)
+  return rate > 0 and full_at_us - call.now_us >= burst_ms * 1000
+end
 
--- When each bucket is full, by client; and of which clients that has changed.
-local full_at, changed = {}, {}
-local function buckets_of(client)
-  if not full_at[client] then
-    local stored = redis.call('HMGET', key.rate(client), 'events', 'bytes')
-    full_at[client] = { math.max(now_us, tonumber(stored[1]) or 0), math.max(now_us, tonumber(stored[2]) or 0) }
+-- When a bucket is full after something is taken out of it.
+local function taken(full_at_us, rate, count)
+  return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
+end
+
+local function full_in_ms(call, full_at_us)
+  return math.ceil((full_at_us - call.now_us) / 1000)
+end
+
+local function store(call, client, buckets)
+  local rate = call.keys.rate(client)
+  redis.call('HSET', rate, 'events', buckets.events, 'bytes', buckets.bytes)
+  redis.call('PEXPIRE', rate, full_in_ms(call, math.max(buckets.events, buckets.bytes)))
+end
+
+return function(call, args)
+  local events_rate, bytes_rate = args.events_per_second, args.bytes_per_second
+  local buckets_of, changed, outcomes = {}, {}, {}
+  for i, demand in ipairs(args.demands) do
+    local client = demand.client
+    local buckets = buckets_of[client] or read_buckets(call, client)
+    buckets_of[client] = buckets
+    local let_in = not is_empty(call, buckets.events, events_rate, args.burst_ms)
+      and not is_empty(call, buckets.bytes, bytes_rate, args.burst_ms)
+    if let_in then
+      buckets.events = taken(buckets.events, events_rate, demand.events)
+      buckets.bytes = taken(buckets.bytes, bytes_rate, demand.bytes)
+      changed[client] = buckets
+    end
+    outcomes[i] = {
+      let_in = let_in,
+      events_full_in_ms = full_in_ms(call, buckets.events),
+      bytes_full_in_ms = full_in_ms(call, buckets.bytes),
+    }
   end
-  return full_at[client]
+  for client, buckets in pairs(changed) do store(call, client, buckets) end
+  return outcomes
 end
-
-local function is_empty(buckets, b)
-  return rates[b] > 0 and buckets[b] - now_us >= burst_us
-end
-
-local function take(buckets, b, count)
-  if rates[b] > 0 then buckets[b] = buckets[b] + math.ceil(count * 1000000 / rates[b]) end
-end
-
-local answers = {}
-for i = 4, #ARGV, 3 do
-  local client, events, bytes = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local buckets = buckets_of(client)
-  local is_in = not is_empty(buckets, 1) and not is_empty(buckets, 2)
-  if is_in then
-    take(buckets, 1, events)
-    take(buckets, 2, bytes)
-    changed[client] = true
-  end
-  answers[#answers + 1] = is_in and 1 or 0
-  for b = 1, 2 do answers[#answers + 1] = math.ceil((buckets[b] - now_us) / 1000) end
-end
-
-for client in pairs(changed) do
-  local events_at, bytes_at = unpack(full_at[client])
-  redis.call('HSET', key.rate(client), 'events', events_at, 'bytes', bytes_at)
-  redis.call('PEXPIRE', key.rate(client), math.ceil((math.max(events_at, bytes_at) - now_us) / 1000))
-end
-return answers

@@ -89,9 +89,13 @@ export class Clients {
   /** Gives the client a new secret. The present one works for `graceMs` more; one before that ends now. */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
-    const digests = [ha1('SHA-256', token, secret), ha1('MD5', token, secret)];
-    const outcome = String(await this.#store.run('rotate_secret', token, ...digests, graceMs));
-    return outcome === 'ok' ? { secret } : (outcome as 'client_not_found' | 'no_secret');
+    const outcome = await this.#store.run('rotate_secret', {
+      token,
+      ha1Sha256: ha1('SHA-256', token, secret),
+      ha1Md5: ha1('MD5', token, secret),
+      graceMs,
+    });
+    return outcome === 'ok' ? { secret } : outcome;
   }
 
   /** The clients in Redis with their scopes, by name, then by token. Leaves out those of `ROUTEMASTER_CLIENTS`. */

@@ -51,15 +51,12 @@ export class NonceKeys {
 
   async #load(): Promise<void> {
     this.#askAgainAtMs = this.#monotonicMs() + PAUSE_MS;
-    const [nowMs, ...pairs] = (await this.#store.run(
-      'nonce_keys',
-      randomBytes(KEY_BYTES),
-      randomBytes(KEY_BYTES),
-      ...[...this.#keys].flat(),
-    )) as [number, ...Buffer[]];
-    const keys = new Map<number, Buffer>();
-    for (let i = 0; i < pairs.length; i += 2) keys.set(Number(pairs[i]), pairs[i + 1] as Buffer);
-    this.#keys = keys;
+    const { nowMs, keys } = await this.#store.run('nonce_keys', {
+      keyOfThisHour: randomBytes(KEY_BYTES),
+      keyOfNextHour: randomBytes(KEY_BYTES),
+      knownKeys: Array.from(this.#keys, ([hour, key]) => ({ hour, key })),
+    });
+    this.#keys = new Map(keys.map(({ hour, key }) => [hour, key]));
     this.#offsetMs = nowMs - this.#monotonicMs();
     this.#askAgainAtMs = this.#monotonicMs() + FRESH_MS;
   }

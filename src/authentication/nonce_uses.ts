@@ -1,5 +1,4 @@
 import { Batcher } from '../store/batcher.ts';
-import type { ScriptArgument } from '../store/script_values.ts';
 import type { Store } from '../store/store.ts';
 
 /** How long a nonce is valid. */
@@ -9,7 +8,6 @@ export const NONCE_AHEAD_MS = 60_000;
 /** How long the uses of a nonce are remembered, from the first on. */
 export const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
-const NEW = '1'.charCodeAt(0);
 /** One script call takes this many uses: some 2 ms of Redis. */
 const MAX_USES_PER_CALL = 1000;
 
@@ -25,12 +23,7 @@ export class NonceUses {
   readonly #batcher: Batcher<NonceUse, boolean>;
 
   constructor(store: Pick<Store, 'run'>) {
-    const consume = async (uses: NonceUse[]) => {
-      const args: ScriptArgument[] = [NONCE_USES_KEPT_MS];
-      for (const { nonce, count } of uses) args.push(nonce, count);
-      const consumed = (await store.run('nonce_counts', ...args)) as Buffer;
-      return Array.from(consumed, (each) => each === NEW);
-    };
+    const consume = (uses: NonceUse[]) => store.run('nonce_uses', { keptMs: NONCE_USES_KEPT_MS, uses });
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL });
   }
 

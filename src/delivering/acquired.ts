@@ -1,5 +1,4 @@
 import { Decoder } from '@msgpack/msgpack';
-import type { ScriptReply } from '../store/script_values.ts';
 import { type Grant, type GrantHead, readGrant } from './grant.ts';
 import type { Acknowledged } from './settlement.ts';
 import { readSubscriber, type Subscriber, type SubscriberFields } from './subscriber.ts';
@@ -24,8 +23,7 @@ type Head = [
 const decoder = new Decoder();
 
 /** Reads the reply of the script `acquire`: a head in MessagePack, then for each grant its job and its event pieces. */
-export function readAcquired(reply: ScriptReply): Acquired {
-  const [head, ...rest] = reply as [Buffer, ...Buffer[]];
+export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
   const acks: Acknowledged[] = [];
   for (let i = 0; i < flatAcks.length; i += 2)

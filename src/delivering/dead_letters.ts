@@ -69,7 +69,7 @@ export class DeadLetters {
   }
 
   /** Makes the letter a batch again, to be delivered at once. */
-  async retry(id: string, client = ''): Promise<RetryOutcome> {
+  async retry(id: string, client?: string): Promise<RetryOutcome> {
     const [outcome] = await this.#revive(client, [id]);
     return outcome ?? 'dead_letter_not_found';
   }
@@ -84,25 +84,21 @@ export class DeadLetters {
   }
 
   /** Deletes the letter. False if there is none. */
-  async purge(id: string, client = ''): Promise<boolean> {
-    return (await this.#store.run('purge', client, id)) === 1;
+  async purge(id: string, client?: string): Promise<boolean> {
+    return (await this.#store.run('purge', { client, bids: [id] })) === 1;
   }
 
   /** Deletes all letters of a subscriber that are dead now, or that died until then. Answers how many. */
   async purgeAll(token: string, untilMs?: number): Promise<number> {
-    return this.#bySlices(token, untilMs ?? (await this.#latest(token)), async (ids) =>
-      Number(await this.#store.run('purge', token, ...ids)),
+    return this.#bySlices(token, untilMs ?? (await this.#latest(token)), (ids) =>
+      this.#store.run('purge', { client: token, bids: ids }),
     );
   }
 
-  async #revive(client: string, ids: string[]): Promise<RetryOutcome[]> {
-    const reply = (await this.#store.run('revive', client, ...ids)) as (Buffer | [Buffer, number])[];
-    return reply.map((outcome) => {
-      if (Buffer.isBuffer(outcome)) return String(outcome) as RetryOutcome;
-      const [token, events] = outcome;
-      this.#revived(String(token), events);
-      return 'ok';
-    });
+  async #revive(client: string | undefined, bids: string[]): Promise<RetryOutcome[]> {
+    const letters = await this.#store.run('revive', { client, bids });
+    for (const { token, events } of letters) if (token !== undefined) this.#revived(token, events ?? 0);
+    return letters.map(({ outcome }) => outcome);
   }
 
   /** When the newest letter of a subscriber died; one that is retried and dies again is newer. */

@@ -1,5 +1,5 @@
+import type { Arguments } from '../store/contracts.ts';
 import { batchOf, packJob, QUEUES, type QueueName } from '../store/job.ts';
-import type { ScriptArgument } from '../store/script_values.ts';
 import type { Store } from '../store/store.ts';
 import { type Acquired, readAcquired } from './acquired.ts';
 import { attemptJson } from './attempt.ts';
@@ -29,7 +29,7 @@ export class Queue {
 
   /** Puts an instant job in, unless the queue has it in any state. True if it was put in. */
   async enqueue(name: string): Promise<boolean> {
-    return (await this.#store.run('enqueue', this.name, packJob(name), this.#settings.leaseMs)) === 1;
+    return this.#store.run('enqueue', { q: this.name, job: packJob(name), leaseMs: this.#settings.leaseMs });
   }
 
   /**
@@ -37,9 +37,8 @@ export class Queue {
    * that are finished are forgotten as by `ack`, so that their workers can be among the idle.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
-    const done = finished.flatMap(finishedArguments);
-    const args = [...this.#lanes(), finished.length, ...done, ...workers];
-    return readAcquired(await this.#store.run('acquire', ...args));
+    const args = { q: this.name, ...this.#settings, finished: finished.map(finishedArguments), workers };
+    return readAcquired(await this.#store.run('acquire', args));
   }
 
   /**
@@ -47,18 +46,20 @@ export class Queue {
    * this call brought back.
    */
   async ack(finished: Finished): Promise<Acknowledged & { left: number }> {
-    const reply = await this.#store.run('ack', ...this.#lanes(), ...finishedArguments(finished));
-    const [held, removed, left] = reply as [number, number, number];
-    return { held: held === 1, removed, left };
+    return this.#store.run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
   }
 
   /** Takes a job back. False, and nothing has changed, if the worker does not hold it. */
-  async nack(grant: Grant, { delayMs, damage, throttleMs, attempt, gone = '' }: Retry): Promise<boolean> {
-    const bid = grant.batch?.bid ?? '';
-    const cost = [damage, Math.ceil(throttleMs)];
-    const story = [attempt ? attemptJson(attempt) : '', gone];
-    const args = [...this.#held(grant), Math.ceil(delayMs), bid, ...cost, ...story];
-    return (await this.#store.run('nack', ...args)) === 1;
+  async nack(grant: Grant, { delayMs, damage, throttleMs, attempt, gone }: Retry): Promise<boolean> {
+    return this.#store.run('nack', {
+      ...this.#held(grant),
+      bid: grant.batch?.bid,
+      delayMs: Math.ceil(delayMs),
+      damage,
+      throttleMs: Math.ceil(throttleMs),
+      attempt: attempt && attemptJson(attempt),
+      gone,
+    });
   }
 
   /** Makes a dead letter of the job's batch. `held` is false, and nothing has changed, if the worker does not hold the job. */
@@ -66,25 +67,24 @@ export class Queue {
     grant: Grant,
     { damage, throttleMs, attempt, reason }: Burial,
   ): Promise<{ held: boolean; buried: number }> {
-    const bid = grant.batch?.bid ?? '';
-    const death = [bid, damage, Math.ceil(throttleMs), attemptJson(attempt), reason];
-    const [held, buried] = (await this.#store.run('bury', ...this.#held(grant), ...death)) as [
-      number,
-      number,
-    ];
-    return { held: held === 1, buried };
+    return this.#store.run('bury', {
+      ...this.#held(grant),
+      bid: grant.batch?.bid ?? '',
+      damage,
+      throttleMs: Math.ceil(throttleMs),
+      attempt: attemptJson(attempt),
+      reason,
+    });
   }
 
   /** Renews the leases of workers; answers with those of which the lease is lost. */
   async heartbeat(held: readonly Grant[]): Promise<string[]> {
-    const leases = held.flatMap(({ worker, lease }) => [worker, lease]);
-    const lost = await this.#store.run('heartbeat', this.#settings.leaseMs, ...leases);
-    return (lost as Buffer[]).map(String);
+    return this.#store.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }
 
   /** Forgets workers that end; one that still holds a job is left to the scrub. */
   async retire(workers: readonly string[]): Promise<void> {
-    await this.#store.run('retire', this.name, ...workers);
+    await this.#store.run('retire', { q: this.name, workers });
   }
 
   /** How many jobs are due now, or will be within `withinMs`. */
@@ -100,13 +100,8 @@ export class Queue {
     });
   }
 
-  #lanes(): ScriptArgument[] {
-    const { leaseMs, laneLimit, laneLimitMax } = this.#settings;
-    return [this.name, leaseMs, laneLimit, laneLimitMax];
-  }
-
-  #held({ worker, packed, lease }: Grant): ScriptArgument[] {
-    return [this.name, worker, packed, lease, this.#settings.leaseMs];
+  #held({ worker, packed, lease }: Grant) {
+    return { q: this.name, worker, job: packed, lease, leaseMs: this.#settings.leaseMs };
   }
 }
 
@@ -114,10 +109,10 @@ export class Queue {
  * No bytes where the script can tell the job by its batch: they would be turned to text, sent and read for nothing. (Where ioredis
  * writes the command, it takes 7 % of a worker's CPU with single events.)
  */
-function finishedArguments({ grant, heal, tookMs }: Finished): ScriptArgument[] {
+function finishedArguments({ grant, heal, tookMs }: Finished): Arguments<'acquire'>['finished'][number] {
   const { worker, packed, lease, batch } = grant;
-  const job = batch && batchOf(packed) === batch.bid ? '' : packed;
-  return [worker, job, lease, batch?.bid ?? '', heal, Math.ceil(tookMs)];
+  const job = batch && batchOf(packed) === batch.bid ? undefined : packed;
+  return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs) };
 }
 
 /** How many jobs one script call promotes: a few milliseconds of Redis. */
@@ -128,8 +123,8 @@ const PROMOTE_SLICE = 500;
  * undefined: none.
  */
 export async function promoteDue(store: Store): Promise<{ promoted: number; nextDueMs?: number }> {
-  const [promoted, nextDueUs] = (await store.run('schedule', PROMOTE_SLICE, ...QUEUES)) as [number, number];
-  return nextDueUs < 0 ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
+  const { promoted, nextDueUs } = await store.run('schedule', { limit: PROMOTE_SLICE, queues: QUEUES });
+  return nextDueUs === undefined ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
 }
 
 /** Gives back the jobs of workers that were not heard of for `leaseMs`, and forgets the workers. */
@@ -137,6 +132,7 @@ export async function scrub(
   store: Store,
   leaseMs: number,
 ): Promise<{ workers: number; jobs: Record<QueueName, number> }> {
-  const [workers, [main, aux]] = (await store.run('scrub', leaseMs, ...QUEUES)) as [number, [number, number]];
+  const { workers, jobs } = await store.run('scrub', { leaseMs, queues: QUEUES });
+  const [main = 0, aux = 0] = jobs;
   return { workers, jobs: { main, aux } };
 }

@@ -3,10 +3,10 @@ import { PublicNames } from '../authentication/public_names.ts';
 import { clock, pause } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
-import type { ScriptArgument } from '../store/script_values.ts';
 import type { Store } from '../store/store.ts';
-import { type DropNotice, fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
+import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { findShortage, findTarget, type Shortage } from './shortage.ts';
 
 /** How many batches one script call drops at most: a few milliseconds of Redis. */
@@ -32,13 +32,10 @@ export interface AutodropSettings extends MemoryLimits {
 type Drops = Omit<DropNotice, 'topics'>;
 
 /** What one script call dropped of one subscriber; `queued` of the events were in its queue, the others in dead letters. */
-interface Dropped {
-  token: string;
-  queued: number;
-  notice: DropNotice;
-}
+type Dropped = Reply<'autodrop'>['drops'][number];
 
-type ReplyRow = [token: Buffer, queued: number, fields: (Buffer | number)[]];
+/** The part of a script call that the next one goes on from. */
+type Begun = Omit<Arguments<'autodrop'>, 'maxDeleted'>;
 
 /**
  * The `autodrop` job: when Redis uses more memory than the high mark, drops the oldest dead letters and then the oldest batches,
@@ -69,10 +66,11 @@ export class Autodrop {
     this.#log.warn({ ...memory }, 'Redis is short of memory; dropping the oldest dead letters and batches');
     const drops = new Map<string, Drops>();
     try {
-      for await (const { token, queued, notice } of this.#dropDownTo(targetBytes, signal)) {
-        if (queued > 0) this.#recorder.removed(token, queued);
-        this.#recorder.autodropped(token, notice.events);
-        drops.set(token, join(drops.get(token), notice));
+      for await (const dropped of this.#dropDownTo(targetBytes, signal)) {
+        const { subscriber, queued, events } = dropped;
+        if (queued > 0) this.#recorder.removed(subscriber, queued);
+        this.#recorder.autodropped(subscriber, events);
+        drops.set(subscriber, join(drops.get(subscriber), dropped));
       }
     } finally {
       await this.#report(drops);
@@ -90,7 +88,7 @@ export class Autodrop {
   /** Drops until Redis uses the target, which is updated on the way; nothing is left; or dropping does not help any more. */
   async *#dropDownTo(firstTarget: number, signal: AbortSignal): AsyncGenerator<Dropped> {
     let target: number | undefined = firstTarget;
-    let begun: ScriptArgument[] = [];
+    let begun: Begun = { begunTopics: [] };
     for (let steps = 1; !signal.aborted; ) {
       const memory = await readMemory(this.#store, this.#settings);
       const { used, unfreed } = memory;
@@ -103,14 +101,11 @@ export class Autodrop {
         target = (await findTarget(this.#store, memory)).targetBytes;
         continue;
       }
-      const reply = await this.#store.run('autodrop', await this.#sliceSize(used, target), ...begun);
-      const [deleted, rows, next] = reply as [number, ReplyRow[], ScriptArgument[]];
-      begun = next;
-      if (deleted === 0 && begun.length === 0) return;
-      for (const [token, queued, fields] of rows) {
-        const notice = readDropNotice(fieldsOf(fields));
-        if (notice) yield { token: String(token), queued, notice };
-      }
+      const maxDeleted = await this.#sliceSize(used, target);
+      const reply = await this.#store.run('autodrop', { ...begun, maxDeleted });
+      begun = reply;
+      if (reply.deleted === 0 && begun.begunBid === undefined) return;
+      yield* reply.drops;
     }
   }
 

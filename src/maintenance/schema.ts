@@ -25,7 +25,7 @@ export async function prepareStorage(store: Store, leaseMs: number, log: Log): P
   }
   if (found === null) {
     await takeOver(store, log);
-    await store.run('adopt', SCHEMA);
+    await store.run('adopt', { layout: SCHEMA });
   } else if (Number(found) < SCHEMA) {
     await upgrade(store, found, leaseMs, log);
   }
@@ -33,7 +33,7 @@ export async function prepareStorage(store: Store, leaseMs: number, log: Log): P
 
 /** Layout 1 differs in how events are stored. Those that are queued stay as they are: the worker decodes them. */
 async function upgrade(store: Store, from: string, leaseMs: number, log: Log): Promise<void> {
-  const countAlive = async () => Number(await store.run('upgrade', from, SCHEMA, leaseMs));
+  const countAlive = () => store.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });
   let alive = await countAlive();
   if (alive > 0)
     log.warn({ workers: alive }, 'waiting until the workers of the former release are gone: stop them');
@@ -73,7 +73,7 @@ async function takeOver(store: Store, log: Log): Promise<void> {
     );
     cursor = next;
     const bids = members.filter((_, index) => index % 2 === 0);
-    if (bids.length > 0) renamed += Number(await store.run('takeover', ...bids));
+    if (bids.length > 0) renamed += await store.run('takeover', { bids });
   } while (cursor !== '0');
   if (total > 0) log.info({ renamed }, 'took over from the Ruby Routemaster');
 }

@@ -114,8 +114,8 @@ export class Counters {
 
   async #send(): Promise<void> {
     for (let flush = this.#unsent[0]; flush; flush = this.#unsent[0]) {
-      const pairs = flush.cells.flatMap(({ name, tags, count }) => [packField(name, tags), count]);
-      await this.#store.run('count', this.#process, flush.number, ...pairs);
+      const counts = flush.cells.map(({ name, tags, count }) => ({ field: packField(name, tags), count }));
+      await this.#store.run('count', { process: this.#process, flush: flush.number, counts });
       this.#unsent.shift();
     }
   }

@@ -42,7 +42,7 @@ export class ReportedCounts {
   async note(reports: readonly Report[]): Promise<void> {
     for (let i = 0; i < reports.length; i += SLICE) {
       const slice = reports.slice(i, i + SLICE);
-      await this.#store.run('report', ...slice.flatMap(({ field, from, to }) => [field, from, to]));
+      await this.#store.run('report', { reports: slice });
     }
   }
 }

@@ -1,5 +1,5 @@
 import { uidSeed } from '../ids.ts';
-import type { ScriptArgument } from '../store/script_values.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Store } from '../store/store.ts';
 import type { Idempotency } from './idempotency.ts';
 
@@ -18,15 +18,7 @@ export interface Publication {
  * What became of a publication. This call stored it only if it is `accepted`. `repeated`: it was accepted before under the same
  * key. `key_reused`: something else was. `claimed_by_other`: the topic is another client's. `no_room`: no topic may be made.
  */
-export type Outcome = 'accepted' | 'repeated' | 'claimed_by_other' | 'key_reused' | 'no_room';
-
-/** What the script returns instead of the number of subscribers that got an accepted publication. */
-const REFUSALS = new Map<number, Outcome>([
-  [-1, 'claimed_by_other'],
-  [-2, 'repeated'],
-  [-3, 'key_reused'],
-  [-4, 'no_room'],
-]);
+export type Outcome = Reply<'publish'>['outcomes'][number];
 
 export interface Stored {
   /** One for each publication. `subscribers` is how many the topic has, if the publication is accepted. */
@@ -52,33 +44,36 @@ export async function storePublications(
     else runs.push([publication]);
     before = publication;
   }
-  const args: ScriptArgument[] = [uidSeed(), windowMs, maxTopics];
-  for (const run of runs) pushRun(args, run);
-  const reply = await store.run('publish', ...args);
-  const [accepted, added] = reply as [number[], (Buffer | number)[]];
-  const outcomes = runs.flatMap((run, index) => {
-    const subscribers = accepted[index] as number;
-    const outcome = REFUSALS.get(subscribers) ?? 'accepted';
-    return run.map(() => ({ outcome, subscribers }));
+  const reply = await store.run('publish', {
+    uidSeed: uidSeed(),
+    idempotencyWindowMs: windowMs,
+    maxTopics,
+    publications: runs.map(joined),
   });
-  return { outcomes, added: readAdded(added) };
+  return {
+    outcomes: runs.flatMap((run, index) => {
+      const [outcome, subscribers] = [reply.outcomes[index] as Outcome, reply.subscribers[index] ?? 0];
+      return run.map(() => ({ outcome, subscribers }));
+    }),
+    added: reply.added.flatMap(addedBySubscriber),
+  };
 }
 
-/** Adds a run to the arguments, as one publication. */
-function pushRun(args: ScriptArgument[], run: readonly Publication[]): void {
-  const { topic, client, idempotency } = run[0] as Publication;
-  const events = run.reduce((sum, publication) => sum + publication.events.length, 0);
-  args.push(topic, client, idempotency?.digest ?? '', idempotency?.fingerprint ?? '', events);
-  for (const publication of run) for (const event of publication.events) args.push(event);
+/** A run goes as one publication. */
+function joined(run: readonly Publication[]): Arguments<'publish'>['publications'][number] {
+  const { topic, client, idempotency, events } = run[0] as Publication;
+  return {
+    ...{ topic, client, digest: idempotency?.digest, fingerprint: idempotency?.fingerprint },
+    events: run.length === 1 ? events : run.flatMap((publication) => publication.events),
+  };
 }
 
-/** Reads pairs of how many events the subscribers of a topic got, and their tokens, one a line. */
-export function readAdded(added: readonly (Buffer | number)[]): Stored['added'] {
-  return added.flatMap((events, i) => {
-    const subscribers = String(added[i + 1] ?? '');
-    if (i % 2 || subscribers === '') return [];
-    return subscribers.split('\n').map((token): [string, number] => [token, Number(events)]);
-  });
+/** How many events each subscriber of a topic got. */
+export function addedBySubscriber({
+  events,
+  subscribers,
+}: Reply<'publish'>['added'][number]): Stored['added'] {
+  return subscribers === '' ? [] : subscribers.split('\n').map((token) => [token, events]);
 }
 
 /** Neighbours of one topic and client become one publication, which saves a fifth of Redis under load. One with a key stays alone. */

@@ -25,12 +25,8 @@ export interface Spent {
 }
 
 /** Takes what publications need from the buckets of their clients, in their order. One answer each. */
-export async function spend(store: Store, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
-  const needs = demands.flatMap(({ client, events, bytes }) => [client, events, bytes]);
+export function spend(store: Store, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;
-  const reply = (await store.run('spend', publishBurstMs, publishRate, publishBytes, ...needs)) as number[];
-  return demands.map((_, index) => {
-    const [letIn, eventsFullInMs = 0, bytesFullInMs = 0] = reply.slice(3 * index);
-    return { letIn: letIn === 1, eventsFullInMs, bytesFullInMs };
-  });
+  const limits = { burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes };
+  return store.run('spend', { ...limits, demands });
 }

@@ -2,9 +2,9 @@ import { Redis, type RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
-/** A connection that owes an answer for longer is cut: nothing may wait for a black hole. */
+/** Cuts a connection that has not replied for this long; otherwise callers would wait for ever. */
 const SILENCE_MS = 5000;
-const LONGEST_PAUSE_MS = 2000;
+const MAX_PAUSE_MS = 2000;
 
 // ioredis types its reply mapping so that a plain RedisOptions does not pass; we leave it alone.
 type Options = Omit<RedisOptions, 'replyMapping'>;
@@ -27,11 +27,11 @@ function address(url: string): Options & { url?: string } {
   );
 }
 
-/** Whom to trust that a Redis behind `rediss://` is the right one. */
+/** How the certificate of a Redis behind `rediss://` is checked. */
 export interface RedisTls {
   /** Certificates in PEM, in place of those that Node trusts. */
   ca: string | undefined;
-  /** Whether its certificate is looked at. */
+  /** False: any certificate will do. */
   verify: boolean;
 }
 
@@ -45,17 +45,17 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
     ...(url.startsWith('rediss:') && {
       tls: { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) },
     }),
-    // It would name itself to Redis: of no use, and one command more to permit.
+    // ioredis would send its name to Redis, which is of no use and one command more to permit.
     disableClientInfo: true,
     // A write whose reply was lost must not be sent again blindly: it may have been applied.
     autoResendUnfulfilledCommands: false,
     retryStrategy: (times) =>
-      Math.min(50 * 2 ** Math.min(times, 10), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2),
+      Math.min(50 * 2 ** Math.min(times, 10), MAX_PAUSE_MS) * (0.5 + Math.random() / 2),
   };
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error) => {
-    // Closing a connection that is being made: its ready check fails, and Redis is none the worse.
+    // Closing a connection that is still being made fails its ready check. Redis is not at fault.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
     away = true;
@@ -67,14 +67,14 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   return redis;
 }
 
-/** A connection for commands. While Redis is away they fail at once; it reconnects by itself, for ever. */
+/** A connection for commands. They fail at once while Redis is away. It reconnects by itself, for ever. */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Redis {
-  // Retries: none. With null, ioredis 6 drops the commands under way when a connection is cut, and they never settle.
+  // No retries. With null, ioredis 6 drops the pending commands when a connection is cut, and they never settle.
   const options = { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: 0 };
   return open(url, log, options, tls);
 }
 
-/** A connection that only listens to channels. It subscribes again by itself after it was cut. */
+/** A connection for channels only. It subscribes again by itself after it was cut. */
 export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Redis {
   return open(url, log, { socketTimeout: SILENCE_MS, maxRetriesPerRequest: null }, tls);
 }

@@ -1,8 +1,11 @@
 import { Command } from 'ioredis';
+import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
-import type { ScriptArgument } from './script_values.ts';
 
-/** `FCALL` of a function with one key: written in one piece, where ioredis would join every argument to the next. Answered with bytes. */
+/**
+ * `FCALL` of a function with one key, answered with bytes. It is written as one piece of text; ioredis would
+ * append each argument by itself.
+ */
 export class FunctionCall extends Command {
   readonly #name: string;
   readonly #key: string;

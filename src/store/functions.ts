@@ -1,32 +1,40 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
+import type { ScriptArgument, ScriptReply } from './contract.ts';
 import { FunctionCall } from './function_call.ts';
-import { type FunctionLibrary, LIBRARIES } from './function_library.ts';
-import type { ScriptArgument, ScriptReply } from './script_values.ts';
+import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 
-/** For how long scripts do the work of functions that Redis did not take. */
-const WITHOUT_MS = 10_000;
+/**
+ * After Redis has refused functions, scripts run by EVALSHA for this time before functions are tried again.
+ */
+const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
-/** Redis has no functions at all, or none for us. (What is not allowed within one is no such case.) */
-const NOT_FOR_US = /^(?:ERR unknown command|NOPERM .*'fcall')/;
+/** Redis knows no FCALL, or its ACL forbids it. (A forbidden command within a function reads otherwise.) */
+const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
 const GONE = /^ERR Library not found/;
-/** What passes by itself (OOM, LOADING, READONLY) begins with a word of its own. */
-const TO_BE_MENDED = /^(?:ERR|NOPERM)/;
+/**
+ * A refusal that an operator can end. Errors that pass by themselves (OOM, LOADING, READONLY) begin with
+ * other words.
+ */
+const LASTING = /^(?:ERR|NOPERM)/;
 
-/** A library of functions in Redis, which is loaded whenever it turns out to be missing. */
+/** Calls the functions of a library, and loads the library whenever Redis turns out not to have it. */
 export class Functions {
   readonly #redis: Redis;
   readonly #library: FunctionLibrary;
   readonly #key: string;
   readonly #log: Log | undefined;
-  #told = false;
+  #warned = false;
   #loading: Promise<boolean> | undefined;
-  #withoutUntilMs = Number.NEGATIVE_INFINITY;
+  #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** `key`: the one that every call names. `log` is told, once, if Redis refuses what somebody could permit. */
+  /**
+   * Every call declares `key`. `log` gets one warning if Redis refuses something that an operator could
+   * permit.
+   */
   constructor(redis: Redis, library: FunctionLibrary, key: string, log?: Log) {
     this.#redis = redis;
     this.#library = library;
@@ -34,35 +42,30 @@ export class Functions {
     this.#log = log;
   }
 
-  /** If it has a function that is made of this script. */
-  has(script: string): boolean {
-    return this.#library.functions.has(script);
-  }
-
   /**
-   * Calls the function of a script. Where Redis has none and takes none (it has no memory left, say, or does not let us), calls
-   * `instead`, and for a while does so at once. Fails as Redis does.
+   * Calls the function of a script. If Redis has no such function and accepts none (it has no memory left, or
+   * its ACL forbids it), calls `instead`, and goes on doing so for a while. Throws Redis's error.
    */
   async call(
     script: string,
     args: readonly ScriptArgument[],
     instead: () => Promise<ScriptReply>,
   ): Promise<ScriptReply> {
-    const name = this.#library.functions.get(script) as string;
-    for (let tries = 0; tries < 2 && clock.monotonicMs() >= this.#withoutUntilMs; tries++) {
+    const name = functionName(this.#library.name, script);
+    for (let tries = 0; tries < 2 && clock.monotonicMs() >= this.#fallbackUntilMs; tries++) {
       try {
         const call = new FunctionCall(name, this.#key, args);
         return (await this.#redis.sendCommand(call)) as ScriptReply;
       } catch (error) {
         if (isReply(error, MISSING)) await this.load();
-        else if (isReply(error, NOT_FOR_US)) this.#doWithout(error);
+        else if (isReply(error, NOT_PERMITTED)) this.#fallBack(error);
         else throw error;
       }
     }
     return instead();
   }
 
-  /** Has Redis know the functions. It is no error if it does not take them; false then. */
+  /** Loads the library. False if Redis refuses it, which is no error. */
   load(): Promise<boolean> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;
@@ -70,7 +73,10 @@ export class Functions {
     return this.#loading;
   }
 
-  /** Removes the libraries of other releases, if Redis lets us. One that still runs loads its own again. */
+  /**
+   * Removes the libraries of other releases, if Redis permits it. A process that still runs one loads it
+   * again.
+   */
   async removeOthers(): Promise<void> {
     try {
       const list = ['FUNCTION', 'LIST', 'LIBRARYNAME', `${LIBRARIES}*`] as const;
@@ -80,7 +86,7 @@ export class Functions {
     } catch (error) {
       if (!isReply(error)) throw error;
       // Gone: another process was faster.
-      if (!GONE.test(error.message)) this.#tell(error);
+      if (!GONE.test(error.message)) this.#warn(error);
     }
   }
 
@@ -90,20 +96,20 @@ export class Functions {
     } catch (error) {
       if (isReply(error, ALREADY_THERE)) return true;
       if (!isReply(error)) throw error;
-      this.#doWithout(error);
+      this.#fallBack(error);
       return false;
     }
     return true;
   }
 
-  #doWithout(refusal: Error): void {
-    this.#withoutUntilMs = clock.monotonicMs() + WITHOUT_MS;
-    this.#tell(refusal);
+  #fallBack(refusal: Error): void {
+    this.#fallbackUntilMs = clock.monotonicMs() + FALLBACK_MS;
+    this.#warn(refusal);
   }
 
-  #tell({ message }: Error): void {
-    if (this.#told || !TO_BE_MENDED.test(message)) return;
-    this.#told = true;
+  #warn({ message }: Error): void {
+    if (this.#warned || !LASTING.test(message)) return;
+    this.#warned = true;
     this.#log?.warn(
       // Redis quotes the arguments of a command that it does not know.
       { reason: message.replace(/, with args.*/s, '') },

@@ -1,15 +1,18 @@
 import { decode, encode } from '@msgpack/msgpack';
 import { Packed } from './packed.ts';
 
-/** The queues: `main` has the deliveries of batches, `aux` everything else. */
+/** `main` has the deliveries of batches, `aux` everything else. */
 export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
-/** Whose deliveries hold a part of the workers at most: those that are slow, or may be; and those that fail. */
+/**
+ * Deliveries to slow subscribers together may hold a part of the workers only, and so may those to failing
+ * subscribers.
+ */
 export const SHARES = ['slow', 'failing'] as const;
 export type Share = (typeof SHARES)[number];
 
-/** A named call with arguments. Its packed form is what Redis stores, and its identity in its queue. */
+/** A named call with arguments. Redis stores its packed form, which also identifies it in its queue. */
 export interface Job {
   name: string;
   args: unknown[];
@@ -21,13 +24,16 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** How packJob begins the job that delivers a batch; its UID follows, and nothing else. */
+/** The packed job that delivers a batch begins so. Only the UID of the batch follows. */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/** The batch of a job that is stored just as packJob writes it: nearly all are. Scripts can write that too. */
+/**
+ * The batch of a delivery that is stored exactly as packJob writes it. Scripts can make such a job from the
+ * batch's UID.
+ */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;
@@ -46,7 +52,7 @@ export function unpackJob(packed: Packed): Job | undefined {
   }
 }
 
-/** The batch that a packed job delivers; empty if it does something else. */
+/** The batch that a packed job delivers. Empty if the job does something else. */
 export function deliveredBy(packed: Buffer): string {
   const job = unpackJob(Packed.of(packed));
   return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : '';

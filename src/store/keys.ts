@@ -3,7 +3,7 @@ export type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string';
 
 /**
  * Every key of the data layout, with its Redis type. Scripts get their key functions from here too
- * (`key.batch(bid)` in Lua), so a key is spelled in this one place. INTERNALS.md explains each.
+ * (`keys.batch(bid)` in Lua), so a key is spelled in this one place. INTERNALS.md explains each.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -26,8 +26,8 @@ export const LAYOUT = {
   dead_letters_index: { pattern: 'dead_letters:index', type: 'zset' },
   dead_letters_of: { pattern: 'dead_letters:index:{token}', type: 'zset' },
   dead_letters_events: { pattern: 'dead_letters:gauges:event', type: 'hash' },
-  gap: { pattern: 'gap:{token}', type: 'hash' },
-  gap_telling: { pattern: 'gap:telling:{token}', type: 'hash' },
+  drop_notice: { pattern: 'gap:{token}', type: 'hash' },
+  drop_notice_carried: { pattern: 'gap:telling:{token}', type: 'hash' },
   dropped: { pattern: 'dropped:{token}', type: 'hash' },
   idempotency: { pattern: 'idempotency:{digest}', type: 'string' },
   rate: { pattern: 'rate:{token}', type: 'hash' },
@@ -52,13 +52,16 @@ export const LAYOUT = {
   api_token: { pattern: 'api_token:{token}', type: 'hash' },
   former_secret: { pattern: 'former_secret:{token}', type: 'hash' },
   digest_keys: { pattern: 'digest:keys', type: 'hash' },
-  digest_counts: { pattern: 'digest:counts:{nonce}', type: 'string' },
+  nonce_uses: { pattern: 'digest:counts:{nonce}', type: 'string' },
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },
   schema: { pattern: 'schema', type: 'string' },
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
-/** The channel on which scripts say that a queue has an instant job (`main`, `aux`) or an earlier deadline (`due`). */
-export const WAKE_CHANNEL = 'wake';
+/** The channels on which scripts announce a `Wake`. */
+export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
+
+/** What scripts announce: a queue has an instant job, or the next deadline came nearer. */
+export type Wake = 'main' | 'aux' | 'due';
 
 export type KeyName = keyof typeof LAYOUT;
 
@@ -70,22 +73,27 @@ type Parts<P extends string> = P extends `${string}{${string}}${infer Rest}`
 export type Keyspace = {
   readonly [K in KeyName]: (...parts: Parts<(typeof LAYOUT)[K]['pattern']>) => string;
 } & {
-  readonly wakeChannel: string;
+  readonly wake: (kind: Wake) => string;
 };
 
-/** The keys of one partition. The default prefix is empty; on a Redis Cluster it is a hash tag such as `{0}:`. */
+/**
+ * The keys of one partition. The default prefix is empty; on a Redis Cluster it is a hash tag such as `{0}:`.
+ */
 export function keyspace(prefix = ''): Keyspace {
-  const functions = Object.entries(LAYOUT).map(([name, { pattern }]) => {
+  const functions = Object.entries({ ...LAYOUT, ...CHANNELS }).map(([name, { pattern }]) => {
     const text = fixedText(pattern);
     return [
       name,
       (...parts: string[]) => prefix + text.map((piece, index) => piece + (parts[index] ?? '')).join(''),
     ];
   });
-  return { ...Object.fromEntries(functions), wakeChannel: prefix + WAKE_CHANNEL };
+  return Object.fromEntries(functions);
 }
 
-/** What stands before, between and after the parts of a pattern: `topics:{token}` gives `topics:` and an empty end. */
+/**
+ * What stands before, between and after the parts of a pattern: `topics:{token}` gives `topics:` and an empty
+ * end.
+ */
 export function fixedText(pattern: string): string[] {
   return pattern.split(/\{[^}]*\}/);
 }

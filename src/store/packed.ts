@@ -1,6 +1,6 @@
 /**
- * Bytes, held as text of a character a byte (Latin-1). Packed and joined to a command for Redis it costs a third of what Buffers
- * do: a sixth of web's CPU in bulk.
+ * Bytes, held as text with one character a byte (Latin-1). To join them to a command for Redis takes a third
+ * of the CPU that Buffers take.
  */
 export class Packed {
   readonly text: string;
@@ -23,7 +23,7 @@ export class Packed {
   }
 }
 
-/** The bytes of a text in UTF-8, a character each. */
+/** The UTF-8 bytes of a text, one character a byte. */
 export function packedUtf8(text: string): string {
   return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1');
 }

@@ -1,88 +1,140 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { fixedText, type KeyName, LAYOUT, WAKE_CHANNEL } from './keys.ts';
+import type { Contract } from './contract.ts';
+import { luaArguments, luaReply } from './contract_lua.ts';
+import { contracts } from './contracts.ts';
+import { CHANNELS, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
-/** A key as a script's header names it. */
-export interface HeaderKey {
-  pattern: string;
-  type: string;
-}
+/** Every call needs it: it makes the table that scripts are given first. */
+const CALLS = 'calls';
 
-/** A script, ready for Redis, with what its header says. */
-export interface ScriptSource {
+/**
+ * A file of `lua/`: a script, or a module of `lua/shared/`. Its text returns a function, or a table of them.
+ */
+export interface LuaFile {
   name: string;
-  /** Of the file, from the project's root. */
+  /** From the project's root. */
   path: string;
-  lua: string;
+  text: string;
+}
+
+export interface ScriptSource extends LuaFile {
+  contract: Contract;
   flags: string[];
-  keys: HeaderKey[];
-  touches: HeaderKey[];
-  /** The script with what it uses of its includes, without comments, and without what the loader generates. */
-  body: string;
+  /** The modules that it uses, each behind those that it uses itself. */
+  modules: LuaFile[];
 }
 
-/** All scripts of `lua/`, by name. Throws if a header cannot be read. */
+/** All scripts, by name. Throws where a script has no contract or a contract no script. */
 export function readScripts(): ScriptSource[] {
-  const files = globSync('*/*.lua', { cwd: DIRECTORY, exclude: ['include/**'] });
-  return files
-    .sort((a, b) => (basename(a) < basename(b) ? -1 : 1))
-    .map((file) => parse(file, readFileSync(join(DIRECTORY, file), 'utf8')));
+  const paths = globSync('*/*.lua', { cwd: DIRECTORY, exclude: ['shared/**'] });
+  const nameOf = (path: string) => basename(path, '.lua');
+  const unmatched = new Set(paths.map(nameOf)).symmetricDifference(new Set(Object.keys(contracts)));
+  if (unmatched.size > 0) throw new Error(`contracts and lua/ disagree about ${[...unmatched]}`);
+  const pathOf = new Map(paths.map((path) => [nameOf(path), path]));
+  return Object.entries(contracts)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, contract]) => readScript(name, String(pathOf.get(name)), contract));
 }
 
-function parse(file: string, text: string): ScriptSource {
-  const name = basename(file, '.lua');
-  const match = /^(#!lua(?: flags=(\S+))?)\n--\[\[\n(\w+): [\s\S]*?\n\]\]\n([\s\S]*)$/.exec(text);
-  if (match?.[3] !== name)
-    throw new Error(`lua/${file} does not begin with a shebang and a header of its name`);
-  const [, shebang, flags, , rest = ''] = match;
-  const whole = rest.replace(/^-- include: (\w+)$/gm, (_, include: string) =>
-    readFileSync(join(DIRECTORY, 'include', `${include}.lua`), 'utf8').trimEnd(),
-  );
-  const body = withoutUnused(whole.replace(/^ *--.*\n/gm, ''));
+function readScript(name: string, path: string, contract: Contract): ScriptSource {
+  const whole = readFileSync(join(DIRECTORY, path), 'utf8');
+  const [, flags, text] = /^#!lua(?: flags=(\S+))?\n([\s\S]*)$/.exec(whole) ?? [];
+  if (text === undefined) throw new Error(`lua/${path} does not begin with #!lua`);
   return {
     name,
-    path: `lua/${file}`,
-    lua: `${shebang}\n${prelude(body)}\n${body}`,
+    path: `lua/${path}`,
+    text,
+    contract,
     flags: flags?.split(',') ?? [],
-    keys: section(text, 'KEYS'),
-    touches: section(text, 'TOUCHES'),
-    body,
+    modules: modulesOf(text),
   };
 }
 
-/** The lines of a header's section: a key's pattern, its Redis type, and words that only people read. */
-function section(text: string, title: string): HeaderKey[] {
-  const lines = new RegExp(`^${title}\\n((?: {2}.*\\n)*)`, 'm').exec(text)?.[1] ?? '';
-  return [...lines.matchAll(/^ {2}(\S+) +(\S+)/gm)].map(([, pattern = '', type = '']) => ({ pattern, type }));
+/** The modules that a text uses, each behind those that it uses itself. */
+function modulesOf(text: string): LuaFile[] {
+  const modules = new Map<string, LuaFile>();
+  for (const name of [CALLS, ...includesOf(text)]) addModule(name, modules, []);
+  return [...modules.values()];
 }
 
-/** Lua makes all functions of a script anew at each call, so those that it does not use are left out. */
-function withoutUnused(body: string): string {
-  const functions = [...body.matchAll(/^local function (\w+)\(.*\)\n(?:(?!end$).*\n)*end$/gm)];
-  const uses = (text: string, name: string) => text.match(new RegExp(`\\b${name}\\b`, 'g'))?.length ?? 0;
-  const unused = functions.filter(([text, name = '']) => uses(body, name) === uses(text, name));
-  if (unused.length === 0) return body;
-  return withoutUnused(unused.reduce((less, [text]) => less.replace(text, () => ''), body));
+function includesOf(text: string): string[] {
+  return [...text.matchAll(/\binclude\('(\w+)'\)/g)].map(([, name = '']) => name);
 }
 
-/** The partition's prefix, and a function for every key that the body uses, generated from the layout. */
-function prelude(body: string): string {
-  const used = new Set([...body.matchAll(/\bkey\.(\w+)/g)].map(([, name]) => name as KeyName));
-  const functions = [...used].map((name) => `${name} = ${keyFunction(name)}`);
+function addModule(name: string, into: Map<string, LuaFile>, users: readonly string[]): void {
+  if (users.includes(name)) throw new Error(`lua/shared: ${[...users, name].join(' includes ')}`);
+  if (into.has(name)) return;
+  const path = `shared/${name}.lua`;
+  const text = readFileSync(join(DIRECTORY, path), 'utf8');
+  for (const each of includesOf(text)) addModule(each, into, [...users, name]);
+  into.set(name, { name, path: `lua/${path}`, text });
+}
+
+/** A script as text that Redis runs by itself, by EVALSHA. */
+export function standalone(script: ScriptSource): string {
+  const shebang = script.flags.length > 0 ? `#!lua flags=${script.flags.join(',')}` : '#!lua';
+  return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
+}
+
+/** What goes before scripts: the modules that they use, each once, and functions that build their keys. */
+export function preamble(scripts: readonly ScriptSource[]): string {
+  const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
   return [
-    `local P = KEYS[1]:sub(1, -${LAYOUT.schema.pattern.length + 1})`,
-    `local wake_channel = P .. '${WAKE_CHANNEL}'`,
-    `local key = { ${functions.join(', ')} }`,
+    'local modules = {}',
+    'local function include(name) return modules[name] end',
+    ...[...modules.values()].map(({ name, text }) => `modules.${name} = (function()\n${text}end)()`),
+    "local run, map = include('calls').run, include('calls').map",
+    keyspaces(keysIn([...scripts, ...modules.values()])),
   ].join('\n');
 }
 
-function keyFunction(name: KeyName): string {
-  const key = LAYOUT[name];
-  if (!key) throw new Error(`a script uses key.${name}, which src/store/keys.ts does not have`);
+/** A Lua function of KEYS and ARGV that runs the script. */
+export function callback(script: ScriptSource): string {
+  const { contract } = script;
+  return [
+    '(function()',
+    `local script = (function()\n${script.text}end)()`,
+    `local arguments, reply = ${luaArguments(contract)}, ${luaReply(contract)}`,
+    'return function(keys, argv) return reply(run(script, keys_of(keys[1]), arguments(argv))) end',
+    'end)()',
+  ].join('\n');
+}
+
+function keysIn(files: readonly LuaFile[]): string[] {
+  return [
+    ...new Set(
+      files.flatMap(({ text }) => [...text.matchAll(/\bkeys\.(\w+)/g)].map(([, name = '']) => name)),
+    ),
+  ];
+}
+
+/**
+ * A Lua function that returns a partition's key functions. The name of its key `schema` tells the partition.
+ */
+function keyspaces(names: readonly string[]): string {
+  return [
+    'local keyspaces = {}',
+    'local function keys_of(schema)',
+    'local keys = keyspaces[schema]',
+    'if keys then return keys end',
+    `local prefix = schema:sub(1, -${LAYOUT.schema.pattern.length + 1})`,
+    `keys = { ${names.map((name) => `${name} = ${keyFunction(name)}`).join(', ')} }`,
+    'keyspaces[schema] = keys',
+    'return keys',
+    'end',
+  ].join('\n');
+}
+
+function keyFunction(name: string): string {
+  const key =
+    (LAYOUT as Record<string, { pattern: string }>)[name] ??
+    (CHANNELS as Record<string, { pattern: string }>)[name];
+  if (!key) throw new Error(`a script uses keys.${name}, which src/store/keys.ts does not have`);
   const text = fixedText(key.pattern);
   const parts = text.slice(1).map((_, index) => `p${index}`);
   const glued = text.flatMap((piece, index) => [`'${piece}'`, ...(parts[index] ? [parts[index]] : [])]);
-  return `function(${parts.join(', ')}) return P .. ${glued.filter((piece) => piece !== "''").join(' .. ')} end`;
+  return `function(${parts.join(', ')}) return prefix .. ${glued.filter((piece) => piece !== "''").join(' .. ')} end`;
 }

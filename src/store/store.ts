@@ -1,59 +1,33 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { readerOf, type ScriptArgument, type ScriptReply, writerOf } from './contract.ts';
+import type { Arguments, Reply, ScriptName } from './contracts.ts';
 import { functionLibrary } from './function_library.ts';
 import { Functions } from './functions.ts';
 import { type Keyspace, keyspace } from './keys.ts';
 import { Packed } from './packed.ts';
-import { readScripts } from './script_source.ts';
-import type { ScriptArgument, ScriptReply } from './script_values.ts';
+import { readScripts, type ScriptSource, standalone } from './script_source.ts';
+
+export type { ScriptName } from './contracts.ts';
+
+const SCRIPTS = readScripts();
+const LIBRARY = functionLibrary(SCRIPTS);
 
 /** Redis's plain commands. */
 export type Commands = Redis;
 
-/** The scripts of `lua/`, each named after its file. */
-export type ScriptName =
-  | 'ack'
-  | 'acquire'
-  | 'adopt'
-  | 'autodrop'
-  | 'bury'
-  | 'count'
-  | 'drop_queue'
-  | 'enqueue'
-  | 'heartbeat'
-  | 'nack'
-  | 'nonce_counts'
-  | 'nonce_keys'
-  | 'publish'
-  | 'purge'
-  | 'remove_subscriber'
-  | 'remove_topic'
-  | 'report'
-  | 'retire'
-  | 'revive'
-  | 'rotate_secret'
-  | 'schedule'
-  | 'scrub'
-  | 'spend'
-  | 'subscribe'
-  | 'sweep_batches'
-  | 'sweep_gauges'
-  | 'sweep_jobs'
-  | 'sweep_lanes'
-  | 'sweep_workers'
-  | 'takeover'
-  | 'unsubscribe'
-  | 'upgrade';
-
-/**
- * Those that are called for every publication or delivery are functions, where Redis takes them: INTERNALS.md tells what that gains.
- */
-const HOT: ReadonlySet<string> = new Set<ScriptName>(['acquire', 'publish']);
-
 type Command = (...args: Exclude<ScriptArgument, Packed>[]) => Promise<ScriptReply>;
 
-/** What Redis answers while it cannot work, by the first word of its error: it may soon. */
+/** A script with everything that a call needs. */
+interface Callable {
+  write: (args: never, into: ScriptArgument[]) => void;
+  read: (reply: ScriptReply) => unknown;
+  /** Calls it by EVALSHA. */
+  command: Command;
+}
+
+/** The first words of errors that pass by themselves: Redis will work again soon. */
 const PASSING = new Set([
   'LOADING',
   'BUSY',
@@ -66,37 +40,39 @@ const PASSING = new Set([
 ]);
 
 /**
- * One partition: a connection, its keys, its scripts.
- * Every call fails with StorageFull or StorageUnavailable where that is the reason, so that callers need not know Redis's errors.
+ * One partition: a connection, its keys and its scripts. Every call throws StorageFull or StorageUnavailable
+ * if that is the reason, so callers need not know Redis's errors.
  */
 export class Store {
   readonly redis: Redis;
   readonly keys: Keyspace;
   readonly #functions: Functions;
-  readonly #scripts: ReadonlyMap<string, Command>;
+  readonly #scripts: Readonly<Record<ScriptName, Callable>>;
 
-  /** `log` is told, once, of what Redis refuses and the bus does without. */
+  /** `log` gets one warning if Redis refuses functions. */
   constructor(redis: Redis, { prefix = '', log }: { prefix?: string; log?: Log } = {}) {
     this.redis = redis;
     this.keys = keyspace(prefix);
-    const scripts = readScripts();
-    const hot = scripts.filter(({ name }) => HOT.has(name));
-    this.#functions = new Functions(redis, functionLibrary(hot), this.keys.schema(), log);
-    this.#scripts = new Map(
-      scripts.map((script) => [script.name, define(redis, script, this.keys.schema())]),
-    );
+    const schema = this.keys.schema();
+    this.#functions = new Functions(redis, LIBRARY, schema, log);
+    const callables = SCRIPTS.map((script) => [script.name, callable(redis, script, schema)] as const);
+    this.#scripts = Object.fromEntries(callables) as Record<ScriptName, Callable>;
   }
 
   /** Runs a script. Throws StorageFull, StorageUnavailable, or the script's own error. */
-  run(name: ScriptName, ...args: ScriptArgument[]): Promise<ScriptReply> {
-    const script = this.#scripts.get(name);
-    if (!script) throw new Error(`there is no lua/${name}.lua`);
-    const run = () => script(...args.map((each) => (each instanceof Packed ? each.toBuffer() : each)));
-    if (!this.#functions.has(name)) return run().catch(rethrow);
-    return this.#functions.call(name, args, run).catch(rethrow);
+  async run<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
+    const { write, read, command } = this.#scripts[name];
+    const list: ScriptArgument[] = [];
+    write(args as never, list);
+    const instead = () => command(...list.map((each) => (each instanceof Packed ? each.toBuffer() : each)));
+    const reply = await this.#functions.call(name, list, instead).catch(rethrow);
+    return read(reply) as Reply<N>;
   }
 
-  /** Has Redis know what this release calls, if it takes it, and forget what others called. Throws as `run` does. */
+  /**
+   * Loads the functions of this release and removes those of others, if Redis permits that. Throws as `run`
+   * does.
+   */
   async prepare(): Promise<void> {
     await Promise.all([this.#functions.load(), this.#functions.removeOthers()]).catch(rethrow);
   }
@@ -107,21 +83,21 @@ export class Store {
   }
 }
 
-function define(
-  redis: Redis,
-  script: { name: string; lua: string; keys: unknown[] },
-  schema: string,
-): Command {
+function callable(redis: Redis, script: ScriptSource, schema: string): Callable {
   // Not by its bare name: publish and subscribe are Redis's own commands too, which it would replace.
   const name = `script_${script.name}`;
-  redis.defineCommand(name, { lua: script.lua, numberOfKeys: script.keys.length });
-  const command = (redis as unknown as Record<string, Command>)[`${name}Buffer`];
-  return (...args) => (command as Command).call(redis, schema, ...args);
+  redis.defineCommand(name, { lua: standalone(script), numberOfKeys: 1 });
+  const command = (redis as unknown as Record<string, Command>)[`${name}Buffer`] as Command;
+  return {
+    write: writerOf(script.contract.arguments),
+    read: readerOf(script.contract.reply),
+    command: (...args) => command.call(redis, schema, ...args),
+  };
 }
 
 function rethrow(error: unknown): never {
   if (!(error instanceof ReplyError)) throw new StorageUnavailable(error);
-  // ioredis hangs the command on it, with arguments that may be secret: who logs the error would log these.
+  // ioredis adds the command with its arguments to the error. They may be secret, and errors are logged.
   delete (error as { command?: unknown }).command;
   const word = /^\w+/.exec((error as Error).message)?.[0] ?? '';
   if (word === 'OOM') throw new StorageFull(error);

@@ -1,9 +1,8 @@
 import { EventEmitter } from 'node:events';
 import type { Redis } from 'ioredis';
-import type { Keyspace } from './keys.ts';
+import type { Keyspace, Wake } from './keys.ts';
 
-/** The kinds of announcement: an instant job in `main` or `aux`, or an earlier next deadline. */
-export type Wake = 'main' | 'aux' | 'due';
+const KINDS: readonly Wake[] = ['main', 'aux', 'due'];
 
 /** Without a ping, a connection that was cut silently would look like one without announcements. */
 const PING_EVERY_MS = 30_000;
@@ -21,11 +20,15 @@ export class Wakeups {
   /** Owns and closes `redis`. A subscribed connection accepts no other command than PING. */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
-    redis.on('message', (_channel: string, wake: string) => this.#listeners.emit(wake as Wake));
+    const kinds = new Map(KINDS.map((kind) => [keys.wake(kind), kind]));
+    redis.on('message', (channel: string) => {
+      const kind = kinds.get(channel);
+      if (kind) this.#listeners.emit(kind);
+    });
     // Announce all only after Redis has confirmed the subscription, as earlier announcements do not arrive.
     // An error is ignored: SUBSCRIBE fails only if the connection is cut, and the next `ready` repeats it.
     const listen = () =>
-      redis.subscribe(keys.wakeChannel).then(
+      redis.subscribe(...kinds.keys()).then(
         () => this.#announceAll(),
         () => {},
       );
@@ -48,6 +51,6 @@ export class Wakeups {
   }
 
   #announceAll(): void {
-    for (const wake of ['main', 'aux', 'due'] as const) this.#listeners.emit(wake);
+    for (const kind of KINDS) this.#listeners.emit(kind);
   }
 }

@@ -21,7 +21,7 @@ export function fieldsOf(flat: readonly (Buffer | string | number)[]): Record<st
   return hash;
 }
 
-/** Reads a hash of drops, as lua/include/gaps.lua writes it; null if nothing was dropped. */
+/** Reads a hash of drops, as lua/shared/drop_notices.lua writes it; null if nothing was dropped. */
 export function readDropNotice(hash: Readonly<Record<string, string>>): DropNotice | null {
   if (hash.batches === undefined) return null;
   const topics = Object.entries(hash).filter(([field]) => field.startsWith(TOPIC));

@@ -70,8 +70,8 @@ export async function readReport(
       redis.zcard(keys.dead_letters_of(token)),
       redis.hget(keys.dead_letters_events(), token),
       redis.hgetall(keys.dropped(token)),
-      redis.hget(keys.gap(token), 'events'),
-      redis.hget(keys.gap_telling(token), 'events'),
+      redis.hget(keys.drop_notice(token), 'events'),
+      redis.hget(keys.drop_notice_carried(token), 'events'),
     ],
   );
   if (hash.callback === undefined) return undefined;

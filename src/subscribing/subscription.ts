@@ -1,4 +1,5 @@
 import type { DeadLetters } from '../delivering/dead_letters.ts';
+import type { Reply } from '../store/contracts.ts';
 import type { Store } from '../store/store.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 
@@ -29,8 +30,8 @@ export interface Room {
   maxSubscribers: number;
 }
 
-export type SubscribeOutcome = 'ok' | 'too_many_topics' | 'too_many_subscribers';
-export type UnsubscribeOutcome = 'ok' | 'subscriber_not_found' | 'topic_not_found' | 'not_subscribed';
+export type SubscribeOutcome = Reply<'subscribe'>;
+export type UnsubscribeOutcome = Reply<'unsubscribe'>;
 
 /** Subscribers and the topics that they are subscribed to. */
 export class Subscriptions {
@@ -49,37 +50,24 @@ export class Subscriptions {
    * limit on subscribers or topics would be exceeded.
    */
   async subscribe(token: string, wanted: Subscription): Promise<SubscribeOutcome> {
-    const { callback, uuid, ordered, topics } = wanted;
-    const { timeoutMs, maxEvents, maxInFlight, maxAttempts, maxAgeMs } = wanted;
-    const settings = [
-      timeoutMs ?? '',
-      maxEvents ?? '',
-      ordered === undefined ? '' : Number(ordered),
-      maxInFlight ?? '',
-      maxAttempts ?? '',
-      maxAgeMs ?? '',
-    ];
-    const signing = [wanted.signingKey === null ? 'none' : (wanted.signingKey ?? ''), SIGNING_OVERLAP_MS];
+    const { ordered, signingKey, topics } = wanted;
     const { laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
-    const names = new Set(topics);
-    const outcome = await this.#store.run(
-      'subscribe',
+    return this.#store.run('subscribe', {
+      ...wanted,
       token,
-      callback,
-      uuid,
-      ...settings,
+      ordered: ordered === undefined ? undefined : Number(ordered),
+      signingKey: signingKey === null ? 'none' : signingKey,
+      signingOverlapMs: SIGNING_OVERLAP_MS,
+      topics: [...new Set(topics)],
       laneLimitMax,
-      ...signing,
       maxTopics,
       maxSubscribers,
-      ...names,
-    );
-    return String(outcome) as SubscribeOutcome;
+    });
   }
 
   /** Ends one subscription. Queued events are still delivered. */
   async unsubscribe(token: string, topic: string): Promise<UnsubscribeOutcome> {
-    return String(await this.#store.run('unsubscribe', token, topic)) as UnsubscribeOutcome;
+    return this.#store.run('unsubscribe', { token, topic });
   }
 
   /**
@@ -88,14 +76,14 @@ export class Subscriptions {
    * removal that was cut off.
    */
   async remove(token: string): Promise<number | undefined> {
-    const [found, untilMs] = (await this.#store.run('remove_subscriber', token)) as [number, number];
+    const { found, nowMs: untilMs } = await this.#store.run('remove_subscriber', { token });
     // Even if the subscriber is gone, an earlier removal may have been cut off before this step.
     await this.#deadLetters.purgeAll(token, untilMs);
-    if (found !== 1) return undefined;
+    if (!found) return undefined;
     let dropped = 0;
     for (;;) {
-      const reply = await this.#store.run('drop_queue', token, DROP_SLICE, untilMs);
-      const [batches, events] = reply as [number, number];
+      const slice = { token, maxBatches: DROP_SLICE, untilMs };
+      const { batches, events } = await this.#store.run('drop_queue', slice);
       dropped += events;
       if (batches < DROP_SLICE) return dropped;
     }

@@ -1,3 +1,4 @@
+import type { Reply } from '../store/contracts.ts';
 import type { Store } from '../store/store.ts';
 
 /** How many topics one pipeline reads: a millisecond of this process. */
@@ -43,8 +44,7 @@ export class Topics {
   }
 
   /** Removes a topic and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
-  async remove(name: string, client?: string): Promise<'ok' | 'topic_not_found' | 'forbidden'> {
-    const answer = await this.#store.run('remove_topic', name, client ?? '');
-    return String(answer) as 'ok' | 'topic_not_found' | 'forbidden';
+  remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
+    return this.#store.run('remove_topic', { topic: name, client });
   }
 }

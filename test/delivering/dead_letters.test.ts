@@ -11,8 +11,8 @@ import { attemptJson } from '../../src/delivering/attempt.ts';
 import type { DeadLetter, Place } from '../../src/delivering/dead_letter.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { eventText } from '../../src/publishing/event.ts';
-import type { ScriptArgument } from '../../src/store/script_values.ts';
-import type { ScriptName, Store } from '../../src/store/store.ts';
+import type { Arguments, ScriptName } from '../../src/store/contracts.ts';
+import type { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -199,7 +199,7 @@ describe('one letter', () => {
     assert.equal(await deadLetters().retry(longName('a1'), 'alice'), 'dead_letter_not_found');
     assert.deepEqual(revived, [['alice', 1]]);
     assert.deepEqual(Object.keys((await bus.state()).batches), ['a1']);
-    await redis.store.run('remove_subscriber', 'alice');
+    await redis.store.run('remove_subscriber', { token: 'alice' });
     assert.equal(await deadLetters().retry(longName('a2')), 'subscriber_not_found');
     assert.deepEqual(await dead(), ['a2']);
   });
@@ -265,8 +265,8 @@ describe('all letters of a subscriber', () => {
     await deaths('alice', 'a', 230);
     const dying = Object.create(redis.store, {
       run: {
-        value: async (name: ScriptName, ...args: ScriptArgument[]) => {
-          const reply = await redis.store.run(name, ...args);
+        value: async <N extends ScriptName>(name: N, args: Arguments<N>) => {
+          const reply = await redis.store.run(name, args);
           if (name === 'revive') await buryAll(redis.store);
           return reply;
         },
@@ -279,7 +279,7 @@ describe('all letters of a subscriber', () => {
 
   test('stay where the subscriber has left, and that is found out once', async () => {
     await deaths('alice', 'a', 230);
-    await redis.store.run('remove_subscriber', 'alice');
+    await redis.store.run('remove_subscriber', { token: 'alice' });
     assert.equal(await deadLetters().retryAll('alice'), 0);
     assert.equal((await dead()).length, 230);
     assert.equal(await deadLetters().purgeAll('alice'), 230);

@@ -34,7 +34,7 @@ export class Workshop {
   ): Promise<Workshop> {
     const shop = new Workshop(store, url, handler, options);
     shop.workers.start();
-    await until(async () => Number((await store.redis.pubsub('NUMSUB', 'wake'))[1]) > 0);
+    await until(async () => Number((await store.redis.pubsub('NUMSUB', 'wake:due'))[1]) > 0);
     return shop;
   }
 

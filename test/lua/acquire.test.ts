@@ -11,6 +11,7 @@ import { packJob } from '../../src/store/job.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
+const lanes = { q: 'main', leaseMs: 30_000, laneLimit: 10, laneLimitMax: 100 } as const;
 
 /** Instant batches of one event each, in this order. */
 async function readyBatches(...seeds: string[]): Promise<void> {
@@ -89,7 +90,7 @@ describe('a grant', () => {
 
   test('has no subscriber when that one has left', async () => {
     await readyBatches('a');
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     const { grants } = await bus.acquire(['w1']);
     assert.deepEqual(grants[0]?.batch?.slice(3), ['event a']);
     assert.deepEqual(grants[0]?.subscriber, undefined);
@@ -179,7 +180,9 @@ describe('bytes that are no job', () => {
   for (const [what, bytes] of Object.entries(odd)) {
     test(`(${what}) are handed out as they are, and can be forgotten`, async () => {
       await forge(bytes);
-      const { grants } = readAcquired(await bus.store.run('acquire', 'main', 30_000, 10, 100, 0, 'w1'));
+      const { grants } = readAcquired(
+        await bus.store.run('acquire', { ...lanes, finished: [], workers: ['w1'] }),
+      );
       const lease = await bus.store.redis.get('leases:last');
       assert.equal(grants.length, 1);
       assert.deepEqual(
@@ -187,8 +190,9 @@ describe('bytes that are no job', () => {
         ['w1', bytes, Number(lease)],
       );
       assert.equal(grants[0]?.batch, undefined);
-      const done = ['w1', bytes, lease ?? '', '', 0, 5];
-      assert.deepEqual(await bus.store.run('ack', 'main', 30_000, 10, 100, ...done), [1, 0, 0]);
+      const done = { worker: 'w1', job: bytes, lease: Number(lease), heal: 0, tookMs: 5 };
+      const acknowledged = await bus.store.run('ack', { ...lanes, ...done });
+      assert.deepEqual(acknowledged, { held: true, removed: 0, left: 0 });
     });
   }
 });
@@ -305,7 +309,9 @@ describe('the events of a batch come in pieces', () => {
   async function piecesOf(events: string[]): Promise<string[]> {
     await bus.subscribe('alice', { max: events.length });
     await bus.publish('a', 'widgets', events);
-    const { grants } = readAcquired(await bus.store.run('acquire', 'main', 30_000, 10, 100, 0, 'w1'));
+    const { grants } = readAcquired(
+      await bus.store.run('acquire', { ...lanes, finished: [], workers: ['w1'] }),
+    );
     return grants[0]?.batch?.pieces.map(String) ?? [];
   }
   const json = (length: number) => `{${'x'.repeat(length - 2)}}`;

@@ -10,12 +10,12 @@ let listener: Listener;
 
 beforeEach(async () => {
   await redis.flush();
-  listener = await Listener.open(redis.redis.url, 'wake');
+  listener = await Listener.open(redis.redis.url);
 });
 afterEach(() => listener.close());
 
 const announced = async (call: () => Promise<unknown>) =>
-  (await listener.during(redis.store, call)).map((message) => message.slice('wake '.length)).sort();
+  (await listener.during(redis.store, call)).map((message) => message.slice('wake:'.length)).sort();
 
 describe('main is announced', () => {
   test('once a call, however many batches became ready', async () => {

@@ -4,8 +4,12 @@ import { assertConsistent, snapshot } from '../../harness/invariants.ts';
 import { TestStore } from '../../harness/store.ts';
 
 const redis = new TestStore();
-const count = (process: string, flush: number, ...pairs: (string | number)[]) =>
-  redis.store.run('count', process, flush, ...pairs);
+const count = (process: string, flush: number, counts: Record<string, number>) =>
+  redis.store.run('count', {
+    process,
+    flush,
+    counts: Object.entries(counts).map(([field, count]) => ({ field, count })),
+  });
 const counters = () => redis.store.redis.hgetall('counters');
 
 beforeEach(() => redis.flush());
@@ -13,29 +17,29 @@ afterEach(() => assertConsistent(redis.store));
 
 describe('count', () => {
   test('adds to what is there', async () => {
-    assert.equal(await count('p', 1, 'a', 2, 'b', 3), 1);
-    assert.equal(await count('p', 2, 'a', 5, 'c', 1), 1);
+    assert.equal(await count('p', 1, { a: 2, b: 3 }), true);
+    assert.equal(await count('p', 2, { a: 5, c: 1 }), true);
     assert.deepEqual(await counters(), { a: '7', b: '3', c: '1' });
   });
 
   test('goes on from what the Ruby Routemaster counted', async () => {
     await redis.store.redis.hset('counters', 'a', 1_000_000);
-    await count('p', 1, 'a', 2);
+    await count('p', 1, { a: 2 });
     assert.deepEqual(await counters(), { a: '1000002' });
   });
 
   test('of a flush that was applied changes nothing', async () => {
-    await count('p', 1, 'a', 2);
-    await count('p', 2, 'a', 2);
+    await count('p', 1, { a: 2 });
+    await count('p', 2, { a: 2 });
     const before = await snapshot(redis.store);
-    assert.equal(await count('p', 2, 'a', 2), 0);
-    assert.equal(await count('p', 1, 'a', 2), 0);
+    assert.equal(await count('p', 2, { a: 2 }), false);
+    assert.equal(await count('p', 1, { a: 2 }), false);
     assert.deepEqual(await snapshot(redis.store), before);
   });
 
   test('keeps the numbers of processes apart, each for a day', async () => {
-    await count('p', 7, 'a', 1);
-    assert.equal(await count('q', 1, 'a', 1), 1);
+    await count('p', 7, { a: 1 });
+    assert.equal(await count('q', 1, { a: 1 }), true);
     assert.deepEqual(await counters(), { a: '2' });
     assert.equal(await redis.store.redis.get('counters:flushed:p'), '7');
     const seconds = await redis.store.redis.ttl('counters:flushed:p');
@@ -43,25 +47,26 @@ describe('count', () => {
   });
 
   test('takes numbers beyond 9 as numbers', async () => {
-    await count('p', 9, 'a', 1);
-    assert.equal(await count('p', 10, 'a', 1), 1);
-    assert.equal(await count('p', 9, 'a', 1), 0);
+    await count('p', 9, { a: 1 });
+    assert.equal(await count('p', 10, { a: 1 }), true);
+    assert.equal(await count('p', 9, { a: 1 }), false);
   });
 });
 
 describe('report', () => {
-  const report = (...triples: (string | number)[]) => redis.store.run('report', ...triples);
+  const report = (...reports: [field: string, from: number, to: number][]) =>
+    redis.store.run('report', { reports: reports.map(([field, from, to]) => ({ field, from, to })) });
   const reported = () => redis.store.redis.hgetall('counters:reported');
 
   test('notes what was sent of each counter', async () => {
-    assert.equal(await report('a', 0, 5, 'b', 0, 7), 2);
-    assert.equal(await report('a', 5, 9), 1);
+    assert.equal(await report(['a', 0, 5], ['b', 0, 7]), 2);
+    assert.equal(await report(['a', 5, 9]), 1);
     assert.deepEqual(await reported(), { a: '9', b: '7' });
   });
 
   test('leaves alone what another worker has noted meanwhile', async () => {
-    await report('a', 0, 5);
-    assert.equal(await report('a', 0, 4, 'b', 0, 1), 1);
+    await report(['a', 0, 5]);
+    assert.equal(await report(['a', 0, 4], ['b', 0, 1]), 1);
     assert.deepEqual(await reported(), { a: '5', b: '1' });
   });
 });

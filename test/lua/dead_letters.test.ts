@@ -41,7 +41,7 @@ async function deaths() {
   await bus.subscribe('bob', { topics: ['gadgets'], timeout: 0 });
   await bus.publish('b', 'gadgets', ['e4']);
   await die('b1');
-  await redis.store.run('retire', 'main', 'w1');
+  await redis.store.run('retire', { q: 'main', workers: ['w1'] });
 }
 
 describe('revive', () => {
@@ -141,7 +141,7 @@ describe('revive', () => {
 
   test('leaves the letters of a subscriber that has left', async () => {
     await deaths();
-    await redis.store.run('remove_subscriber', 'alice');
+    await redis.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.revive('', 'a1', 'b1'), ['subscriber_not_found', ['bob', 1]]);
     assert.deepEqual(await letters(), ['a1', 'a2']);
   });
@@ -156,10 +156,10 @@ describe('revive', () => {
 
   test('wakes the workers', async (t) => {
     await deaths();
-    const listener = await Listener.open(redis.redis.url, redis.store.keys.wakeChannel);
+    const listener = await Listener.open(redis.redis.url);
     t.after(() => listener.close());
     assert.deepEqual(await listener.during(redis.store, () => bus.revive('alice', 'a1', 'a2')), [
-      'wake main',
+      'wake:main',
     ]);
     assert.deepEqual(await listener.during(redis.store, () => bus.revive('alice', 'a1')), []);
   });
@@ -189,7 +189,7 @@ describe('purge', () => {
 
   test('makes room when memory is exhausted, and for subscribers that have left', async () => {
     await deaths();
-    await redis.store.run('remove_subscriber', 'alice');
+    await redis.store.run('remove_subscriber', { token: 'alice' });
     await redis.store.redis.config('SET', 'maxmemory', '1');
     assert.equal(await bus.purge('', 'a1', 'a2'), 2);
     assert.deepEqual(await letters(), ['b1']);

@@ -128,13 +128,16 @@ describe('when memory is exhausted', () => {
     assert.equal((await bus.ack('w1', 'a1')).held, true);
     assert.equal(await bus.nack('w2', 'b1', { delayMs: 1, damage: 2, throttleMs: 1 }), true);
     await bus.schedule();
-    await bus.store.run('heartbeat', 'w1', 'w2', 'x1');
-    assert.equal(await bus.store.run('count', 'process', 1, 'field', 1), 1);
+    await bus.heartbeat(['w1', 'w2', 'x1']);
+    assert.equal(
+      await bus.store.run('count', { process: 'process', flush: 1, counts: [{ field: 'field', count: 1 }] }),
+      true,
+    );
     assert.deepEqual((await bus.scrub(-1)).jobs, [0, 1]);
-    assert.equal(String(await bus.store.run('unsubscribe', 'alice', 'widgets')), 'ok');
-    await bus.store.run('remove_subscriber', 'bob');
+    assert.equal(await bus.store.run('unsubscribe', { token: 'alice', topic: 'widgets' }), 'ok');
+    await bus.store.run('remove_subscriber', { token: 'bob' });
     assert.deepEqual(await bus.dropQueue('bob'), { batches: 1, events: 1 });
-    assert.equal(String(await bus.store.run('remove_topic', 'gadgets', '')), 'ok');
+    assert.equal(await bus.store.run('remove_topic', { topic: 'gadgets' }), 'ok');
     assert.deepEqual(await bus.autodrop(100), { batches: 2, dropped: { alice: 3 } });
   });
 
@@ -158,7 +161,7 @@ describe('when memory is exhausted', () => {
 describe('drop_queue', () => {
   test('deletes the batches of one subscriber with their jobs, and nobody else’s', async () => {
     await queues();
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.dropQueue('alice'), { batches: 3, events: 5 });
     assert.deepEqual(await bus.state(), {
       ...EMPTY,
@@ -182,7 +185,7 @@ describe('drop_queue', () => {
   test('spares batches that are being delivered', async () => {
     await queues();
     await bus.acquire(['w1']);
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.dropQueue('alice', 1), { batches: 1, events: 2 });
     assert.deepEqual(await bus.dropQueue('alice', 500), { batches: 1, events: 1 });
     assert.deepEqual((await bus.state()).queued, { alice: ['a1'], bob: ['c1'] });

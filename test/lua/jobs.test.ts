@@ -185,7 +185,7 @@ describe('retire', () => {
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     await bus.acquire(['w1', 'w2', 'w3']);
     await bus.ack('w1', 'a1');
-    assert.equal(await bus.store.run('retire', 'main', 'w1', 'w2', 'w3', 'w4'), 2);
+    assert.equal(await bus.store.run('retire', { q: 'main', workers: ['w1', 'w2', 'w3', 'w4'] }), 2);
     assert.deepEqual(await workers(), ['w2']);
     assert.deepEqual((await bus.state()).main.pendingIndex, ['w2']);
   });

@@ -98,7 +98,7 @@ describe('a lane', () => {
   test('of a subscriber that left is emptied with its queue, but for what is in flight', async () => {
     await publishForBoth(['a', 'b', 'c', 'd']);
     await acquire('w1', 'w2', 'w3');
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.dropQueue('alice'), { batches: 2, events: 2 });
     await bus.ack('w1', 'a1', { laneLimit });
     await bus.ack('w2', 'b1', { laneLimit });
@@ -108,7 +108,7 @@ describe('a lane', () => {
   test('whose subscriber left before its queue could be dropped brings all back, one by one', async () => {
     await publishForBoth(['a', 'b', 'c', 'd']);
     await acquire('w1', 'w2', 'w3');
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     const seen = ['a1', 'b1'];
     for (let job = seen.shift(); job; job = seen.shift()) {
       const worker = Object.entries((await bus.state()).main.pending).find(([, [held]]) => held === job)?.[0];

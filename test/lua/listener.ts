@@ -1,17 +1,23 @@
 import { until } from '../../harness/until.ts';
 import { createLog } from '../../src/log.ts';
 import { connectListener } from '../../src/store/connection.ts';
+import { keyspace } from '../../src/store/keys.ts';
 import type { Store } from '../../src/store/store.ts';
 
 const MARK = 'mark';
 
-/** Records the messages of some channels, in their order. */
+const KINDS = ['main', 'aux', 'due'] as const;
+
+/** Records what scripts announce, in order. */
 export class Listener {
   readonly #redis: ReturnType<typeof connectListener>;
   readonly #channels: string[];
   readonly #heard: string[] = [];
 
-  static async open(url: string, ...channels: string[]): Promise<Listener> {
+  /** Listens to partitions; without prefixes, to the one that has none. */
+  static async open(url: string, ...prefixes: string[]): Promise<Listener> {
+    const partitions = (prefixes.length > 0 ? prefixes : ['']).map(keyspace);
+    const channels = partitions.flatMap((keys) => KINDS.map((kind) => keys.wake(kind)));
     const listener = new Listener(url, channels);
     await listener.#redis.subscribe(...channels);
     return listener;
@@ -21,11 +27,11 @@ export class Listener {
     this.#channels = channels;
     this.#redis = connectListener(url, createLog('silent', {}));
     this.#redis.on('message', (channel: string, message: string) =>
-      this.#heard.push(`${channel} ${message}`),
+      this.#heard.push(message === MARK ? `${channel} ${MARK}` : channel),
     );
   }
 
-  /** The messages that were published while `call` ran, as `channel message`. */
+  /** Returns the channels on which something was announced while `call` ran. */
   async during(store: Store, call: () => Promise<unknown>): Promise<string[]> {
     await this.#take(store);
     await call();

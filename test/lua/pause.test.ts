@@ -90,15 +90,16 @@ describe('a subscriber that is gone', () => {
 
   /** What came of a2, which w2 delivered as this subscription had it. */
   const goneSince = (subscribedAt: string) => {
-    const held = ['main', 'w2', packNamed('a2'), bus.leases.get('w2') ?? 0, 30_000];
-    return bus.store.run('nack', ...held, MINUTE_MS, longName('a2'), 2, 0, '{}', subscribedAt);
+    const held = { worker: 'w2', job: packNamed('a2'), lease: bus.leases.get('w2') ?? 0, leaseMs: 30_000 };
+    const failure = { bid: longName('a2'), delayMs: MINUTE_MS, damage: 2, throttleMs: 0, attempt: '{}' };
+    return bus.store.run('nack', { q: 'main', ...held, ...failure, gone: subscribedAt });
   };
 
   test('is not, where it has subscribed since, with the same callback too: that is no more than a failure', async () => {
     await paused();
     const { subscribed_at = '' } = await bus.subscriber('alice');
     await subscribe();
-    assert.equal(await goneSince(subscribed_at), 1);
+    assert.equal(await goneSince(subscribed_at), true);
     assert.equal((await bus.subscriber('alice')).paused_at, undefined);
     const { main, batches } = await bus.state();
     assert.deepEqual([main.scheduled, batches.a2?.attempts], [['a2'], 1]);
@@ -107,8 +108,8 @@ describe('a subscriber that is gone', () => {
   test('is not, where it has left and come back since', async () => {
     await paused();
     const { subscribed_at = '' } = await bus.subscriber('alice');
-    await bus.store.run('remove_subscriber', 'alice');
-    assert.equal(await goneSince(subscribed_at), 1);
+    await bus.store.run('remove_subscriber', { token: 'alice' });
+    assert.equal(await goneSince(subscribed_at), true);
     assert.deepEqual(await bus.subscriber('alice'), {});
     await subscribe();
     assert.equal((await bus.subscriber('alice')).paused_at, undefined);
@@ -119,7 +120,7 @@ describe('a subscriber that is gone', () => {
     await bus.store.redis.hdel('subscriber:alice', 'subscribed_at');
     await bus.publish('a', 'widgets', ['1', '2']);
     await acquire('w1', 'w2');
-    assert.equal(await goneSince('0'), 1);
+    assert.equal(await goneSince('0'), true);
     assert.notEqual((await bus.subscriber('alice')).paused_at, undefined);
   });
 
@@ -136,9 +137,9 @@ describe('subscribing again', () => {
     await paused();
     await bus.nack('w2', 'a2', { throttleMs: MINUTE_MS });
     await acquire('w1', 'w2', 'w3');
-    const listener = await Listener.open(redis.redis.url, 'wake');
+    const listener = await Listener.open(redis.redis.url);
     try {
-      assert.deepEqual(await listener.during(redis.store, () => subscribe()), ['wake main']);
+      assert.deepEqual(await listener.during(redis.store, () => subscribe()), ['wake:main']);
     } finally {
       listener.close();
     }
@@ -212,7 +213,7 @@ describe('while a subscriber is paused', () => {
 
   test('it can leave: nothing of it is left but what is in flight', async () => {
     await paused();
-    const [, untilMs] = (await bus.store.run('remove_subscriber', 'alice')) as [number, number];
+    const { nowMs: untilMs } = await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.dropQueue('alice', 500, untilMs), { batches: 3, events: 3 });
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1', 'w2'), []);
@@ -225,7 +226,7 @@ describe('while a subscriber is paused', () => {
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1'), []);
     assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a1', 'a3', 'a4'] });
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     for (let i = 0; i < 3; i++) {
       const [job = ''] = await acquire('w1');
       assert.equal((await bus.ack('w1', job)).held, true);
@@ -238,7 +239,7 @@ describe('while a subscriber is paused', () => {
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1'), []);
     assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a1', 'a3', 'a4'] });
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     await subscribe();
     assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a1'], 'what it had is brought back one by one');
   });

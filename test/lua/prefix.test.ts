@@ -42,18 +42,18 @@ async function everything(bus: Bus): Promise<void> {
   await bus.enqueue('scrub');
   await bus.enqueue('monitor');
   await bus.acquire(['x1'], { q: 'aux' });
-  await store.run('heartbeat', 'w2', 'w3', 'x1');
-  await store.run('retire', 'main', 'w1');
+  await bus.heartbeat(['w2', 'w3', 'x1']);
+  await store.run('retire', { q: 'main', workers: ['w1'] });
   await bus.scrub(-1);
   await bus.schedule();
-  await store.run('count', 'process', 1, 'field', 1);
-  await store.run('report', 'field', 0, 1);
-  await store.run('unsubscribe', 'bob', 'gadgets');
-  await store.run('remove_topic', 'gadgets', '');
-  await store.run('remove_subscriber', 'carol');
+  await store.run('count', { process: 'process', flush: 1, counts: [{ field: 'field', count: 1 }] });
+  await store.run('report', { reports: [{ field: 'field', from: 0, to: 1 }] });
+  await store.run('unsubscribe', { token: 'bob', topic: 'gadgets' });
+  await store.run('remove_topic', { topic: 'gadgets' });
+  await store.run('remove_subscriber', { token: 'carol' });
   await bus.dropQueue('carol');
   await bus.autodrop(1);
-  await store.run('takeover', 'aaaaaaaaaaaaaaaaaaaB');
+  await store.run('takeover', { bids: ['aaaaaaaaaaaaaaaaaaaB'] });
   await assertNothingToSweep(store);
 }
 
@@ -83,8 +83,8 @@ test('without a prefix the same calls leave the same, unprefixed', async () => {
 });
 
 test('each partition announces on a channel of its own', async () => {
-  const listener = await Listener.open(redis.redis.url, 'wake', '{0}:wake');
+  const listener = await Listener.open(redis.redis.url, '', '{0}:');
   const heard = await listener.during(redis.store, () => partition('{0}:').enqueue('scrub'));
   listener.close();
-  assert.deepEqual(heard, ['{0}:wake aux']);
+  assert.deepEqual(heard, ['{0}:wake:aux']);
 });

@@ -20,7 +20,7 @@ describe('an idempotency key', () => {
     await bus.publishAll('a', ['widgets', 'shop', ['e1', 'e2'], key('k')]);
     const before = await snapshot(bus.store);
     const again = await bus.publishAll('b', ['widgets', 'shop', ['e1', 'later'], key('k')]);
-    assert.deepEqual(again, { accepted: [-2], added: {} });
+    assert.deepEqual(again, { accepted: ['repeated'], added: {} });
     assert.deepEqual(await snapshot(bus.store), before);
     assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2']);
     assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '2');
@@ -32,7 +32,7 @@ describe('an idempotency key', () => {
     const before = await snapshot(bus.store);
     for (const topic of ['widgets', 'gadgets', 'new']) {
       const other = await bus.publishAll('b', [topic, 'shop', ['e2'], key('k', 'not as it was')]);
-      assert.deepEqual(other, { accepted: [-3], added: {} });
+      assert.deepEqual(other, { accepted: ['key_reused'], added: {} });
     }
     assert.deepEqual(await snapshot(bus.store), before);
   });
@@ -48,7 +48,7 @@ describe('an idempotency key', () => {
       ['widgets', 'shop', ['e4'], key('l')],
       ['widgets', 'shop', ['e5']],
     );
-    assert.deepEqual(accepted, [1, 1, -2, -3, 1, 1]);
+    assert.deepEqual(accepted, [1, 1, 'repeated', 'key_reused', 1, 1]);
     assert.deepEqual(added, { alice: 4 });
     assert.deepEqual((await bus.state()).batches.a1?.events, ['e1', 'e2', 'e4', 'e5']);
     assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '4');
@@ -57,17 +57,17 @@ describe('an idempotency key', () => {
   test('of what was refused is free', async () => {
     await bus.publish('a', 'widgets', ['e1']);
     const refused = await bus.publishAll('b', ['widgets', 'mill', ['e2'], key('k')]);
-    assert.deepEqual(refused.accepted, [-1]);
+    assert.deepEqual(refused.accepted, ['claimed_by_other']);
     const other = await bus.publishAll('c', ['gadgets', 'mill', ['e3'], key('k', 'not as it was')]);
     assert.deepEqual(other.accepted, [0]);
   });
 
   test('answers as at first when the topic has become another client’s', async () => {
     await bus.publishAll('a', ['widgets', 'shop', ['e1'], key('k')]);
-    await bus.store.run('remove_topic', 'widgets', '');
+    await bus.store.run('remove_topic', { topic: 'widgets' });
     await bus.publishAll('b', ['widgets', 'mill', ['e2']]);
     const again = await bus.publishAll('c', ['widgets', 'shop', ['e1'], key('k')]);
-    assert.deepEqual(again, { accepted: [-2], added: {} });
+    assert.deepEqual(again, { accepted: ['repeated'], added: {} });
     assert.deepEqual(await bus.store.redis.hgetall('topic:widgets'), { publisher: 'mill', counter: '1' });
   });
 
@@ -75,21 +75,23 @@ describe('an idempotency key', () => {
     await bus.subscribe('alice');
     const { digest, fingerprint } = key('k');
     const publish = async (windowMs: number) => {
-      const publication = ['widgets', 'shop', digest, fingerprint, 1, 'e'];
-      const [outcomes] = (await bus.store.run('publish', seedOf('a'), windowMs, 10_000, ...publication)) as [
-        number[],
-      ];
+      const { outcomes } = await bus.store.run('publish', {
+        uidSeed: seedOf('a'),
+        idempotencyWindowMs: windowMs,
+        maxTopics: 10_000,
+        publications: [{ topic: 'widgets', client: 'shop', digest, fingerprint, events: ['e'] }],
+      });
       return outcomes[0];
     };
     const leftMs = () => bus.store.redis.pttl(`idempotency:${digest}`);
-    assert.equal(await publish(600_000), 1);
+    assert.equal(await publish(600_000), 'accepted');
     const firstMs = await leftMs();
     assert.ok(firstMs > 590_000 && firstMs <= 600_000, `${firstMs}`);
-    assert.equal(await publish(900_000), -2);
+    assert.equal(await publish(900_000), 'repeated');
     assert.ok((await leftMs()) <= firstMs);
     await bus.store.redis.pexpire(`idempotency:${digest}`, 1);
     await until(async () => (await leftMs()) === -2);
-    assert.equal(await publish(600_000), 1);
+    assert.equal(await publish(600_000), 'accepted');
   });
 
   test('is not written where the call fails half-way: it can be repeated', async () => {

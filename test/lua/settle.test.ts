@@ -93,7 +93,7 @@ describe('ack', () => {
   test('tells nobody else of what it brings back into the lane, which goes to who asks', async () => {
     await delivering();
     assert.deepEqual((await bus.acquire(['w2'], { laneLimit: 1 })).grants, []);
-    const listener = await Listener.open(redis.redis.url, 'wake');
+    const listener = await Listener.open(redis.redis.url);
     const finished = [{ worker: 'w1', job: 'a1' }];
     const call = async () => {
       const { grants } = await bus.acquire(['w1'], { laneLimit: 1, finished });
@@ -110,10 +110,10 @@ describe('ack', () => {
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'], proven: false });
     await bus.publish('b', 'gadgets', ['1', '2', '3', '4']);
     assert.equal((await bus.acquire(['w1', 'w2', 'w3'])).grants.length, 1);
-    const listener = await Listener.open(redis.redis.url, 'wake');
+    const listener = await Listener.open(redis.redis.url);
     const finished = [{ worker: 'w1', job: 'b1' }];
     const call = async () => assert.equal((await bus.acquire(['w1'], { finished })).left, 2);
-    assert.deepEqual(await listener.during(redis.store, call), ['wake main']);
+    assert.deepEqual(await listener.during(redis.store, call), ['wake:main']);
     listener.close();
   });
 
@@ -134,14 +134,14 @@ describe('ack', () => {
 
   test('of a batch whose subscriber has left brings no subscriber back', async () => {
     await delivering();
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.ack('w1', 'a1'), { held: true, removed: 2 });
     assert.deepEqual(await bus.subscriber('alice'), {});
   });
 
   test('of a batch whose subscriber has left and come back counts for it: it is the same client', async () => {
     await delivering();
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     await bus.subscribe('alice', { proven: false });
     assert.deepEqual(await bus.ack('w1', 'a1'), { held: true, removed: 2 });
     assert.equal((await bus.subscriber('alice')).sent, '2');
@@ -252,7 +252,7 @@ describe('nack', () => {
 
   test('of a batch whose subscriber has left brings no subscriber back', async () => {
     await delivering();
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.equal(await bus.nack('w1', 'a1', { delayMs: 100, damage: 2, throttleMs: 100 }), true);
     assert.deepEqual(await bus.subscriber('alice'), {});
   });

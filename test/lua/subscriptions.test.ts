@@ -4,16 +4,13 @@ import { Bus } from '../../harness/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/invariants.ts';
 import { longName } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
+import type { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const members = async (key: string) => (await bus.store.redis.smembers(key)).sort();
-const run = async (name: 'unsubscribe' | 'remove_subscriber' | 'remove_topic', ...args: string[]) => {
-  const reply = await bus.store.run(name, ...args);
-  return typeof reply === 'number' ? reply : String(reply);
-};
-
-const removeSubscriber = async () => (await bus.store.run('remove_subscriber', 'alice')) as [number, number];
+const run: Store['run'] = (name, args) => bus.store.run(name, args);
+const removeSubscriber = () => run('remove_subscriber', { token: 'alice' });
 
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
@@ -84,7 +81,7 @@ describe('unsubscribe', () => {
   test('ends one subscription; what is queued stays', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.publish('a', 'widgets', ['e1']);
-    assert.equal(await run('unsubscribe', 'alice', 'widgets'), 'ok');
+    assert.equal(await run('unsubscribe', { token: 'alice', topic: 'widgets' }), 'ok');
     assert.deepEqual(await members('topics:alice'), ['gadgets']);
     assert.deepEqual(await members('subscribers:widgets'), []);
     assert.deepEqual((await bus.state()).queued, { alice: ['a1'] });
@@ -94,9 +91,9 @@ describe('unsubscribe', () => {
     await bus.subscribe('alice', { topics: ['widgets'] });
     await bus.subscribe('bob', { topics: ['gadgets'] });
     const before = await snapshot(bus.store);
-    assert.equal(await run('unsubscribe', 'carol', 'widgets'), 'subscriber_not_found');
-    assert.equal(await run('unsubscribe', 'alice', 'unheard_of'), 'topic_not_found');
-    assert.equal(await run('unsubscribe', 'alice', 'gadgets'), 'not_subscribed');
+    assert.equal(await run('unsubscribe', { token: 'carol', topic: 'widgets' }), 'subscriber_not_found');
+    assert.equal(await run('unsubscribe', { token: 'alice', topic: 'unheard_of' }), 'topic_not_found');
+    assert.equal(await run('unsubscribe', { token: 'alice', topic: 'gadgets' }), 'not_subscribed');
     assert.deepEqual(await snapshot(bus.store), before);
   });
 });
@@ -118,7 +115,7 @@ describe('a subscriber that changes', () => {
   test('by leaving and coming back, loses what it had, and nothing that came since', async () => {
     await bus.subscribe('alice');
     await bus.publish('a', 'widgets', ['old']);
-    const [, untilMs] = await removeSubscriber();
+    const { nowMs: untilMs } = await removeSubscriber();
     while ((await bus.nowMs()) <= untilMs);
     await bus.subscribe('alice');
     await bus.publish('b', 'widgets', ['new']);
@@ -131,7 +128,7 @@ describe('a subscriber that changes', () => {
     await bus.publish('a', 'widgets', ['old', 'older', 'oldest']);
     const { redis: commands, keys } = bus.store;
     await commands.zincrby(keys.batches_queued('alice'), 500_000, longName('a3'));
-    const [, untilMs] = await removeSubscriber();
+    const { nowMs: untilMs } = await removeSubscriber();
     assert.deepEqual(await bus.dropQueue('alice', 500, untilMs), { batches: 3, events: 3 });
   });
 });
@@ -140,19 +137,19 @@ describe('remove_subscriber', () => {
   test('forgets the subscriber and its subscriptions; its topics stay', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.subscribe('bob', { topics: ['gadgets'] });
-    assert.equal((await removeSubscriber())[0], 1);
+    assert.equal((await removeSubscriber()).found, true);
     assert.deepEqual(await members('subscribers'), ['bob']);
     assert.deepEqual(await bus.subscriber('alice'), {});
     assert.deepEqual(await members('topics:alice'), []);
     assert.deepEqual(await members('subscribers:gadgets'), ['bob']);
     assert.deepEqual(await members('topics'), ['gadgets', 'widgets']);
-    assert.equal((await removeSubscriber())[0], 0);
+    assert.equal((await removeSubscriber()).found, false);
   });
 
   test('leaves its batches to drop_queue, or else to their jobs', async () => {
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1']);
-    await run('remove_subscriber', 'alice');
+    await run('remove_subscriber', { token: 'alice' });
     await bus.publish('b', 'widgets', ['e2']);
     assert.deepEqual((await bus.state()).queued, { alice: ['a1'] });
     await bus.acquire(['w1']);
@@ -184,7 +181,7 @@ describe('a subscriber that leaves while it is paused', () => {
   test('takes with it what was dropped of its queue', async () => {
     await bus.subscribe('alice');
     const { redis: commands, keys } = bus.store;
-    const gaps = [keys.gap('alice'), keys.gap_telling('alice'), keys.dropped('alice')];
+    const gaps = [keys.drop_notice('alice'), keys.drop_notice_carried('alice'), keys.dropped('alice')];
     for (const key of gaps)
       await commands.hset(key, { batches: 1, events: 2, from: 5, to: 5, 'topic:widgets': 2 });
     await removeSubscriber();
@@ -196,7 +193,7 @@ describe('remove_topic', () => {
   test('forgets the topic and ends its subscriptions; what is queued stays', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.publish('a', 'widgets', ['e1']);
-    assert.equal(await run('remove_topic', 'widgets', 'shop'), 'ok');
+    assert.equal(await run('remove_topic', { topic: 'widgets', client: 'shop' }), 'ok');
     assert.deepEqual(await members('topics'), ['gadgets']);
     assert.equal(await bus.store.redis.exists('topic:widgets', 'subscribers:widgets'), 0);
     assert.deepEqual(await members('topics:alice'), ['gadgets']);
@@ -208,11 +205,15 @@ describe('remove_topic', () => {
     await bus.subscribe('alice', { topics: ['gadgets'] });
     await bus.publish('a', 'widgets', ['e1']);
     const before = await snapshot(bus.store);
-    assert.equal(await run('remove_topic', 'widgets', 'mill'), 'forbidden');
-    assert.equal(await run('remove_topic', 'gadgets', 'mill'), 'forbidden', 'an unclaimed topic is nobody’s');
-    assert.equal(await run('remove_topic', 'unheard_of', 'mill'), 'topic_not_found');
+    assert.equal(await run('remove_topic', { topic: 'widgets', client: 'mill' }), 'forbidden');
+    assert.equal(
+      await run('remove_topic', { topic: 'gadgets', client: 'mill' }),
+      'forbidden',
+      'an unclaimed topic is nobody’s',
+    );
+    assert.equal(await run('remove_topic', { topic: 'unheard_of', client: 'mill' }), 'topic_not_found');
     assert.deepEqual(await snapshot(bus.store), before);
-    assert.equal(await run('remove_topic', 'widgets', ''), 'ok');
-    assert.equal(await run('remove_topic', 'gadgets', ''), 'ok');
+    assert.equal(await run('remove_topic', { topic: 'widgets' }), 'ok');
+    assert.equal(await run('remove_topic', { topic: 'gadgets' }), 'ok');
   });
 });

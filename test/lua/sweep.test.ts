@@ -5,7 +5,7 @@ import { assertConsistent } from '../../harness/invariants.ts';
 import { longName, packNamed } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { writes } from '../../harness/sweep.ts';
-import type { ScriptArgument, ScriptReply } from '../../src/store/script_values.ts';
+import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { Listener } from './listener.ts';
 
 const redis = new TestStore();
@@ -14,11 +14,14 @@ const HOUR_MS = 3_600_000;
 
 type Script = 'sweep_batches' | 'sweep_jobs' | 'sweep_workers' | 'sweep_lanes';
 
-const mended = async (script: Script, ...args: ScriptArgument[]): Promise<string[]> =>
-  ((await redis.store.run(script, ...args)) as ScriptReply[]).map(String);
+const mended = async <N extends Script>(script: N, args: Arguments<N>): Promise<string[]> => {
+  const findings: Reply<Script> = await redis.store.run<Script>(script, args);
+  return findings.flatMap(({ kind, name }) => [kind, String(name)]);
+};
 
 /** A job as sweep_jobs takes it. */
-const job = (name: string, lane = ''): ScriptArgument[] => [packNamed(name), longName(name), lane];
+const job = (name: string, lane = '') => ({ job: packNamed(name), bid: longName(name), lane });
+const jobs = (...suspects: Arguments<'sweep_jobs'>['suspects']) => ({ q: 'main', suspects }) as const;
 
 beforeEach(async () => {
   await redis.flush();
@@ -31,32 +34,39 @@ beforeEach(async () => {
 
 describe('what is suspected wrongly stays as it is', () => {
   const [a1, b1, gone] = [longName('a1'), longName('b1'), longName('x1')];
-  const suspicions: [Script, string, ...ScriptArgument[]][] = [
-    ['sweep_batches', 'batches', 'batch', '', a1, b1, gone],
-    ['sweep_batches', 'entries of all', 'batches_index', '', a1, b1, gone],
-    ['sweep_batches', 'entries of a subscriber', 'batches_queued', 'alice', a1, gone],
-    ['sweep_batches', 'current batches', 'batches_current', 'bob', b1, gone],
-    ['sweep_batches', 'attempts', 'attempts', '', a1, gone],
-    ['sweep_batches', 'dead letters', 'dead_letter', '', gone],
-    ['sweep_batches', 'what is about dead letters', 'dead_letter_about', '', gone],
-    ['sweep_batches', 'entries of dead letters', 'dead_letters_index', '', gone],
-    ['sweep_batches', 'a subscriber’s entries of dead letters', 'dead_letters_of', 'alice', gone],
+  const batches = (what: string, args: Arguments<'sweep_batches'>) =>
+    [`sweep_batches: ${what}`, () => mended('sweep_batches', args)] as const;
+  const all = ['a1', 'a3', 'a4', 'b1', 'x1'].map((name) => job(name));
+  const held = [{ worker: 'w1', bid: a1 }, { worker: 'w2', bid: longName('a2') }, { worker: 'w3' }];
+  const suspicions = [
+    batches('batches', { where: 'batch', names: [a1, b1, gone] }),
+    batches('entries of all', { where: 'batches_index', names: [a1, b1, gone] }),
+    batches('entries of a subscriber', { where: 'batches_queued', token: 'alice', names: [a1, gone] }),
+    batches('current batches', { where: 'batches_current', token: 'bob', names: [b1, gone] }),
+    batches('attempts', { where: 'attempts', names: [a1, gone] }),
+    batches('dead letters', { where: 'dead_letter', names: [gone] }),
+    batches('what is about dead letters', { where: 'dead_letter_about', names: [gone] }),
+    batches('entries of dead letters', { where: 'dead_letters_index', names: [gone] }),
+    batches('a subscriber’s entries of dead letters', {
+      ...{ where: 'dead_letters_of', token: 'alice', names: [gone] },
+    }),
+    ['sweep_jobs: jobs in any state', () => mended('sweep_jobs', jobs(...all))],
+    ['sweep_jobs: a job that was seen in a lane', () => mended('sweep_jobs', jobs(job('a3', 'bob')))],
     [
-      'sweep_jobs',
-      'jobs in any state',
-      'main',
-      ...['a1', 'a3', 'a4', 'b1', 'x1'].flatMap((name) => job(name)),
+      'sweep_jobs: a job of aux that has run meanwhile',
+      () => mended('sweep_jobs', { q: 'aux', suspects: [{ job: packNamed('scrub') }] }),
     ],
-    ['sweep_jobs', 'a job that was seen in a lane', 'main', ...job('a3', 'bob')],
-    ['sweep_jobs', 'a job of aux that has run meanwhile', 'aux', packNamed('scrub'), '', ''],
-    ['sweep_workers', 'workers', 'w1', a1, 'w2', longName('a2'), 'w3', ''],
-    ['sweep_workers', 'a worker that delivers another by now', 'w1', b1],
-    ['sweep_lanes', 'lanes', 'alice', 'bob', 'nobody'],
-  ];
-  for (const [script, what, ...args] of suspicions) {
-    test(`${script}: ${what}`, async () => {
+    ['sweep_workers: workers', () => mended('sweep_workers', { suspects: held })],
+    [
+      'sweep_workers: a worker that delivers another by now',
+      () => mended('sweep_workers', { suspects: [{ worker: 'w1', bid: b1 }] }),
+    ],
+    ['sweep_lanes: lanes', () => mended('sweep_lanes', { tokens: ['alice', 'bob', 'nobody'] })],
+  ] as const;
+  for (const [what, check] of suspicions) {
+    test(what, async () => {
       const before = await writes(redis.store);
-      assert.deepEqual(await mended(script, ...args), []);
+      assert.deepEqual(await check(), []);
       assert.equal(await writes(redis.store), before);
     });
   }
@@ -67,7 +77,7 @@ describe('sweep_jobs', () => {
     const { redis: commands, keys } = redis.store;
     await commands.lpush(keys.jobs_instant('main'), packNamed('a1'), packNamed('a1'));
     await commands.zadd(keys.jobs_scheduled('main'), 1, packNamed('a1'));
-    assert.deepEqual(await mended('sweep_jobs', 'main', ...job('a1')), ['job_in_two_states', longName('a1')]);
+    assert.deepEqual(await mended('sweep_jobs', jobs(job('a1'))), ['job_in_two_states', longName('a1')]);
     assert.deepEqual((await bus.state()).main.pending, { w1: ['a1'], w2: ['a2'] });
     await assertConsistent(redis.store);
     assert.equal((await bus.ack('w1', 'a1')).held, true);
@@ -76,16 +86,16 @@ describe('sweep_jobs', () => {
   test('announces what it makes instant', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.zrem(keys.jobs_scheduled('main'), packNamed('b1'));
-    const listener = await Listener.open(redis.redis.url, 'wake');
-    const heard = await listener.during(redis.store, () => mended('sweep_jobs', 'main', ...job('b1')));
+    const listener = await Listener.open(redis.redis.url);
+    const heard = await listener.during(redis.store, () => mended('sweep_jobs', jobs(job('b1'))));
     listener.close();
-    assert.deepEqual(heard, ['wake main']);
+    assert.deepEqual(heard, ['wake:main']);
   });
 
   test('spares the job of a batch that is gone while a worker holds it', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.del(keys.batch(longName('a1')));
-    assert.deepEqual(await mended('sweep_jobs', 'main', ...job('a1')), []);
+    assert.deepEqual(await mended('sweep_jobs', jobs(job('a1'))), []);
     assert.deepEqual((await bus.state()).main.pending.w1, ['a1']);
   });
 });
@@ -93,7 +103,7 @@ describe('sweep_jobs', () => {
 test('sweep_workers has a lane go on that a worker has left', async () => {
   const { redis: commands, keys } = redis.store;
   await commands.del(keys.jobs_pending('main', 'w1'));
-  await mended('sweep_workers', 'w1', '');
+  await mended('sweep_workers', { suspects: [{ worker: 'w1' }] });
   const { lanes, main } = await bus.state();
   assert.deepEqual([lanes.held, lanes.inFlight, main.instant], [{ w2: 'alice' }, { alice: 1 }, ['a3']]);
 });
@@ -102,7 +112,7 @@ test('sweep_batches keeps a batch that it sets apart whole, with what was its he
   const { redis: commands, keys } = redis.store;
   await commands.lset(keys.batch(longName('b1')), 2, 'often');
   const list = await commands.lrange(keys.batch(longName('b1')), 0, -1);
-  assert.deepEqual(await mended('sweep_batches', 'batch', '', longName('b1')), [
+  assert.deepEqual(await mended('sweep_batches', { where: 'batch', names: [longName('b1')] }), [
     'batch_malformed',
     longName('b1'),
   ]);
@@ -111,16 +121,13 @@ test('sweep_batches keeps a batch that it sets apart whole, with what was its he
 });
 
 describe('sweep_gauges', () => {
-  type Reply = [finished: number, list: (Buffer | number)[]];
-  const count = async (...slices: (Buffer | number)[]) =>
-    (await redis.store.run('sweep_gauges', 'batches', 'carol', ...slices)) as Reply;
-
   /** Calls until all is counted, with `between` after each call; answers how many calls that took, and what was mended. */
   async function countAll(between: () => Promise<unknown> = async () => {}) {
-    for (let calls = 1, slices: (Buffer | number)[] = []; ; calls++) {
-      const [finished, list] = await count(...slices);
-      if (finished === 1) return { calls, mended: list.map(String) };
-      slices = list;
+    for (let calls = 1, counted: Reply<'sweep_gauges'>['counted'] = []; ; calls++) {
+      const reply = await redis.store.run('sweep_gauges', { what: 'batches', token: 'carol', counted });
+      if (reply.finished)
+        return { calls, mended: reply.findings.flatMap(({ kind, name }) => [kind, String(name)]) };
+      counted = reply.counted;
       await between();
     }
   }

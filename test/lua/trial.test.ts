@@ -246,18 +246,18 @@ describe('a delivery that waits for room on trial', () => {
 
   test('wakes the workers when it has room; who acks is told itself', async () => {
     await crowd();
-    const listener = await Listener.open(redis.redis.url, 'wake');
+    const listener = await Listener.open(redis.redis.url);
     const announced = (call: () => Promise<unknown>) => listener.during(redis.store, call);
     try {
       const delayed = { delayMs: MINUTE_MS, throttleMs: MINUTE_MS };
       assert.deepEqual(await announced(() => bus.nack('w1', 'newa1', { ...delayed, pause: 1 })), [
-        'wake main',
+        'wake:main',
       ]);
       await acquire('w1');
-      assert.deepEqual(await announced(() => bus.bury('w2', 'newb1', delayed)), ['wake main']);
+      assert.deepEqual(await announced(() => bus.bury('w2', 'newb1', delayed)), ['wake:main']);
       await acquire('w2');
       await bus.store.redis.hset('workers', 'w3', 1);
-      assert.deepEqual(await announced(() => bus.scrub(MINUTE_MS)), ['wake main']);
+      assert.deepEqual(await announced(() => bus.scrub(MINUTE_MS)), ['wake:main']);
     } finally {
       listener.close();
     }
@@ -290,7 +290,7 @@ describe('a delivery that waits for room on trial', () => {
 
   test('is deleted by its job where the subscriber left, and its queue was not dropped', async () => {
     await crowd();
-    await bus.store.run('remove_subscriber', 'newe');
+    await bus.store.run('remove_subscriber', { token: 'newe' });
     await bus.ack('w1', 'newa1', { laneLimit });
     assert.deepEqual(await acquire('w1'), ['newe1']);
     await bus.ack('w1', 'newe1', { laneLimit });

@@ -113,7 +113,11 @@ describe('the job autodrop', () => {
     await bus.schedule();
     for (let worker = 0, left = 1; left > 0; worker++)
       ({ left } = readAcquired(
-        await redis.store.run('acquire', 'main', 30_000, 1000, 1000, 0, `w${worker}`),
+        await redis.store.run('acquire', {
+          ...{ q: 'main', leaseMs: 30_000, laneLimit: 1000, laneLimitMax: 1000 },
+          finished: [],
+          workers: [`w${worker}`],
+        }),
       ));
     assert.deepEqual((await run()).counted, {});
   });
@@ -180,7 +184,7 @@ describe('if other data fills Redis', () => {
       run: {
         value: async () => {
           if (++steps === 5) await fillWithOthers(29);
-          return redis.store.run('autodrop', 1);
+          return redis.store.run('autodrop', { maxDeleted: 1, begunTopics: [] });
         },
       },
     }) as Store;

@@ -20,7 +20,7 @@ let scheduler: Scheduler;
 async function start(maxSleepMs = 600_000): Promise<void> {
   scheduler = new Scheduler(redis.store, wakeups, maxSleepMs, recorded.log);
   scheduler.start();
-  await until(async () => Number((await redis.store.redis.pubsub('NUMSUB', 'wake'))[1]) > 0);
+  await until(async () => Number((await redis.store.redis.pubsub('NUMSUB', 'wake:due'))[1]) > 0);
 }
 const instant = (name: string) =>
   until(async () => (await redis.store.redis.lpos('jobs:instant:main', packNamed(name))) !== null, {

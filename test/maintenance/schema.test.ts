@@ -44,7 +44,7 @@ test('a process that is slow to boot forgets no job that has begun since another
   await aux.enqueue('sweep');
   assert.equal((await aux.acquire(['w'])).grants.length, 1);
   const before = await snapshot(redis.store);
-  assert.equal(await redis.store.run('adopt', 2), 0);
+  assert.equal(await redis.store.run('adopt', { layout: 2 }), false);
   assert.deepEqual(await snapshot(redis.store), before);
 });
 

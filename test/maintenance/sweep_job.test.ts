@@ -69,8 +69,8 @@ describe('the job sweep', () => {
     await commands.zrem(keys.batches_index(), longName('a1'));
     const cut = new Error('cut off');
     const store = new Store(redis.store.redis);
-    store.run = (name, ...args) =>
-      name === 'sweep_gauges' ? Promise.reject(cut) : Store.prototype.run.call(store, name, ...args);
+    const runScript = store.run.bind(store);
+    store.run = (name, args) => (name === 'sweep_gauges' ? Promise.reject(cut) : runScript(name, args));
     const { error, counted, lines } = await run(store);
     assert.equal(error, cut);
     assert.deepEqual(counted, ['sweep.findings batch_unindexed']);

@@ -84,7 +84,7 @@ class Load {
       await this.#bus.nack(worker, job, { delayMs: oneOf([1, 20]), damage: 2, throttleMs: oneOf([0, 5]) });
     else if (how < 0.92) await this.#bus.nack(worker, job, { pause: 1 });
     else if (how < 0.97) await this.#bus.bury(worker, job);
-    else await this.#bus.store.run('retire', 'main', worker);
+    else await this.#bus.store.run('retire', { q: 'main', workers: [worker] });
   }
 
   async #helps(): Promise<void> {
@@ -95,13 +95,13 @@ class Load {
   async #revive(): Promise<void> {
     const { redis: commands, keys } = redis.store;
     const [first, second] = await commands.zrange(keys.dead_letters_index(), '0', '1');
-    if (first) await redis.store.run('revive', '', first);
-    if (second) await redis.store.run('purge', '', second);
+    if (first) await redis.store.run('revive', { bids: [first] });
+    if (second) await redis.store.run('purge', { bids: [second] });
   }
 
   async #leaveAndReturn(): Promise<void> {
     const token = oneOf(SUBSCRIBERS);
-    await redis.store.run('remove_subscriber', token);
+    await redis.store.run('remove_subscriber', { token: token });
     await this.#bus.dropQueue(token);
     await this.#subscribe(token);
   }

@@ -41,7 +41,7 @@ test('an empty bus has gauges of 0', async () => {
 describe('subscribers', () => {
   test('show their queued events and batches, or 0', async () => {
     await subscribe('empty', 0, 10);
-    await redis.store.run('unsubscribe', 'empty', 'widgets');
+    await redis.store.run('unsubscribe', { token: 'empty', topic: 'widgets' });
     await subscribe('full', 1000, 2);
     await publish(5);
     const { subscribers } = await gauges();
@@ -78,7 +78,7 @@ describe('subscribers', () => {
     await buryAll(redis.store);
     const [first] = (await gauges()).subscribers;
     assert.deepEqual([first?.events, first?.batches, first?.deadLetters], [0, 0, { batches: 3, events: 5 }]);
-    await redis.store.run('remove_subscriber', 'a');
+    await redis.store.run('remove_subscriber', { token: 'a' });
     const [gone] = (await gauges()).subscribers;
     assert.deepEqual([gone?.healthPoints, gone?.deadLetters], [undefined, { batches: 3, events: 5 }]);
     assert.equal(await bus.purge('', 'a1', 'a2', 'a3'), 3);
@@ -88,7 +88,7 @@ describe('subscribers', () => {
   test('that have unsubscribed are shown, without health, as long as they have batches', async () => {
     await subscribe('gone', 0, 10);
     await publish(3);
-    await redis.store.run('remove_subscriber', 'gone');
+    await redis.store.run('remove_subscriber', { token: 'gone' });
     const [gone, ...more] = (await gauges()).subscribers;
     assert.deepEqual(more, []);
     assert.deepEqual(

@@ -77,7 +77,7 @@ async function assertSubscriber(model: Model, { redis, keys }: Readable, token: 
   assert.deepEqual(found, { ...rest, throttled: throttledUntilMs !== undefined }, token);
   const count = async (key: string) => Number((await redis.hget(key, 'events')) ?? 0);
   assert.equal(await count(keys.dropped(token)), dropped, `what was dropped of ${token} is counted`);
-  const untold = (await count(keys.gap(token))) + (await count(keys.gap_telling(token)));
+  const untold = (await count(keys.drop_notice(token))) + (await count(keys.drop_notice_carried(token)));
   assert.equal(untold + told, dropped, `${token} is told of each drop, once`);
 }
 

@@ -32,20 +32,20 @@ export class Model {
   /** By subscriber: the place of the last event that it took since it asked for order. */
   readonly #takenInOrder = new Map<string, number>();
 
-  publish(publications: Publication[]): number[] {
+  publish(publications: Publication[]): (number | string)[] {
     const added = new Map<string, string[]>();
     const outcomes = publications.map((each) => this.#accept(each, added));
     for (const [token, events] of added) this.#append(token, events);
     return outcomes;
   }
 
-  #accept({ topic, client, events, key }: Publication, added: Map<string, string[]>): number {
+  #accept({ topic, client, events, key }: Publication, added: Map<string, string[]>): number | string {
     const known = key && this.fingerprints.get(key.digest);
-    if (known !== undefined) return known === key?.fingerprint ? -2 : -3;
+    if (known !== undefined) return known === key?.fingerprint ? 'repeated' : 'key_reused';
     const publisher = this.publishers.get(topic) ?? client;
     this.publishers.set(topic, publisher);
     this.topics.add(topic);
-    if (publisher !== client) return -1;
+    if (publisher !== client) return 'claimed_by_other';
     if (key) this.fingerprints.set(key.digest, key.fingerprint);
     const tokens = [...this.subscribers]
       .filter(([, { topics }]) => topics.has(topic))

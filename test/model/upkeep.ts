@@ -28,7 +28,7 @@ export async function scrub(world: World, model: Model, all: boolean): Promise<s
 
 export async function retire(world: World, model: Model, workers: string[]): Promise<string> {
   const idle = workers.filter((worker) => model.workers.has(worker) && !model.holds.has(worker));
-  assert.equal(await world.bus.store.run('retire', 'main', ...workers), idle.length);
+  assert.equal(await world.bus.store.run('retire', { q: 'main', workers }), idle.length);
   for (const worker of idle) model.workers.delete(worker);
   return `retire ${workers}`;
 }

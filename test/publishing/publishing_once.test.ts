@@ -12,7 +12,7 @@ import { ROOT_KEY, WebProcess } from '../../harness/web_process.ts';
 const CLIENT = 'fixed--1';
 /** What a publish sends to Redis, and what Redis answers: accepted, for one subscriber. */
 const SENT = 'https://app.example.com/1';
-const STORED = '*2\r\n*1\r\n:1\r\n';
+const STORED = '*3\r\n*1\r\n$8\r\naccepted\r\n';
 const REPLAYED = 'idempotent-replayed';
 const BODY = `{"type":"noop","url":"${SENT}"}`;
 

@@ -67,7 +67,7 @@ describe('while Redis is away', () => {
   test('commands and scripts fail at once', async () => {
     const startMs = performance.now();
     await assert.rejects(ping(), StorageUnavailable);
-    await assert.rejects(store.run('heartbeat', 'w1'), StorageUnavailable);
+    await assert.rejects(store.run('heartbeat', { leaseMs: 1, leases: [] }), StorageUnavailable);
     assert.ok(performance.now() - startMs < 100);
   });
 
@@ -83,7 +83,7 @@ describe('while Redis is away', () => {
     await redis.restart();
     await until(ping);
     assert.ok(recorded.says(/Redis is back/));
-    await store.run('heartbeat', 'w1');
+    await store.run('heartbeat', { leaseMs: 1, leases: [] });
     assert.equal(await store.redis.get('a'), null);
   });
 });

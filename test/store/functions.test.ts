@@ -9,9 +9,9 @@ import { StorageFull } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { connect } from '../../src/store/connection.ts';
 import { FunctionCall } from '../../src/store/function_call.ts';
-import { functionLibrary, scriptOfFunction } from '../../src/store/function_library.ts';
+import { functionLibrary, functionName, scriptOfFunction } from '../../src/store/function_library.ts';
 import { Packed } from '../../src/store/packed.ts';
-import type { ScriptSource } from '../../src/store/script_source.ts';
+import { readScripts, type ScriptSource } from '../../src/store/script_source.ts';
 import { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore();
@@ -41,14 +41,11 @@ async function somethingOfEverything(on: Bus): Promise<unknown> {
   return on.state();
 }
 
-const script = (body: string): ScriptSource => ({
-  name: 'odd',
-  path: 'lua/delivering/odd.lua',
-  lua: `#!lua\n${body}`,
-  body,
-  flags: [],
-  keys: [],
-  touches: [],
+/** A script that takes a list of texts. */
+const script = (text: string): ScriptSource => ({
+  ...{ name: 'odd', path: 'lua/delivering/odd.lua', text, flags: [] },
+  contract: { arguments: { values: ['bytes'] }, reply: ['bytes'] },
+  modules: readScripts()[0]?.modules.filter(({ name }) => name === 'calls') ?? [],
 });
 
 beforeEach(async () => {
@@ -57,11 +54,11 @@ beforeEach(async () => {
 });
 
 describe('the functions of Redis', () => {
-  test('are called for what is published and delivered, and do what the scripts do', async () => {
+  test('are called for every script, and do what the scripts do', async () => {
     await redis.store.prepare();
     await commands().config('RESETSTAT');
     const byFunctions = await somethingOfEverything(bus);
-    assert.equal(await functionCalls(), 3);
+    assert.equal(await functionCalls(), 5);
 
     await redis.flush();
     await commands().call('ACL', 'SETUSER', 'no_functions', 'on', '>pw', '~*', '&*', '+@all', '-fcall');
@@ -72,7 +69,7 @@ describe('the functions of Redis', () => {
     const scripts = new Store(limited, { log });
     const byScripts = await somethingOfEverything(new Bus(() => scripts));
     limited.disconnect();
-    assert.equal(await functionCalls(), 3);
+    assert.equal(await functionCalls(), 5);
     assert.deepEqual(byScripts, byFunctions);
     assert.equal(lines.length, 1, 'it is said once');
     assert.match(String(lines[0]?.msg), /grant its user \+fcall/);
@@ -119,53 +116,18 @@ describe('the functions of Redis', () => {
 });
 
 describe('a library', () => {
-  test('is made of scripts that return at their end only: what runs at a call does so in several steps', () => {
-    const early = script('if #ARGV == 0 then\n  return 1\nend\nreturn 2');
-    assert.throws(() => functionLibrary([early]), /before its end/);
-  });
-
-  test('has each variable once, or one function would see what another one means', () => {
-    const twice = script('local a = 1\nlocal function f()\n  return a\nend\nlocal a = 2\nreturn f() + a');
-    assert.throws(() => functionLibrary([twice]), /a name twice/);
-  });
-
   test('has another name for other code, and its functions the names of their scripts', () => {
-    const [one, other] = [functionLibrary([script('return 1')]), functionLibrary([script('return 2')])];
-    assert.notEqual(one.name, other.name);
-    assert.equal(scriptOfFunction(one.functions.get('odd') ?? ''), 'odd');
+    const libraries = ['return 1', 'return 2'].map((text) => functionLibrary([script(`${text}\n`)]));
+    assert.notEqual(libraries[0]?.name, libraries[1]?.name);
+    assert.equal(scriptOfFunction(functionName(String(libraries[0]?.name), 'odd')), 'odd');
   });
 
-  test('keeps nothing of one call for the next', async () => {
-    const body = [
-      'local count, unset, list = 0, nil, {}',
-      'local seen',
-      'local function add(n)',
-      '  count = count + n',
-      '  list[#list + 1] = n',
-      '  seen = (seen or 0) + #list',
-      'end',
-      'for _, n in ipairs(ARGV) do',
-      '  add(tonumber(n))',
-      'end',
-      'return { count, seen, #list }',
-    ].join('\n');
-    const library = functionLibrary([script(body)]);
-    await flushFunctions();
-    await commands().call('FUNCTION', 'LOAD', library.lua);
-    const call = (...args: string[]) =>
-      commands().call('FCALL', library.functions.get('odd') ?? '', 0, ...args);
-    assert.deepEqual(await call('1', '2'), [3, 3, 2]);
-    assert.deepEqual(await call('5'), [5, 1, 1]);
-    await assert.rejects(call('1', 'x'));
-    assert.deepEqual(await call('7'), [7, 1, 1]);
-  });
-
-  test('get their arguments as they are: text, numbers, any bytes', async () => {
-    const library = functionLibrary([script('local given = ARGV\nreturn given')]);
+  test('gets arguments as they are: text, numbers, any bytes', async () => {
+    const library = functionLibrary([script('return function(call, args) return args.values end\n')]);
     await flushFunctions();
     await commands().call('FUNCTION', 'LOAD', library.lua);
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
-    const args = [
+    const values = [
       '',
       'plain',
       'na\u00efve \u20ac \u{1f600}',
@@ -174,8 +136,9 @@ describe('a library', () => {
       bytes,
       new Packed(bytes.toString('latin1')),
     ];
-    const call = new FunctionCall(library.functions.get('odd') ?? '', 'k\u00e9y', args);
-    const expected = [...args.slice(0, 5).map((each) => Buffer.from(String(each))), bytes, bytes];
+    const args = [values.length, ...values];
+    const call = new FunctionCall(functionName(library.name, 'odd'), 'k\u00e9y:schema', args);
+    const expected = [...values.slice(0, 5).map((each) => Buffer.from(String(each))), bytes, bytes];
     assert.deepEqual(await commands().sendCommand(call), expected);
   });
 });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/store.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
-import { readScripts } from '../../src/store/script_source.ts';
+import { readScripts, standalone } from '../../src/store/script_source.ts';
 
 const redis = new TestStore();
 const write = () => redis.store.command((commands) => commands.set('a', 'b'));
@@ -41,6 +41,6 @@ test('scripts leave the plain commands of their names alone', async () => {
 });
 
 test('Redis takes every script', async () => {
-  for (const { lua } of readScripts())
-    assert.match(String(await redis.store.redis.script('LOAD', lua)), /^[0-9a-f]{40}$/);
+  for (const script of readScripts())
+    assert.match(String(await redis.store.redis.script('LOAD', standalone(script))), /^[0-9a-f]{40}$/);
 });

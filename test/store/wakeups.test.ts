@@ -6,8 +6,9 @@ import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
 import { createLog } from '../../src/log.ts';
 import { connectListener } from '../../src/store/connection.ts';
+import type { Wake } from '../../src/store/keys.ts';
 import { keyspace } from '../../src/store/keys.ts';
-import { type Wake, Wakeups } from '../../src/store/wakeups.ts';
+import { Wakeups } from '../../src/store/wakeups.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -57,7 +58,7 @@ test('nothing is lost between the moment when all kinds count as announced and t
     let published = false;
     wakeups.on('due', () => {
       // At this very moment a job is put over another connection.
-      if (!published) redis.store.redis.publish('wake', 'aux').catch(() => {});
+      if (!published) redis.store.redis.publish('wake:aux', '').catch(() => {});
       published = true;
     });
     await until(() => heard.filter((wake) => wake === 'aux').length === 2);

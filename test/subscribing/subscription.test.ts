@@ -115,7 +115,7 @@ describe('the report of a subscriber', () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
-    await bus.store.run('autodrop', 10);
+    await bus.store.run('autodrop', { maxDeleted: 10, begunTopics: [] });
     const dropped = async () => (await subscriptions().list('alice'))[0]?.dropped;
     const all = { batches: 2, events: 2, from, to, topics: { '': 2 } };
     assert.deepEqual(await dropped(), { ...all, untold: 2 });
@@ -178,7 +178,7 @@ describe('removing a subscriber', () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1']);
     await buryAll(redis.store);
-    await bus.store.run('remove_subscriber', 'alice');
+    await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.equal(await subscriptions().remove('alice'), undefined);
     assert.deepEqual(await readDeadLetters(bus.store), {});
   });

@@ -1,6 +1,5 @@
 import { packJob, QUEUES } from '../../store/job.ts';
 import type { Keyspace } from '../../store/keys.ts';
-import type { ScriptName } from '../../store/store.ts';
 import { slices, type Walk } from './walk.ts';
 
 /** What the scan of all keys has seen, for the later steps. */
@@ -23,8 +22,6 @@ const INDEXES = {
   dead_letters_of: 'zset',
 } as const;
 
-const CHECK: ScriptName = 'sweep_batches';
-
 /** Mends batches, dead letters and the entries of indexes that name them. */
 export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   const { keys } = walk.store;
@@ -38,7 +35,7 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   for await (const slice of walk.keys()) {
     for (const name of SINGLE) {
       const bids = slice.flatMap((key) => bidIn(key, name, keys) ?? []);
-      if (bids.length > 0) await walk.mend(CHECK, name, '', ...bids);
+      if (bids.length > 0) await walk.mend('sweep_batches', { where: name, names: bids });
       if (name === 'batch') await noteJobless(walk, bids, seen.jobless, maxJobs);
     }
     for (const key of slice) {
@@ -47,9 +44,10 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
     }
   }
   for await (const tokens of walk.members('hash', keys.batches_open()))
-    await walk.mend(CHECK, 'batches_open', '', ...tokens);
+    await walk.mend('sweep_batches', { where: 'batches_open', names: tokens });
   for (const name of ['batches_index', 'dead_letters_index'] as const) {
-    for await (const bids of walk.members('zset', keys[name]())) await walk.mend(CHECK, name, '', ...bids);
+    for await (const bids of walk.members('zset', keys[name]()))
+      await walk.mend('sweep_batches', { where: name, names: bids });
   }
   return seen;
 }
@@ -64,7 +62,8 @@ async function sweepIndex(walk: Walk, key: string): Promise<void> {
   for (const [name, type] of Object.entries(INDEXES) as [keyof typeof INDEXES, 'set' | 'zset'][]) {
     const token = after(key, walk.store.keys[name](''));
     if (token === undefined) continue;
-    for await (const bids of walk.members(type, key)) await walk.mend(CHECK, name, token, ...bids);
+    for await (const bids of walk.members(type, key))
+      await walk.mend('sweep_batches', { where: name, token, names: bids });
   }
 }
 

@@ -26,6 +26,10 @@ export const FINDING_KINDS = {
 
 export type FindingKind = keyof typeof FINDING_KINDS;
 
+export function isFindingKind(kind: string): kind is FindingKind {
+  return kind in FINDING_KINDS;
+}
+
 /** An inconsistency that was mended. Only what is unreadable is left as it is, for a person to look at. */
 export interface Finding {
   kind: FindingKind;

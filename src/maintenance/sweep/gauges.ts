@@ -1,3 +1,4 @@
+import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
@@ -25,11 +26,10 @@ async function fieldsOf(walk: Walk, gauges: string[]): Promise<Set<string>> {
 }
 
 async function correct(walk: Walk, what: 'batches' | 'dead_letters', token: string): Promise<void> {
-  let counted: (Buffer | number)[] = [];
+  let counted: Reply<'sweep_gauges'>['counted'] = [];
   for (let calls = 0; calls < MAX_CALLS && !walk.aborted; calls++) {
-    const reply = await walk.run('sweep_gauges', what, token, ...counted);
-    const [finished, list] = reply as [number, (Buffer | number)[]];
-    if (finished === 1) return walk.report(list as Buffer[]);
-    counted = list;
+    const reply = await walk.run('sweep_gauges', { what, token, counted });
+    if (reply.finished) return walk.report(reply.findings);
+    counted = reply.counted;
   }
 }

@@ -114,8 +114,8 @@ export class JobSweep {
       });
       const count = Math.min(MAX_SUSPECTS, Math.ceil(MAX_COMPARISONS / (long + 1)));
       const slice = suspects.slice(at, at + count);
-      const args = slice.flatMap((job) => [job, deliveredBy(job), this.#lanes.get(textOf(job)) ?? '']);
-      await this.#walk.mend('sweep_jobs', this.#q, ...args);
+      const suspect = (job: Buffer) => ({ job, bid: deliveredBy(job), lane: this.#lanes.get(textOf(job)) });
+      await this.#walk.mend('sweep_jobs', { q: this.#q, suspects: slice.map(suspect) });
       at += slice.length;
     }
   }

@@ -15,19 +15,20 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     const jobs = await walk.ask((redis) =>
       Promise.all(slice.map((worker) => redis.lindexBuffer(keys.jobs_pending('main', worker), 0))),
     );
-    await walk.mend(
-      'sweep_workers',
-      ...slice.flatMap((worker, index) => [worker, jobs[index] ? deliveredBy(jobs[index]) : '']),
-    );
+    const suspects = slice.map((worker, index) => ({
+      worker,
+      bid: jobs[index] ? deliveredBy(jobs[index]) : '',
+    }));
+    await walk.mend('sweep_workers', { suspects });
   }
   // The script also counts the deliveries in each lane, which must be checked even if no worker holds anything.
-  if (workers.size === 0) await walk.mend('sweep_workers');
+  if (workers.size === 0) await walk.mend('sweep_workers', { suspects: [] });
 }
 
 /** Mends lanes whose waiting jobs would not be taken by themselves. */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
-  for (const slice of slices(waiting)) await walk.mend('sweep_lanes', ...slice);
+  for (const slice of slices(waiting)) await walk.mend('sweep_lanes', { tokens: slice });
   const { keys } = walk.store;
   for await (const tokens of walk.members('set', keys.subscribers()))
-    await walk.mend('sweep_lanes', ...tokens);
+    await walk.mend('sweep_lanes', { tokens });
 }

@@ -1,15 +1,18 @@
 import { clock, pause } from '../../clock.ts';
+import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
 import { unpackJob } from '../../store/job.ts';
 import { type Keyspace, LAYOUT } from '../../store/keys.ts';
 import { Packed } from '../../store/packed.ts';
-import type { ScriptArgument, ScriptReply } from '../../store/script_values.ts';
-import type { Commands, ScriptName, Store } from '../../store/store.ts';
-import type { Finding, FindingKind } from './finding.ts';
+import type { Commands, Store } from '../../store/store.ts';
+import { type Finding, isFindingKind } from './finding.ts';
 
 /** How many elements one call reads or checks: about a millisecond of Redis. */
 const SLICE = 300;
 /** Shorter rests add up until this much is due: timers are not precise enough for less. */
 const MIN_REST_MS = 5;
+
+/** The scripts whose reply is a list of findings. */
+type Mending = 'sweep_batches' | 'sweep_jobs' | 'sweep_workers' | 'sweep_lanes';
 
 /** Reads one slice, and returns it with the cursor of the next. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
@@ -69,22 +72,19 @@ export class Walk {
   }
 
   /** Runs a script. */
-  async run(script: ScriptName, ...args: ScriptArgument[]): Promise<ScriptReply> {
-    return this.#timed(() => this.store.run(script, ...args));
+  async run<N extends ScriptName>(script: N, args: Arguments<N>): Promise<Reply<N>> {
+    return this.#timed(() => this.store.run(script, args));
   }
 
-  /** Runs a script that returns what it mended, as a flat list of kind and name. */
-  async mend(script: ScriptName, ...args: ScriptArgument[]): Promise<void> {
-    this.report((await this.run(script, ...args)) as Buffer[]);
+  /** Runs a script that returns what it mended. */
+  async mend<N extends Mending>(script: N, args: Arguments<N>): Promise<void> {
+    this.report(await this.run<Mending>(script, args));
   }
 
-  report(mended: readonly Buffer[]): void {
-    for (let i = 0; i + 1 < mended.length; i += 2) {
-      const [kind, name] = mended.slice(i, i + 2) as [Buffer, Buffer];
-      this.#found({
-        kind: String(kind) as FindingKind,
-        name: unpackJob(Packed.of(name))?.name ?? String(name),
-      });
+  report(mended: Reply<Mending>): void {
+    for (const { kind, name } of mended) {
+      if (!isFindingKind(kind)) throw new TypeError(`a sweep script found ${kind}, which is no finding`);
+      this.#found({ kind, name: unpackJob(Packed.of(name))?.name ?? String(name) });
     }
   }
 

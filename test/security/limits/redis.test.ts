@@ -271,9 +271,11 @@ describe('a bus whose Redis is behind TLS, and permits what README says', { skip
 
 /** What scripts call, by name or through a function of theirs that takes the name. */
 function commandsOfScripts(): string[] {
-  const called = /(?:redis\.p?call|in_bulk|remove)\('([A-Z]+)'(?:, '([A-Z]+)')?/g;
-  return readScripts().flatMap(({ body }) =>
-    [...body.matchAll(called)].map(([, name, sub]) => [name, sub].filter(Boolean).join('|').toLowerCase()),
+  const called = /(?:redis\.p?call|bulk\.command|remove)\('([A-Z]+)'(?:, '([A-Z]+)')?/g;
+  return readScripts().flatMap((script) =>
+    [script, ...script.modules]
+      .flatMap(({ text }) => [...text.matchAll(called)])
+      .map(([, name, sub]) => [name, sub].filter(Boolean).join('|').toLowerCase()),
   );
 }
 

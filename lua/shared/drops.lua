@@ -1,0 +1,74 @@
+--[[
+Dropping: deleting batches that were not delivered, with their jobs.
+
+A script collects what it drops, and `settle` writes at its end what is the same for all: a command for each
+batch took twice as long.
+]]
+local batches = include('batches')
+local jobs = include('jobs')
+local open_batches = include('open_batches')
+local waiting = include('waiting')
+local drops = {}
+
+-- The jobs that workers hold, and how many: their batches are being delivered right now, and are not dropped.
+function drops.jobs_held(call)
+  local held, count = {}, 0
+  for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
+    local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), 0)
+    if job then
+      held[job] = true
+      count = count + 1
+    end
+  end
+  return held, count
+end
+
+-- `dropped` has the batches and jobs that go; `by_token` what goes of each subscriber.
+function drops.collection()
+  return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {} }
+end
+
+-- Without a token the batch's list is gone, and nobody knows whose it was.
+function drops.add(call, collection, bid, token, events)
+  local job = jobs.delivery_of(bid)
+  collection.dropped[bid], collection.dropped[job] = true, true
+  collection.bids[#collection.bids + 1] = bid
+  collection.jobs[#collection.jobs + 1] = job
+  collection.lists[#collection.lists + 1] = call.keys.batch(bid)
+  collection.lists[#collection.lists + 1] = call.keys.attempts(bid)
+  if not token then return end
+  local of_token = collection.by_token[token] or { bids = {}, jobs = {}, events = 0 }
+  collection.by_token[token] = of_token
+  of_token.bids[#of_token.bids + 1] = bid
+  of_token.jobs[#of_token.jobs + 1] = job
+  of_token.events = of_token.events + events
+end
+
+-- The jobs that were dropped may have been those that bring back what waits aside, so as many others take
+-- their place: in an ordered lane the job of the batch that is the oldest now.
+function drops.settle_lane(call, collection, token, dropped_jobs)
+  local aside = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
+  if aside == #dropped_jobs then return end
+  local probe = redis.call('HGET', call.keys.subscriber(token), 'probe')
+  if probe and collection.dropped[probe] then redis.call('HDEL', call.keys.subscriber(token), 'probe') end
+  waiting.bring_back(call, token, #dropped_jobs - aside)
+end
+
+-- Instant jobs stay in their list, which may be long, until acquire finds no batch for them.
+function drops.settle(call, collection)
+  local keys = call.keys
+  if #collection.bids == 0 then return end
+  redis.call('UNLINK', unpack(collection.lists))
+  redis.call('ZREM', keys.batches_index(), unpack(collection.bids))
+  redis.call('SREM', keys.jobs_index('main'), unpack(collection.jobs))
+  redis.call('ZREM', keys.jobs_scheduled('main'), unpack(collection.jobs))
+  for token, of_token in pairs(collection.by_token) do
+    redis.call('ZREM', keys.batches_queued(token), unpack(of_token.bids))
+    local open = open_batches.bid_of(call, token)
+    if collection.dropped[open] then open_batches.close(call, token, open) end
+    batches.count_out(call, token, #of_token.bids, of_token.events)
+    drops.settle_lane(call, collection, token, of_token.jobs)
+  end
+end
+
+return drops

@@ -1,0 +1,102 @@
+--[[
+Entering a lane: decides for a job about to be handed out whether its lane and share have room for it.
+]]
+local jobs = include('jobs')
+local lanes = include('lanes')
+local waiting = include('waiting')
+local lane_entry = {}
+
+-- Fields of a subscriber's hash: first what its deliveries need, in the order in which acquire returns them,
+-- then what its lane depends on.
+local FIELDS = {
+  'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
+  'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow',
+}
+local DELIVERY_FIELDS = 7
+
+-- Keeps the lanes that one call reads. `limit`: how many deliveries a lane lets be in flight, unless its
+-- subscriber asked for another number, `limit_max` at most.
+function lane_entry.reader(limit, limit_max)
+  return { limit = limit, limit_max = limit_max, lanes = {} }
+end
+
+-- The lane of a subscriber. Its `in_flight` counts the deliveries that enter in this call, before lanes.join
+-- stores them.
+function lane_entry.read(call, reader, token)
+  local lane = reader.lanes[token]
+  if lane then return lane end
+  lane = { token = token }
+  local values = redis.call('HMGET', call.keys.subscriber(token), unpack(FIELDS))
+  for i, name in ipairs(FIELDS) do lane[name] = values[i] end
+  lane.delivery_fields = { unpack(values, 1, DELIVERY_FIELDS) }
+  lane.in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0
+  reader.lanes[token] = lane
+  return lane
+end
+
+local function set_probe(call, lane, job)
+  lane.probe = job
+  if job then
+    redis.call('HSET', call.keys.subscriber(lane.token), 'probe', job)
+  else
+    redis.call('HDEL', call.keys.subscriber(lane.token), 'probe')
+  end
+end
+
+local function step_aside(call, lane, job)
+  waiting.put_aside(call, lane.token, job)
+  if lane.probe == job then set_probe(call, lane, false) end
+  return false
+end
+
+-- A job of an ordered lane that is not its oldest.
+local function wait_for_turn(call, lane, job)
+  local was_probe = lane.probe == job
+  step_aside(call, lane, job)
+  -- The oldest job may have waited for the probe.
+  if was_probe then waiting.bring_back(call, lane.token, 1) end
+  return false
+end
+
+-- False if the share has no room: the job waits for it then.
+local function enter_share(call, lane, share, worker, job)
+  if lanes.share_room(call, share) > 0 then
+    redis.call('SADD', call.keys.share_workers(share), worker)
+    return true
+  end
+  if lane.in_flight > 0 then return step_aside(call, lane, job) end
+  redis.call('RPUSH', call.keys.share_jobs(share), job)
+  set_probe(call, lane, job)
+  return false
+end
+
+-- True if the worker's delivery enters the lane of its subscriber. If not, its job is put where it waits.
+function lane_entry.enter(call, reader, worker, job, token)
+  local lane = lane_entry.read(call, reader, token)
+  -- The subscriber has left, so the batch is only to be deleted.
+  if not lane.callback then
+    lane.in_flight = lane.in_flight + 1
+    return true
+  end
+  if lane.paused_at then return step_aside(call, lane, job) end
+  local ordered = lane.ordered == '1'
+  if ordered and job ~= waiting.oldest_job(call, token) then return wait_for_turn(call, lane, job) end
+  local throttled_until = tonumber(lane.throttled_until)
+  local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
+  local share = throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
+  -- The first job that comes while the lane is shut is its probe: the one that will try it again.
+  if share and lane.probe and lane.probe ~= job then return step_aside(call, lane, job) end
+  if throttled_until and throttled_until > call.now_ms then
+    jobs.make_scheduled(call, 'main', job, throttled_until)
+    set_probe(call, lane, job)
+    return false
+  end
+  local width = (ordered or on_trial) and 1 or lanes.width(lane.max_in_flight, reader.limit, reader.limit_max)
+  if lane.in_flight >= width then return step_aside(call, lane, job) end
+  if share and not enter_share(call, lane, share, worker, job) then return false end
+  if lane.probe == job then set_probe(call, lane, false) end
+  lane.in_flight = lane.in_flight + 1
+  return true
+end
+
+return lane_entry

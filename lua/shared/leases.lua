@@ -1,0 +1,45 @@
+--[[
+Leases: a worker holds its job by a numbered lease, which its heartbeat renews.
+]]
+local leases = {}
+
+-- True for a worker not heard of for longer than its lease, by Redis's clock, or never.
+function leases.ran_out(call, heard_ms, lease_ms)
+  heard_ms = tonumber(heard_ms)
+  return not heard_ms or call.now_ms - heard_ms > lease_ms
+end
+
+function leases.is_dead(call, worker, lease_ms)
+  return leases.ran_out(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
+end
+
+-- The numbers of these workers' leases, by worker. A lease that has run out is not among them.
+function leases.of(call, workers, lease_ms)
+  local found = {}
+  if #workers == 0 then return found end
+  local numbers = redis.call('HMGET', call.keys.leases(), unpack(workers))
+  local heard = redis.call('HMGET', call.keys.workers(), unpack(workers))
+  for i, worker in ipairs(workers) do
+    if numbers[i] and not leases.ran_out(call, heard[i], lease_ms) then found[worker] = numbers[i] end
+  end
+  return found
+end
+
+-- Takes the job out of the worker's hands, and its lease out of `lease_of`; the caller deletes the lease in
+-- Redis. False if the worker does not hold the job any more: its lease has run out, or the job is somebody
+-- else's by now, or this very call was applied before and its reply got lost.
+function leases.take_job(call, q, worker, job, lease, lease_of)
+  if lease_of[worker] ~= lease then return false end
+  if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end
+  lease_of[worker] = nil
+  return true
+end
+
+-- The same for a single worker. Deletes the lease too.
+function leases.settle(call, q, worker, job, lease, lease_ms)
+  if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end
+  redis.call('HDEL', call.keys.leases(), worker)
+  return true
+end
+
+return leases

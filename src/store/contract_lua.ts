@@ -1,0 +1,82 @@
+import { type Contract, fieldsInOrder, isList, isRecord, type RecordShape, type Shape } from './contract.ts';
+
+/** A Lua function that makes a table of named arguments of ARGV: the counterpart of `writerOf`. */
+export function luaArguments({ arguments: shape }: Contract): string {
+  return [
+    'function(argv)',
+    'local at, args = 1, nil',
+    ...readRecord(shape, 'args'),
+    'return args',
+    'end',
+  ].join('\n');
+}
+
+/** A Lua function that lays a script's result out as `readerOf` expects it. */
+export function luaReply({ reply }: Contract): string {
+  return `function(result) return ${laidOut(reply, 'result')} end`;
+}
+
+/** Whether the result of a script is its reply. */
+function isPlain(shape: Shape): boolean {
+  return isList(shape)
+    ? isPlain(shape[0])
+    : typeof shape === 'string' && shape !== 'flag' && !shape.endsWith('?');
+}
+
+function laidOut(shape: Shape, value: string): string {
+  if (isPlain(shape)) return value;
+  if (isList(shape)) return `map(${value}, function(item) return ${laidOut(shape[0], 'item')} end)`;
+  if (isRecord(shape)) {
+    const fields = Object.entries(shape).map(([name, each]) => laidOut(each, `${value}.${snakeCase(name)}`));
+    return `{ ${fields.join(', ')} }`;
+  }
+  // nil would end the list.
+  return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
+}
+
+function readRecord(shape: RecordShape, target: string): string[] {
+  const fields = fieldsInOrder(shape);
+  const singles = fields.filter(([, each]) => typeof each === 'string' && each !== 'slice');
+  const values = singles.map(
+    ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
+  );
+  return [
+    `${target} = { ${values.join(', ')} }`,
+    `at = at + ${singles.length}`,
+    ...fields.slice(singles.length).flatMap(([name, each]) => readList(each, `${target}.${snakeCase(name)}`)),
+  ];
+}
+
+function readList(shape: Shape, target: string): string[] {
+  if (shape === 'slice')
+    return [
+      `${target} = { list = argv, first = at + 1, last = at + tonumber(argv[at]) }`,
+      `at = ${target}.last + 1`,
+    ];
+  if (!isList(shape)) throw new Error('a record of arguments holds single values and lists');
+  const [item] = shape;
+  return [
+    'do',
+    'local list, length = {}, tonumber(argv[at])',
+    'at = at + 1',
+    'for i = 1, length do',
+    'local item',
+    ...(isRecord(item)
+      ? readRecord(item, 'item')
+      : [`item = ${converted(item as string, 'argv[at]')}`, 'at = at + 1']),
+    'list[i] = item',
+    'end',
+    `${target} = list`,
+    'end',
+  ];
+}
+
+function converted(kind: string, argument: string): string {
+  if (kind === 'number' || kind === 'number?') return `tonumber(${argument})`;
+  if (kind === 'flag') return `${argument} == '1'`;
+  return kind.endsWith('?') ? `${argument} ~= '' and ${argument} or nil` : argument;
+}
+
+function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}

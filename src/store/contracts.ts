@@ -1,0 +1,25 @@
+import type { Received, Sent } from './contract.ts';
+import { authenticationContracts } from './contracts/authentication.ts';
+import { deliveringContracts } from './contracts/delivering.ts';
+import { maintenanceContracts } from './contracts/maintenance.ts';
+import { metricsContracts } from './contracts/metrics.ts';
+import { publishingContracts } from './contracts/publishing.ts';
+import { subscribingContracts } from './contracts/subscribing.ts';
+
+/** What each script of `lua/` takes and answers. The scripts themselves say what that means. */
+export const contracts = {
+  ...authenticationContracts,
+  ...deliveringContracts,
+  ...maintenanceContracts,
+  ...metricsContracts,
+  ...publishingContracts,
+  ...subscribingContracts,
+};
+
+export type ScriptName = keyof typeof contracts;
+
+/** The arguments of a script. */
+export type Arguments<N extends ScriptName> = Sent<(typeof contracts)[N]['arguments']>;
+
+/** The reply of a script. */
+export type Reply<N extends ScriptName> = Received<(typeof contracts)[N]['reply']>;

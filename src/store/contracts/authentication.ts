@@ -1,0 +1,20 @@
+import type { Contract } from '../contract.ts';
+
+export const authenticationContracts = {
+  nonce_keys: {
+    arguments: {
+      keyOfThisHour: 'bytes',
+      keyOfNextHour: 'bytes',
+      knownKeys: [{ hour: 'number', key: 'bytes' }],
+    },
+    reply: { nowMs: 'number', keys: [{ hour: 'number', key: 'bytes' }] },
+  },
+  nonce_uses: {
+    arguments: { keptMs: 'digits', uses: [{ nonce: 'text', count: 'number' }] },
+    reply: ['flag'],
+  },
+  rotate_secret: {
+    arguments: { token: 'text', ha1Sha256: 'text', ha1Md5: 'text', graceMs: 'digits' },
+    reply: 'ok|client_not_found|no_secret',
+  },
+} as const satisfies Record<string, Contract>;

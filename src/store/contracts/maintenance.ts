@@ -1,0 +1,87 @@
+import type { Contract } from '../contract.ts';
+
+const q = 'main|aux';
+
+/** What a sweep mended. The name is a batch's UID, a packed job, a worker or a subscriber's token. */
+const findings = [{ kind: 'text', name: 'bytes' }] as const;
+
+/** Batches of one subscriber that a sweep has counted: those up to a score. */
+const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
+
+/** The kinds of keys that each hold one batch, and those that name many. */
+const single = 'batch|dead_letter|attempts|dead_letter_about';
+const indexes =
+  'batches_index|batches_queued|batches_current|batches_open|dead_letters_index|dead_letters_of';
+
+const eventsByTopic = [{ topic: 'text', events: 'number' }] as const;
+
+export const maintenanceContracts = {
+  adopt: {
+    arguments: { layout: 'digits' },
+    reply: 'flag',
+  },
+  upgrade: {
+    arguments: { from: 'digits', to: 'digits', leaseMs: 'number' },
+    reply: 'number',
+  },
+  takeover: {
+    arguments: { bids: ['text'] },
+    reply: 'number',
+  },
+  schedule: {
+    arguments: { limit: 'number', queues: [q] },
+    reply: { promoted: 'number', nextDueUs: 'number?' },
+  },
+  enqueue: {
+    arguments: { q, job: 'bytes', leaseMs: 'number' },
+    reply: 'flag',
+  },
+  scrub: {
+    arguments: { leaseMs: 'number', queues: [q] },
+    reply: { workers: 'number', jobs: ['number'] },
+  },
+  autodrop: {
+    arguments: { maxDeleted: 'number', begunBid: 'text?', begunAt: 'number?', begunTopics: eventsByTopic },
+    reply: {
+      deleted: 'number',
+      drops: [
+        {
+          subscriber: 'text',
+          queued: 'number',
+          batches: 'number',
+          events: 'number',
+          fromMs: 'number',
+          toMs: 'number',
+          topics: eventsByTopic,
+        },
+      ],
+      begunBid: 'text?',
+      begunAt: 'number?',
+      begunTopics: eventsByTopic,
+    },
+  },
+  sweep_batches: {
+    arguments: {
+      where: `${single}|${indexes}`,
+      token: 'text?',
+      names: ['bytes'],
+    },
+    reply: findings,
+  },
+  sweep_jobs: {
+    arguments: { q, suspects: [{ job: 'bytes', bid: 'text?', lane: 'text?' }] },
+    reply: findings,
+  },
+  sweep_workers: {
+    arguments: { suspects: [{ worker: 'text', bid: 'text?' }] },
+    reply: findings,
+  },
+  sweep_lanes: {
+    arguments: { tokens: ['bytes'] },
+    reply: findings,
+  },
+  sweep_gauges: {
+    arguments: { what: 'batches|dead_letters', token: 'text', counted: slices },
+    reply: { finished: 'flag', findings, counted: slices },
+  },
+} as const satisfies Record<string, Contract>;

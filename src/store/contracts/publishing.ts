@@ -1,0 +1,28 @@
+import type { Contract } from '../contract.ts';
+
+export const publishingContracts = {
+  publish: {
+    arguments: {
+      uidSeed: 'text',
+      idempotencyWindowMs: 'digits',
+      maxTopics: 'number',
+      publications: [
+        { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
+      ],
+    },
+    reply: {
+      outcomes: ['accepted|repeated|claimed_by_other|key_reused|no_room'],
+      subscribers: ['number'],
+      added: [{ events: 'number', subscribers: 'text' }],
+    },
+  },
+  spend: {
+    arguments: {
+      burstMs: 'number',
+      eventsPerSecond: 'number',
+      bytesPerSecond: 'number',
+      demands: [{ client: 'text', events: 'number', bytes: 'number' }],
+    },
+    reply: [{ letIn: 'flag', eventsFullInMs: 'number', bytesFullInMs: 'number' }],
+  },
+} as const satisfies Record<string, Contract>;

@@ -1,0 +1,40 @@
+import type { Contract } from '../contract.ts';
+
+export const subscribingContracts = {
+  subscribe: {
+    arguments: {
+      token: 'text',
+      callback: 'text',
+      uuid: 'text',
+      timeoutMs: 'number?',
+      maxEvents: 'number?',
+      ordered: 'digits?',
+      maxInFlight: 'digits?',
+      maxAttempts: 'digits?',
+      maxAgeMs: 'digits?',
+      laneLimitMax: 'number',
+      signingKey: 'text?',
+      signingOverlapMs: 'number',
+      maxTopics: 'number',
+      maxSubscribers: 'number',
+      topics: ['text'],
+    },
+    reply: 'ok|too_many_topics|too_many_subscribers',
+  },
+  unsubscribe: {
+    arguments: { token: 'text', topic: 'text' },
+    reply: 'ok|subscriber_not_found|topic_not_found|not_subscribed',
+  },
+  remove_subscriber: {
+    arguments: { token: 'text' },
+    reply: { found: 'flag', nowMs: 'number' },
+  },
+  remove_topic: {
+    arguments: { topic: 'text', client: 'text?' },
+    reply: 'ok|topic_not_found|forbidden',
+  },
+  drop_queue: {
+    arguments: { token: 'text', maxBatches: 'number', untilMs: 'number' },
+    reply: { batches: 'number', events: 'number' },
+  },
+} as const satisfies Record<string, Contract>;
