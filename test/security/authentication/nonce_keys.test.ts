@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { scriptCalls } from '../../../harness/script_calls.ts';
 import { TestStore } from '../../../harness/store.ts';
 import { until } from '../../../harness/until.ts';
 import { NonceKeys } from '../../../src/authentication/nonce_keys.ts';
@@ -83,9 +84,7 @@ test('the time is that of Redis: a process whose clock is hours off issues good 
 
 test('keys are asked for once a minute, and whoever has some goes on while Redis is away', async () => {
   const { clock, keys, nonces } = await process();
-  const { redis: connection } = redis.store;
-  const calls = async () =>
-    Number(/cmdstat_evalsha:calls=(\d+)/.exec(await connection.info('commandstats'))?.[1]);
+  const calls = () => scriptCalls(redis.store);
   const before = await calls();
   for (let i = 0; i < 100; i++) nonces.issue();
   assert.equal(await calls(), before);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
+import { scriptCalls } from '../../../harness/script_calls.ts';
 import { NonceUses } from '../../../src/authentication/nonce_uses.ts';
 import { answerParameters, challengeFor, header, parametersOf } from '../../authentication/digest_client.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
@@ -93,19 +94,14 @@ describe('the uses of a nonce', () => {
   });
 
   test('that come in one turn cost one call of Redis', async () => {
-    let calls = 0;
-    const store = {
-      run: async (_name: string, ...args: unknown[]) => {
-        calls++;
-        return Buffer.alloc((args.length - 1) / 2, '1');
-      },
-    };
-    const counts = new NonceUses(store as never);
-    const taken = await Promise.all(
-      Array.from({ length: 500 }, (_, index) => counts.consume({ nonce: 'nonce', count: index + 1 })),
+    const { store } = one.redis;
+    const uses = new NonceUses(store);
+    const before = await scriptCalls(store);
+    const consumed = await Promise.all(
+      Array.from({ length: 500 }, (_, index) => uses.consume({ nonce: 'nonce', count: index + 1 })),
     );
-    assert.ok(taken.every(Boolean));
-    assert.equal(calls, 1);
+    assert.ok(consumed.every(Boolean));
+    assert.equal((await scriptCalls(store)) - before, 1);
   });
 });
 
