@@ -4,7 +4,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { openStore, TestStore } from '../../harness/store.ts';
 import { Clients, ha1 } from '../../src/authentication/client.ts';
 import { StorageFull, StorageUnavailable } from '../../src/errors.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 const ruby = 'legacy--0123456789abcdef0123456789abcdef';
@@ -131,7 +131,7 @@ test('a client that is removed while it is looked up never looks like one withou
   const torn = {
     command: (read: (...parts: unknown[]) => unknown) => read({ pipeline: () => new Torn() }, keys),
   };
-  assert.equal(await new Clients(torn as unknown as Store, []).find(token), undefined);
+  assert.equal(await new Clients(torn as unknown as Partition, []).find(token), undefined);
 });
 
 describe('clients of ROUTEMASTER_CLIENTS', () => {

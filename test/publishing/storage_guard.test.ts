@@ -5,7 +5,7 @@ import { until } from '../../harness/until.ts';
 import { clock } from '../../src/clock.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { StorageGuard } from '../../src/publishing/storage_guard.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const MB = 1024 * 1024;
 const redis = new TestStore({ maxmemory: String(20 * MB) });
@@ -19,7 +19,7 @@ let guard: StorageGuard;
 /** How many times `looks` has asked, which Redis counts too. */
 let countsAsked = 0;
 
-const guardOf = (store: Store) => new StorageGuard(store, LIMITS, () => void toldFull++);
+const guardOf = (store: Partition) => new StorageGuard(store, LIMITS, () => void toldFull++);
 const fill = () => redis.store.redis.setrange('filler', 17.5 * MB, 'x');
 const free = () => redis.store.redis.del('filler');
 

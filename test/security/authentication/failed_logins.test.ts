@@ -5,7 +5,7 @@ import { TestStore } from '../../../harness/store.ts';
 import { FailedLogins } from '../../../src/authentication/failed_logins.ts';
 import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
-import type { Store } from '../../../src/store/store.ts';
+import type { Partition } from '../../../src/store/partition.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 import {
   type Answer,
@@ -155,7 +155,9 @@ describe('failures of an address', () => {
 const { log, lines } = capturedLog();
 
 test('while Redis is away failures keep nobody out, and nobody waits for it', async () => {
-  const away = { command: async () => Promise.reject(new StorageUnavailable('away')) } as unknown as Store;
+  const away = {
+    command: async () => Promise.reject(new StorageUnavailable('away')),
+  } as unknown as Partition;
   const counts = new FailedLogins(away, 3, log, () => 1000);
   const counted = [];
   for (let i = 0; i < 5; i++) counted.push(await counts.count('192.0.2.1'));
@@ -187,11 +189,11 @@ describe('the counts of failures', () => {
   test('of an address that is refused already cost no call of Redis', async () => {
     let calls = 0;
     const store = {
-      command: async (command: Parameters<Store['command']>[0]) => {
+      command: async (command: Parameters<Partition['command']>[0]) => {
         calls++;
         return redis.store.command(command);
       },
-    } as unknown as Store;
+    } as unknown as Partition;
     const counts = new FailedLogins(store, 3, log, () => 1000);
     for (let i = 0; i < 100; i++) await counts.count('192.0.2.1');
     assert.equal(calls, 3);
