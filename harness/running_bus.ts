@@ -13,7 +13,7 @@ import { parseProcfile } from './local/procfile.ts';
 import { PrivateRedis } from './private_redis.ts';
 import { processesWith } from './processes.ts';
 import { Receiver } from './receiver.ts';
-import { openStore } from './store.ts';
+import { openStore, REDIS_PREFIX } from './store.ts';
 import { assertNothingToSweep } from './sweep.ts';
 import { until } from './until.ts';
 
@@ -255,6 +255,7 @@ export class RunningBus {
       HOME: process.env.HOME,
       ...ENV,
       ROUTEMASTER_REDIS_URL: this.redis.url,
+      ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,
       ...this.#settings.env,
       ...env,
       [name]: value,

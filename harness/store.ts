@@ -5,6 +5,9 @@ import { connect } from '../src/store/connection.ts';
 import { Partition } from '../src/store/partition.ts';
 import { PrivateRedis } from './private_redis.ts';
 
+/** The prefix of the bus's keys in tests. test/acceptance/prefix.test.ts runs some files again with one. */
+export const REDIS_PREFIX = process.env.ROUTEMASTER_REDIS_PREFIX ?? '';
+
 /** A Redis of the test file's own, emptied by `flush`; started before its tests and stopped after them. */
 export class TestStore {
   #redis: PrivateRedis | undefined;
@@ -40,5 +43,5 @@ export class TestStore {
 export async function openStore(url: string): Promise<Partition> {
   const redis = connect(url, createLog('silent', {}));
   if (redis.status !== 'ready') await once(redis, 'ready');
-  return new Partition(redis);
+  return new Partition(redis, { prefix: REDIS_PREFIX });
 }

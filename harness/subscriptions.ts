@@ -1,5 +1,6 @@
 import { DeadLetters } from '../src/delivering/dead_letters.ts';
 import type { Partition } from '../src/store/partition.ts';
+import { Partitions } from '../src/store/partitions.ts';
 import { Subscriptions } from '../src/subscribing/subscription.ts';
 
 /** The limits and defaults of subscriptions. */
@@ -9,5 +10,6 @@ export const DEFAULTS = {
 };
 
 export function subscriptionsOf(store: Partition): Subscriptions {
-  return new Subscriptions(store, DEFAULTS, new DeadLetters(store, () => {}));
+  const partitions = new Partitions(store);
+  return new Subscriptions(partitions, DEFAULTS, new DeadLetters(partitions, () => {}));
 }

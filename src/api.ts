@@ -24,7 +24,8 @@ import { Publisher } from './publishing/publisher.ts';
 import { RateLimit } from './publishing/rate_limit.ts';
 import { StorageGuard } from './publishing/storage_guard.ts';
 import type { Route } from './route.ts';
-import type { Partition } from './store/partition.ts';
+import type { QueueName } from './store/job.ts';
+import type { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 import { Subscriptions } from './subscribing/subscription.ts';
 import { subscriptionsApi } from './subscribing/subscriptions_api.ts';
@@ -33,7 +34,7 @@ import { topicsApi } from './subscribing/topics_api.ts';
 
 export interface ApiParts {
   config: Config;
-  store: Partition;
+  partitions: Partitions;
   recorder: Recorder;
   log: Log;
 }
@@ -41,46 +42,52 @@ export interface ApiParts {
 type Built = { routes: Route[] } & Pick<PipelineParts, 'authentication' | 'proxies'>;
 
 /** Makes the parts of a web process, and the route table that calls them. */
-export function buildApi({ config, store, recorder, log }: ApiParts): Built {
-  const clients = new Clients(store, config.clients);
+export function buildApi({ config, partitions, recorder, log }: ApiParts): Built {
+  const { control } = partitions;
+  const clients = new Clients(control, config.clients);
   const directory = new ClientDirectory(clients);
   const publicNames = new PublicNames(directory);
   const proxies = new Proxies(config.trustedProxies);
   const authentication = new Authentication({
     rootKey: config.rootKey,
     clients: directory,
-    nonces: new Nonces(new NonceKeys(store), new NonceUses(store)),
-    limiter: new LoginLimiter(new FailedLogins(store, MAX_FAILURES, log), proxies, recorder),
+    nonces: new Nonces(new NonceKeys(control), new NonceUses(control)),
+    limiter: new LoginLimiter(new FailedLogins(control, MAX_FAILURES, log), proxies, recorder),
     md5: config.digestMd5,
     log,
   });
 
-  const main = new Queue(store, 'main', config);
-  const aux = new Queue(store, 'aux', config);
-  const storageFull = () => void aux.enqueue('autodrop').catch(() => {});
-  const guard = new StorageGuard(store, config, storageFull);
+  const queues = (name: QueueName) => partitions.all.map((partition) => new Queue(partition, name, config));
+  const [main, aux] = [queues('main'), queues('aux')];
+  const storageFull = () => {
+    for (const queue of aux) queue.enqueue('autodrop').catch(() => {});
+  };
+  const guard = new StorageGuard(partitions, config, storageFull);
   const { idempotencyWindowMs, maxTopics } = config;
-  const publisher = new Publisher(store, recorder, idempotencyWindowMs, storageFull, maxTopics);
+  const publisher = new Publisher(partitions, recorder, idempotencyWindowMs, storageFull, maxTopics);
 
-  const deadLetters = new DeadLetters(store, (token, events) => recorder.added(token, events));
-  const subscriptions = new Subscriptions(store, config, deadLetters);
+  const deadLetters = new DeadLetters(partitions, (token, events) => recorder.added(token, events));
+  const subscriptions = new Subscriptions(partitions, config, deadLetters);
   const removed = (token: string, events: number) => recorder.removed(token, events);
   const removeSubscriber = async (token: string) => removed(token, (await subscriptions.remove(token)) ?? 0);
   const isSubscriber = (token: string) => subscriptions.has(token);
   const policy = new CallbackPolicy(config.callbackAllow, config);
 
   const table = routes({
-    publishing: publishApi({ publisher, limits: config, guard, rateLimit: RateLimit.of(store, config) }),
-    topics: topicsApi(new Topics(store), publicNames),
+    publishing: publishApi({ publisher, limits: config, guard, rateLimit: RateLimit.of(control, config) }),
+    topics: topicsApi(new Topics(partitions), publicNames),
     subscriptions: subscriptionsApi({ clients, subscriptions, policy, removed }),
     deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),
     apiTokens: apiTokensApi({ clients, removeSubscriber }),
     health: healthApi({
-      pingStore: () => store.command((redis) => redis.ping()),
-      dueDeliveries: () => main.due(config.scalingDeadlineMs),
+      pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
+      dueDeliveries: async () => {
+        const due = await Promise.all(main.map((queue) => queue.due(config.scalingDeadlineMs)));
+        return due.reduce((sum, each) => sum + each, 0);
+      },
       scalingThreshold: config.scalingThreshold,
     }),
-    metrics: metricsApi({ store, limits: config, publicNames, log }),
+    metrics: metricsApi({ partitions, limits: config, publicNames, log }),
     isRootKey: (text) => authentication.isRootKey(text),
     limits: config,
   });

@@ -2,7 +2,7 @@ import { Backoff } from './backoff.ts';
 import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
 import { type Log, logged } from './log.ts';
 import { prepareStorage } from './maintenance/schema.ts';
-import type { Partition } from './store/partition.ts';
+import type { Partitions } from './store/partitions.ts';
 
 /** After this time a stopping process is killed, whatever it is doing. Its log gets another second. */
 const STOP_LIMIT_MS = 24_000;
@@ -20,12 +20,13 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 }
 
 /** Prepares Redis. While Redis is away or full, tries again with growing pauses. */
-export async function boot(store: Partition, leaseMs: number, log: Log): Promise<void> {
+export async function boot(partitions: Partitions, leaseMs: number, log: Log): Promise<void> {
   const backoff = new Backoff();
   const never = new AbortController().signal;
   for (;;) {
     try {
-      return await prepareStorage(store, leaseMs, log);
+      for (const partition of partitions.all) await prepareStorage(partition, leaseMs, log);
+      return;
     } catch (error) {
       const { message } = error as Error;
       if (/^NOPERM/.test(message))

@@ -8,7 +8,7 @@ import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
 import { boot, onStop } from './process.ts';
 import { connect } from './store/connection.ts';
-import { Partition } from './store/partition.ts';
+import { Partitions } from './store/partitions.ts';
 
 /** How long requests under way may take when the process is told to stop. */
 const GRACE_MS = 20_000;
@@ -18,20 +18,21 @@ const BOOT_MS = 1000;
 
 /** One web process: listens when Redis is prepared, or without it after a second; drains at SIGTERM. */
 export async function serve(config: Config, log: Log): Promise<void> {
-  const store = new Partition(connect(config.redisUrl, log, config.redisTls), { log });
-  const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const redis = connect(config.redisUrl, log, config.redisTls);
+  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
+  const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let isReady = false;
-  const { routes, ...parts } = buildApi({ config, store, recorder, log });
+  const { routes, ...parts } = buildApi({ config, partitions, recorder, log });
   const app = createApp(routes, { ...parts, forceSsl: config.forceSsl, ready: () => isReady, log });
   const server = new HttpServer(app, config);
   onStop(log, async () => {
     await server.close(GRACE_MS);
     if (isReady) recorder.processStopped('web');
     await counters.stop();
-    store.redis.disconnect();
+    redis.disconnect();
   });
-  const booting = boot(store, config.leaseMs, log).then(() => {
+  const booting = boot(partitions, config.leaseMs, log).then(() => {
     isReady = true;
     counters.start();
     recorder.processStarted('web');

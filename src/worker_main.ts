@@ -1,3 +1,5 @@
+import { Clients } from './authentication/client.ts';
+import { PublicNames } from './authentication/public_names.ts';
 import { readConfig, unknownVariables } from './config.ts';
 import { Supervisor } from './delivering/supervisor.ts';
 import { createLog } from './log.ts';
@@ -6,7 +8,7 @@ import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
 import { boot, onStop, start } from './process.ts';
 import { connect, connectListener } from './store/connection.ts';
-import { Partition } from './store/partition.ts';
+import { Partitions } from './store/partitions.ts';
 import { Wakeups } from './store/wakeups.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
@@ -19,28 +21,31 @@ await start(async () => {
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of unknownVariables()) log.warn(warning);
-  const store = new Partition(connect(config.redisUrl, log, config.redisTls), { log });
-  const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), store.keys);
-  const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const redis = connect(config.redisUrl, log, config.redisTls);
+  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
+  const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const supervisor = new Supervisor(config, log);
-  wakeups.on('main', () => supervisor.wake());
-  const maintenance = new Maintenance(config, { store, wakeups, recorder, log });
+  const publicNames = new PublicNames(new Clients(partitions.control, config.clients));
+  const maintenance = partitions.all.map((partition) => {
+    const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), partition.keys);
+    wakeups.on('main', () => supervisor.wake());
+    return new Maintenance(config, { partition, partitions, wakeups, recorder, publicNames, log });
+  });
   // Before the boot, which may wait for Redis.
   let delivering = false;
   const stopping = onStop(log, async () => {
-    await Promise.all([maintenance.stop(GRACE_MS), supervisor.stop(GRACE_MS)]);
-    wakeups.close();
+    await Promise.all([...maintenance.map((each) => each.stop(GRACE_MS)), supervisor.stop(GRACE_MS)]);
     if (delivering) recorder.processStopped('worker');
     await counters.stop();
-    store.redis.disconnect();
+    redis.disconnect();
   });
-  await boot(store, config.leaseMs, log);
+  await boot(partitions, config.leaseMs, log);
   if (stopping.aborted) return;
   delivering = true;
   counters.start();
   recorder.processStarted('worker');
   supervisor.start();
-  maintenance.start();
+  for (const each of maintenance) each.start();
   log.info({ threads: config.workerThreads, workersPerThread: config.workersPerThread }, 'delivering');
 });

@@ -45,11 +45,11 @@ export type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /** Holders of API tokens: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which are token-only. */
 export class Clients {
-  readonly #store: Partition;
+  readonly #control: Partition;
   readonly #fixed: ReadonlyMap<string, Client>;
 
-  constructor(store: Partition, fixedTokens: readonly string[]) {
-    this.#store = store;
+  constructor(control: Partition, fixedTokens: readonly string[]) {
+    this.#control = control;
     this.#fixed = new Map(fixedTokens.map((token) => [token, { token, name: nameIn(token), ha1: null }]));
   }
 
@@ -62,7 +62,7 @@ export class Clients {
     const secret = newSecret();
     const digests = { ha1_sha256: ha1('SHA-256', token, secret), ha1_md5: ha1('MD5', token, secret) };
     const fields = { ...digests, ...scopeFields(scopes), created_at: clock.wallMs() };
-    await this.#store.command((redis, keys) =>
+    await this.#control.command((redis, keys) =>
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     return { token, name, secret };
@@ -72,7 +72,7 @@ export class Clients {
    * Registers a token-only client. If the token exists, its name and scopes become these, and it loses any secret it had.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<{ token: string; name: string }> {
-    await this.#store.command((redis, keys) => {
+    await this.#control.command((redis, keys) => {
       const key = keys.api_token(token);
       const commands = redis
         .multi()
@@ -89,7 +89,7 @@ export class Clients {
   /** Gives the client a new secret. The present one works for `graceMs` more; one before that ends now. */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
-    const outcome = await this.#store.run('rotate_secret', {
+    const outcome = await this.#control.run('rotate_secret', {
       token,
       ha1Sha256: ha1('SHA-256', token, secret),
       ha1Md5: ha1('MD5', token, secret),
@@ -101,9 +101,9 @@ export class Clients {
   /** The clients in Redis with their scopes, by name, then by token. Leaves out those of `ROUTEMASTER_CLIENTS`. */
   async list(): Promise<({ token: string; name: string } & Scopes)[]> {
     const names = Object.entries(
-      await this.#store.command((redis, keys) => redis.hgetall(keys.api_tokens())),
+      await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens())),
     );
-    const scopes = await this.#store.command((redis, keys) => {
+    const scopes = await this.#control.command((redis, keys) => {
       const reads = redis.pipeline();
       for (const [token] of names) reads.hmget(keys.api_token(token), 'publish', 'subscribe');
       return replies(reads);
@@ -116,7 +116,7 @@ export class Clients {
   /** Resolves with whether the client was in Redis. A token that `isFixed` stays a client's. Works when Redis is full. */
   async remove(token: string): Promise<boolean> {
     // No MULTI: a full Redis refuses all that is queued in one, even reads. The name goes first, as that ends the client.
-    const [removed] = await this.#store.command((redis, keys) =>
+    const [removed] = await this.#control.command((redis, keys) =>
       replies(
         redis.pipeline().hdel(keys.api_tokens(), token).del(keys.api_token(token), keys.former_secret(token)),
       ),
@@ -137,7 +137,7 @@ export class Clients {
     // The name is read last, so that a client removed in between is not found. Otherwise it would look like one without a
     // secret, and its public token alone would let anybody in. The former secret is read after the present one, so that a secret
     // rotated in between is found in one of the two. (No MULTI: see `remove`.)
-    const [fields, former, name] = await this.#store.command((redis, keys) =>
+    const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis
           .pipeline()

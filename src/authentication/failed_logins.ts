@@ -15,7 +15,7 @@ const MAX_COUNTED = 65_535;
  * in 65,536, so the counts must decide nothing but the answer to wrong credentials.
  */
 export class FailedLogins {
-  readonly #store: Partition;
+  readonly #control: Partition;
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
@@ -25,8 +25,8 @@ export class FailedLogins {
   #isReported = false;
 
   /** Beyond `max`, Redis is not asked any more. If Redis refuses to count, `log` has one line about it. */
-  constructor(store: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
-    this.#store = store;
+  constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
+    this.#control = control;
     this.#max = max;
     this.#log = log;
     this.#nowMs = nowMs;
@@ -58,7 +58,7 @@ export class FailedLogins {
   /** 0 if Redis is away, is full, or does not let us count: nobody is refused for that. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
-      return await this.#store.command(async (redis, keys) => {
+      return await this.#control.command(async (redis, keys) => {
         const key = keys.failed_logins(minute);
         const [counted, expiry] = (await redis
           .pipeline()

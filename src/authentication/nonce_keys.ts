@@ -11,7 +11,7 @@ const PAUSE_MS = 1000;
 
 /** The keys that sign nonces: random, one an hour, shared by all processes through Redis; so is the clock. */
 export class NonceKeys {
-  readonly #store: Partition;
+  readonly #control: Partition;
   readonly #monotonicMs: () => number;
   #keys: ReadonlyMap<number, Buffer> = new Map();
   /** Redis's clock less ours. */
@@ -19,8 +19,8 @@ export class NonceKeys {
   #askAgainAtMs = 0;
   #loading: Promise<void> | undefined;
 
-  constructor(store: Partition, monotonicMs: () => number = clock.monotonicMs) {
-    this.#store = store;
+  constructor(control: Partition, monotonicMs: () => number = clock.monotonicMs) {
+    this.#control = control;
     this.#monotonicMs = monotonicMs;
   }
 
@@ -51,7 +51,7 @@ export class NonceKeys {
 
   async #load(): Promise<void> {
     this.#askAgainAtMs = this.#monotonicMs() + PAUSE_MS;
-    const { nowMs, keys } = await this.#store.run('nonce_keys', {
+    const { nowMs, keys } = await this.#control.run('nonce_keys', {
       keyOfThisHour: randomBytes(KEY_BYTES),
       keyOfNextHour: randomBytes(KEY_BYTES),
       knownKeys: Array.from(this.#keys, ([hour, key]) => ({ hour, key })),

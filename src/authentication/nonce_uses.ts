@@ -22,8 +22,8 @@ export interface NonceUse {
 export class NonceUses {
   readonly #batcher: Batcher<NonceUse, boolean>;
 
-  constructor(store: Pick<Partition, 'run'>) {
-    const consume = (uses: NonceUse[]) => store.run('nonce_uses', { keptMs: NONCE_USES_KEPT_MS, uses });
+  constructor(control: Pick<Partition, 'run'>) {
+    const consume = (uses: NonceUse[]) => control.run('nonce_uses', { keptMs: NONCE_USES_KEPT_MS, uses });
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL });
   }
 

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   bytes,
   certificates,
+  keyPrefix,
   list,
   logLevel,
   MAX_TIMER_MS,
@@ -34,6 +35,9 @@ const needed = {
   ),
   redisUrl: setting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
     '`redis://`, `rediss://` (TLS) or `unix:///path` of Redis, or the name of the variable that holds this URL.',
+  ),
+  redisPrefix: setting('ROUTEMASTER_REDIS_PREFIX', keyPrefix, '').help(
+    'Prefix of all keys and channels, so that several buses can share a Redis.',
   ),
   redisCa: setting('ROUTEMASTER_REDIS_CA', certificates.optional()).help(
     'PEM certificates, or a file of them, that `rediss://` trusts instead of the authorities that Node trusts.',

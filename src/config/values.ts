@@ -61,6 +61,11 @@ export const certificates = z.string().transform((value, { issues }) => {
   }
 });
 
+/** Other characters have a meaning in the patterns of `SCAN` and of ACLs. */
+export const keyPrefix = z
+  .string()
+  .regex(/^[\w{}:-]*$/, 'must have only letters, digits, and the characters _ - { } :');
+
 export const proxy = z
   .string()
   .refine(isProxy, 'must be a URL such as http://user:password@proxy.internal:3128');

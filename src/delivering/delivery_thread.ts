@@ -7,7 +7,7 @@ import { createLog } from '../log.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { connect } from '../store/connection.ts';
-import { Partition } from '../store/partition.ts';
+import { Partitions } from '../store/partitions.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { batchJob } from './deliver_batch.ts';
 import { Delivery } from './delivery.ts';
@@ -29,40 +29,43 @@ export type ThreadOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 /** One thread of the worker process. It delivers batches from `main` until it is told to stop. */
 function runThread({ config, index, idleCounts }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
-  // The store gets no log, as the main thread's store already reports which commands Redis refuses.
-  const store = new Partition(connect(config.redisUrl, log, config.redisTls));
-  const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const redis = connect(config.redisUrl, log, config.redisTls);
+  // No log for the partitions, as the main thread already reports which commands Redis refuses.
+  const partitions = Partitions.on(redis, { prefix: config.redisPrefix });
+  const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow, config));
   const retryPolicy = new RetryPolicy(config);
-  const publicNames = new PublicNames(new ClientDirectory(new Clients(store, config.clients)));
+  const publicNames = new PublicNames(new ClientDirectory(new Clients(partitions.control, config.clients)));
   const idleWorkers = new IdleWorkers(idleCounts);
-  const workers = new Workers(
-    {
-      queue: new Queue(store, 'main', config),
-      handler: batchJob({ delivery, retryPolicy, recorder, publicNames, settings: config, log }),
-      figures: recorder,
-      log,
-      onIdle: (idle) => idleWorkers.set(index, idle),
-      wakeOthers: () => {
-        if (idleWorkers.mostIdleThread() !== undefined) parentPort?.postMessage('wake');
-      },
+  const parts = {
+    handler: batchJob({ delivery, retryPolicy, recorder, publicNames, settings: config, log }),
+    figures: recorder,
+    log,
+    onIdle: (idle: number) => idleWorkers.set(index, idle),
+    wakeOthers: () => {
+      if (idleWorkers.mostIdleThread() !== undefined) parentPort?.postMessage('wake');
     },
-    { count: config.workersPerThread, tickMs: tickMs(config) },
+  };
+  const settings = { count: config.workersPerThread, tickMs: tickMs(config) };
+  const workers = partitions.all.map(
+    (partition) => new Workers({ ...parts, queue: new Queue(partition, 'main', config) }, settings),
   );
   counters.start();
-  store.redis.once('ready', () => workers.start());
+  redis.once('ready', () => {
+    for (const each of workers) each.start();
+  });
 
   const stop = async (graceMs: number) => {
-    await workers.stop(graceMs);
+    await Promise.all(workers.map((each) => each.stop(graceMs)));
     await delivery.close();
     await counters.stop();
-    store.redis.disconnect();
+    redis.disconnect();
     parentPort?.close();
   };
   parentPort?.on('message', (order: ThreadOrder) => {
-    if (order.kind === 'look') workers.wake();
-    else void stop(order.graceMs);
+    if (order.kind === 'stop') void stop(order.graceMs);
+    else for (const each of workers) each.wake();
   });
 }
 

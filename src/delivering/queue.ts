@@ -18,18 +18,22 @@ export interface QueueSettings {
 /** One queue of jobs. Each call is one script: a crash leaves every job in exactly one state. */
 export class Queue {
   readonly name: QueueName;
-  readonly #store: Partition;
+  readonly #partition: Partition;
   readonly #settings: QueueSettings;
 
-  constructor(store: Partition, name: QueueName, settings: QueueSettings) {
-    this.#store = store;
+  constructor(partition: Partition, name: QueueName, settings: QueueSettings) {
+    this.#partition = partition;
     this.name = name;
     this.#settings = settings;
   }
 
   /** Puts an instant job in, unless the queue has it in any state. True if it was put in. */
   async enqueue(name: string): Promise<boolean> {
-    return this.#store.run('enqueue', { q: this.name, job: packJob(name), leaseMs: this.#settings.leaseMs });
+    return this.#partition.run('enqueue', {
+      q: this.name,
+      job: packJob(name),
+      leaseMs: this.#settings.leaseMs,
+    });
   }
 
   /**
@@ -38,7 +42,7 @@ export class Queue {
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = { q: this.name, ...this.#settings, finished: finished.map(finishedArguments), workers };
-    return readAcquired(await this.#store.run('acquire', args));
+    return readAcquired(await this.#partition.run('acquire', args));
   }
 
   /**
@@ -46,12 +50,12 @@ export class Queue {
    * this call brought back.
    */
   async ack(finished: Finished): Promise<Acknowledged & { left: number }> {
-    return this.#store.run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
+    return this.#partition.run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
   }
 
   /** Takes a job back. False, and nothing has changed, if the worker does not hold it. */
   async nack(grant: Grant, { delayMs, damage, throttleMs, attempt, gone }: Retry): Promise<boolean> {
-    return this.#store.run('nack', {
+    return this.#partition.run('nack', {
       ...this.#held(grant),
       bid: grant.batch?.bid,
       delayMs: Math.ceil(delayMs),
@@ -67,7 +71,7 @@ export class Queue {
     grant: Grant,
     { damage, throttleMs, attempt, reason }: Burial,
   ): Promise<{ held: boolean; buried: number }> {
-    return this.#store.run('bury', {
+    return this.#partition.run('bury', {
       ...this.#held(grant),
       bid: grant.batch?.bid ?? '',
       damage,
@@ -79,17 +83,17 @@ export class Queue {
 
   /** Renews the leases of workers; answers with those of which the lease is lost. */
   async heartbeat(held: readonly Grant[]): Promise<string[]> {
-    return this.#store.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
+    return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }
 
   /** Forgets workers that end; one that still holds a job is left to the scrub. */
   async retire(workers: readonly string[]): Promise<void> {
-    await this.#store.run('retire', { q: this.name, workers });
+    await this.#partition.run('retire', { q: this.name, workers });
   }
 
   /** How many jobs are due now, or will be within `withinMs`. */
   async due(withinMs: number): Promise<number> {
-    return this.#store.command(async (redis, keys) => {
+    return this.#partition.command(async (redis, keys) => {
       const [seconds, micros] = await redis.time();
       const until = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) + withinMs;
       const [instant, scheduled] = await Promise.all([
@@ -122,17 +126,17 @@ const PROMOTE_SLICE = 500;
  * Makes jobs of all queues that are due instant, up to 500. Answers in how many ms, to the µs, the next is due, 0 if some are left;
  * undefined: none.
  */
-export async function promoteDue(store: Partition): Promise<{ promoted: number; nextDueMs?: number }> {
-  const { promoted, nextDueUs } = await store.run('schedule', { limit: PROMOTE_SLICE, queues: QUEUES });
+export async function promoteDue(partition: Partition): Promise<{ promoted: number; nextDueMs?: number }> {
+  const { promoted, nextDueUs } = await partition.run('schedule', { limit: PROMOTE_SLICE, queues: QUEUES });
   return nextDueUs === undefined ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
 }
 
 /** Gives back the jobs of workers that were not heard of for `leaseMs`, and forgets the workers. */
 export async function scrub(
-  store: Partition,
+  partition: Partition,
   leaseMs: number,
 ): Promise<{ workers: number; jobs: Record<QueueName, number> }> {
-  const { workers, jobs } = await store.run('scrub', { leaseMs, queues: QUEUES });
+  const { workers, jobs } = await partition.run('scrub', { leaseMs, queues: QUEUES });
   const [main = 0, aux = 0] = jobs;
   return { workers, jobs: { main, aux } };
 }

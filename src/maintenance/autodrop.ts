@@ -1,5 +1,4 @@
-import { Clients } from '../authentication/client.ts';
-import { PublicNames } from '../authentication/public_names.ts';
+import type { PublicNames } from '../authentication/public_names.ts';
 import { clock, pause } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
@@ -7,6 +6,7 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
+import type { JobParts } from './job_parts.ts';
 import { findShortage, findTarget, type Shortage } from './shortage.ts';
 
 /** How many batches one script call drops at most: a few milliseconds of Redis. */
@@ -24,11 +24,6 @@ const MOMENT_MS = 1000;
 /** The error that dropping does not help is logged at most this often. */
 const COMPLAIN_EVERY_MS = 60_000;
 
-export interface AutodropSettings extends MemoryLimits {
-  /** ROUTEMASTER_CLIENTS. */
-  clients: readonly string[];
-}
-
 type Drops = Omit<DropNotice, 'topics'>;
 
 /** What one script call dropped of one subscriber; `queued` of the events were in its queue, the others in dead letters. */
@@ -43,19 +38,27 @@ type Begun = Omit<Arguments<'autodrop'>, 'maxDeleted'>;
  * nothing and logs an error.
  */
 export class Autodrop {
-  readonly #store: Partition;
-  readonly #settings: AutodropSettings;
+  readonly #partition: Partition;
+  readonly #limits: MemoryLimits;
   readonly #recorder: Recorder;
   readonly #log: Log;
   readonly #publicNames: PublicNames;
   #complainedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(store: Partition, settings: AutodropSettings, recorder: Recorder, log: Log) {
-    this.#store = store;
-    this.#settings = settings;
+  constructor(
+    {
+      partition,
+      publicNames,
+      recorder,
+      log,
+    }: Pick<JobParts, 'partition' | 'publicNames' | 'recorder' | 'log'>,
+    limits: MemoryLimits,
+  ) {
+    this.#partition = partition;
+    this.#publicNames = publicNames;
     this.#recorder = recorder;
     this.#log = log;
-    this.#publicNames = new PublicNames(new Clients(store, settings.clients));
+    this.#limits = limits;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -79,10 +82,10 @@ export class Autodrop {
 
   /** A shortage that dropping cannot end counts only if it is still there after a moment. */
   async #lastingShortage(signal: AbortSignal): Promise<Shortage | undefined> {
-    const shortage = await findShortage(this.#store, this.#settings);
+    const shortage = await findShortage(this.#partition, this.#limits);
     if (!shortage || shortage.targetBytes !== undefined) return shortage;
     await pause(MOMENT_MS, signal);
-    return findShortage(this.#store, this.#settings);
+    return findShortage(this.#partition, this.#limits);
   }
 
   /** Drops until Redis uses the target, which is updated on the way; nothing is left; or dropping does not help any more. */
@@ -90,7 +93,7 @@ export class Autodrop {
     let target: number | undefined = firstTarget;
     let begun: Begun = { begunTopics: [] };
     for (let steps = 1; !signal.aborted; ) {
-      const memory = await readMemory(this.#store, this.#settings);
+      const memory = await readMemory(this.#partition, this.#limits);
       const { used, unfreed } = memory;
       if (target === undefined || used <= target) return;
       if (unfreed > 0) {
@@ -98,11 +101,11 @@ export class Autodrop {
         continue;
       }
       if (steps++ % STEPS_PER_TARGET === 0) {
-        target = (await findTarget(this.#store, memory)).targetBytes;
+        target = (await findTarget(this.#partition, memory)).targetBytes;
         continue;
       }
       const maxDeleted = await this.#sliceSize(used, target);
-      const reply = await this.#store.run('autodrop', { ...begun, maxDeleted });
+      const reply = await this.#partition.run('autodrop', { ...begun, maxDeleted });
       begun = reply;
       if (reply.deleted === 0 && begun.begunBid === undefined) return;
       yield* reply.drops;
@@ -114,7 +117,7 @@ export class Autodrop {
    * A fixed number could drop everything: a hundred batches of 400 kB fill a Redis of 40 MB.
    */
   async #sliceSize(used: number, target: number): Promise<number> {
-    const [batches, letters] = await this.#store.command((redis, keys) =>
+    const [batches, letters] = await this.#partition.command((redis, keys) =>
       Promise.all([redis.zcard(keys.batches_index()), redis.zcard(keys.dead_letters_index())]),
     );
     return Math.min(MAX_SLICE, Math.ceil(((batches + letters) * (used - target)) / used / 2));
@@ -124,7 +127,7 @@ export class Autodrop {
   async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
-    const expiringKeys = expiringIn(await this.#store.command((redis) => redis.info('keyspace')));
+    const expiringKeys = expiringIn(await this.#partition.command((redis) => redis.info('keyspace')));
     this.#log.error(
       { used, max, highMark, droppableBytes: Math.round(droppableBytes), expiringKeys },
       'Redis is short of memory, and dropping batches does not help: other data fills it. expiringKeys are idempotency keys ' +

@@ -3,9 +3,8 @@ import { Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
 import type { Log } from '../log.ts';
-import type { Recorder } from '../metrics/recorder.ts';
-import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
+import type { JobParts } from './job_parts.ts';
 import { type PeriodicJob, periodicJobs } from './periodic_jobs.ts';
 import { Scheduler } from './scheduler.ts';
 import { Ticker } from './ticker.ts';
@@ -14,30 +13,31 @@ const MAX_SLEEP_MS = 10_000;
 /** Two workers, so that other jobs do not wait for the sweep of a big bus, which takes minutes. */
 const WORKERS = 2;
 
-export interface MaintenanceParts {
-  store: Partition;
+export interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
+  /** Closed when the maintenance stops. */
   wakeups: Wakeups;
-  recorder: Recorder;
-  log: Log;
 }
 
-/** The maintenance of a worker process: the scheduler, the tickers, and two workers for the `aux` queue. */
+/** The maintenance of one partition: the scheduler, the tickers, and two workers for the `aux` queue. */
 export class Maintenance {
   readonly #workers: Workers;
+  readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
   readonly #startTickers: () => Ticker[];
   readonly #stopping = new AbortController();
   #tickers: Ticker[] = [];
 
-  constructor(config: Config, { store, wakeups, recorder, log }: MaintenanceParts) {
-    const queue = new Queue(store, 'aux', config);
-    const jobs = periodicJobs({ config, store, recorder, log, stopping: this.#stopping.signal });
+  constructor(config: Config, { wakeups, ...parts }: MaintenanceParts) {
+    const { partition, recorder, log } = parts;
+    const queue = new Queue(partition, 'aux', config);
+    const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
+    this.#wakeups = wakeups;
     this.#workers = new Workers(
       { queue, handler: byName(jobs, log), figures: recorder, log },
       { count: WORKERS, tickMs: tickMs(config) },
     );
     wakeups.on('aux', () => this.#workers.wake());
-    this.#scheduler = new Scheduler(store, wakeups, MAX_SLEEP_MS, log);
+    this.#scheduler = new Scheduler(partition, wakeups, MAX_SLEEP_MS, log);
     const periodic = jobs.filter(({ everyMs }) => everyMs > 0);
     this.#startTickers = () => periodic.map(({ name, everyMs }) => new Ticker(queue, name, everyMs, log));
   }
@@ -52,6 +52,7 @@ export class Maintenance {
     this.#stopping.abort();
     for (const ticker of this.#tickers) ticker.stop();
     await Promise.all([this.#scheduler.stop(), this.#workers.stop(graceMs)]);
+    this.#wakeups.close();
   }
 }
 

@@ -1,9 +1,7 @@
-import type { Config } from '../config.ts';
 import { promoteDue } from '../delivering/queue.ts';
-import type { Log } from '../log.ts';
-import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
 import { Autodrop } from './autodrop.ts';
+import type { JobParts } from './job_parts.ts';
 import { monitorJob } from './monitor.ts';
 import { scrubJob } from './scrub.ts';
 import { sweepJob } from './sweep_job.ts';
@@ -20,28 +18,19 @@ export interface PeriodicJob {
   run: (signal: AbortSignal) => Promise<void>;
 }
 
-export interface JobParts {
-  config: Config;
-  store: Partition;
-  recorder: Recorder;
-  log: Log;
-  /** Aborted as soon as the process stops; the signal that a job gets is aborted only when the grace period is over. */
-  stopping: AbortSignal;
-}
-
 /** Every job of the `aux` queue. To add one, write its `run` in a file of its own and add a row. */
-export function periodicJobs({ config, store, recorder, log, stopping }: JobParts): PeriodicJob[] {
-  const autodrop = new Autodrop(store, config, recorder, log);
-  const monitor = monitorJob(store, config, log);
-  const scrub = scrubJob(store, config.leaseMs, recorder, log);
-  const sweep = sweepJob(store, config, recorder, log);
-  // Prometheus scrapes the figures; they are sent to the other services.
-  const monitorEveryMs = config.metricService === 'prometheus' ? 0 : config.monitorIntervalMs;
+export function periodicJobs(parts: JobParts): PeriodicJob[] {
+  const { config, partition, partitions, recorder, log, stopping } = parts;
+  const autodrop = new Autodrop(parts, config);
+  const scrub = scrubJob(partition, config.leaseMs, recorder, log);
+  const sweep = sweepJob(parts);
+  // Prometheus scrapes the figures of the whole bus; for the other services, one partition's job sends them.
+  const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
     { name: 'autodrop', everyMs: 30_000, run: (signal) => autodrop.run(signal) },
-    { name: 'monitor', everyMs: monitorEveryMs, run: monitor },
+    { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     // The scheduler promotes jobs when they are due; this is for the case that it cannot.
-    { name: 'schedule', everyMs: 60_000, run: () => promoteAllDue(store) },
+    { name: 'schedule', everyMs: 60_000, run: () => promoteAllDue(partition) },
     { name: 'scrub', everyMs: config.leaseMs / 3, run: scrub },
     // A sweep of a big bus takes minutes, and the next one does what this one leaves: a stopping process does not wait for it.
     {
@@ -52,6 +41,6 @@ export function periodicJobs({ config, store, recorder, log, stopping }: JobPart
   ];
 }
 
-async function promoteAllDue(store: Partition): Promise<void> {
-  while ((await promoteDue(store)).nextDueMs === 0);
+async function promoteAllDue(partition: Partition): Promise<void> {
+  while ((await promoteDue(partition)).nextDueMs === 0);
 }

@@ -7,7 +7,7 @@ import type { Wakeups } from '../store/wakeups.ts';
 
 /** Makes scheduled jobs instant when due. Sleeps until the next deadline, or an announced earlier one. */
 export class Scheduler {
-  readonly #store: Partition;
+  readonly #partition: Partition;
   readonly #log: Log;
   readonly #maxSleepMs: number;
   readonly #bell = new Bell();
@@ -16,8 +16,8 @@ export class Scheduler {
   #loop: Promise<void> | undefined;
 
   /** `maxSleepMs` bounds the sleep, as an announcement may be lost. */
-  constructor(store: Partition, wakeups: Wakeups, maxSleepMs: number, log: Log) {
-    this.#store = store;
+  constructor(partition: Partition, wakeups: Wakeups, maxSleepMs: number, log: Log) {
+    this.#partition = partition;
     this.#maxSleepMs = maxSleepMs;
     this.#log = log;
     wakeups.on('due', () => this.#bell.ring());
@@ -46,7 +46,7 @@ export class Scheduler {
    */
   async #promote(): Promise<number> {
     try {
-      const { nextDueMs = this.#maxSleepMs } = await promoteDue(this.#store);
+      const { nextDueMs = this.#maxSleepMs } = await promoteDue(this.#partition);
       this.#backoff.reset();
       return Math.ceil(Math.min(nextDueMs, this.#maxSleepMs));
     } catch (error) {

@@ -15,15 +15,21 @@ export interface DropTarget {
 }
 
 /** Undefined if there is no shortage. Throws as Partition does. */
-export async function findShortage(store: Partition, limits: MemoryLimits): Promise<Shortage | undefined> {
-  const memory = await readMemory(store, limits);
+export async function findShortage(
+  partition: Partition,
+  limits: MemoryLimits,
+): Promise<Shortage | undefined> {
+  const memory = await readMemory(partition, limits);
   if (memory.used <= memory.highMark) return undefined;
-  return { memory, ...(await findTarget(store, memory)) };
+  return { memory, ...(await findTarget(partition, memory)) };
 }
 
 /** What can be dropped, and how far, whether or not there is a shortage now. Throws as Partition does. */
-export async function findTarget(store: Partition, { used, lowMark, highMark }: Memory): Promise<DropTarget> {
-  const droppableBytes = await estimateDroppable(store);
+export async function findTarget(
+  partition: Partition,
+  { used, lowMark, highMark }: Memory,
+): Promise<DropTarget> {
+  const droppableBytes = await estimateDroppable(partition);
   const otherBytes = used - droppableBytes;
   if (otherBytes >= highMark) return { droppableBytes, targetBytes: undefined };
   // If other data exceeds the low mark, batches keep half of the room between it and the high mark.
@@ -40,8 +46,8 @@ const SAMPLE = 500;
 const OVERHEAD_BYTES = 400;
 
 /** Multiplies the number of all events, which the gauges hold, by the mean size of events in a random sample of batches. */
-async function estimateDroppable(store: Partition): Promise<number> {
-  return store.command(async (redis, keys) => {
+async function estimateDroppable(partition: Partition): Promise<number> {
+  return partition.command(async (redis, keys) => {
     const batches = { index: keys.batches_index(), gauge: keys.gauge_events(), list: keys.batch };
     const letters = {
       index: keys.dead_letters_index(),

@@ -1,23 +1,20 @@
-import { Clients } from '../authentication/client.ts';
-import { PublicNames } from '../authentication/public_names.ts';
+import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
-import type { Recorder } from '../metrics/recorder.ts';
-import type { Partition } from '../store/partition.ts';
+import type { JobParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
-/** The `sweep` job: finds and mends inconsistencies in Redis, logs and counts them. `clients`: ROUTEMASTER_CLIENTS. */
-export function sweepJob(
-  store: Partition,
-  { clients }: { clients: readonly string[] },
-  recorder: Recorder,
-  log: Log,
-): (signal: AbortSignal) => Promise<void> {
-  const publicNames = new PublicNames(new Clients(store, clients));
+/** The `sweep` job: finds and mends inconsistencies in Redis, logs and counts them. */
+export function sweepJob({
+  partition,
+  publicNames,
+  recorder,
+  log,
+}: Pick<JobParts, 'partition' | 'publicNames' | 'recorder' | 'log'>): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
     const findings: Finding[] = [];
     try {
-      await sweep(store, { signal, found: (finding) => findings.push(finding) });
+      await sweep(partition, { signal, found: (finding) => findings.push(finding) });
     } finally {
       // Even if Redis cut the sweep off: no other sweep will find what this one has mended.
       for (const { kind } of findings) recorder.swept(kind);

@@ -84,9 +84,9 @@ function text(value: unknown): string {
 }
 
 /** All counts in Redis. Unreadable fields are skipped with a warning. Throws as Partition does. */
-export async function readCounts(store: Partition, log: Log): Promise<Count[]> {
+export async function readCounts(control: Partition, log: Log): Promise<Count[]> {
   // The fields are binary, so they are read as bytes; `hgetall` would decode them as text.
-  const reply = await store.command((redis, keys) => redis.callBuffer('HGETALL', keys.counters()));
+  const reply = await control.command((redis, keys) => redis.callBuffer('HGETALL', keys.counters()));
   const flat = reply as Buffer[];
   const counts = new Map<string, Count>();
   let unreadable = 0;

@@ -26,7 +26,7 @@ interface Flush {
  * A failed flush is sent again unchanged, before anything newer, so that Redis adds each count exactly once.
  */
 export class Counters {
-  readonly #store: Partition;
+  readonly #control: Partition;
   readonly #flushIntervalMs: number;
   readonly #log: Log;
   readonly #process = uid();
@@ -38,8 +38,8 @@ export class Counters {
   #failing = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(store: Partition, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
-    this.#store = store;
+  constructor(control: Partition, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
+    this.#control = control;
     this.#flushIntervalMs = flushIntervalMs;
     this.#log = log;
   }
@@ -115,7 +115,7 @@ export class Counters {
   async #send(): Promise<void> {
     for (let flush = this.#unsent[0]; flush; flush = this.#unsent[0]) {
       const counts = flush.cells.map(({ name, tags, count }) => ({ field: packField(name, tags), count }));
-      await this.#store.run('count', { process: this.#process, flush: flush.number, counts });
+      await this.#control.run('count', { process: this.#process, flush: flush.number, counts });
       this.#unsent.shift();
     }
   }

@@ -20,15 +20,15 @@ export interface Report {
 
 /** The count of each counter that was last sent to Datadog, by any worker; kept in Redis. */
 export class ReportedCounts {
-  readonly #store: Partition;
+  readonly #control: Partition;
 
-  constructor(store: Partition) {
-    this.#store = store;
+  constructor(control: Partition) {
+    this.#control = control;
   }
 
   /** Returns a function from a packed field to the count that was sent last; 0 if none was. Throws as Partition does. */
   async read(): Promise<(field: Buffer) => number> {
-    const reply = await this.#store.command((redis, keys) =>
+    const reply = await this.#control.command((redis, keys) =>
       redis.callBuffer('HGETALL', keys.counters_reported()),
     );
     const flat = reply as Buffer[];
@@ -42,7 +42,7 @@ export class ReportedCounts {
   async note(reports: readonly Report[]): Promise<void> {
     for (let i = 0; i < reports.length; i += SLICE) {
       const slice = reports.slice(i, i + SLICE);
-      await this.#store.run('report', { reports: slice });
+      await this.#control.run('report', { reports: slice });
     }
   }
 }

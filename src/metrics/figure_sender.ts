@@ -14,12 +14,12 @@ export function createSender(
     dogstatsdHost,
     dogstatsdPort,
   }: Pick<Config, 'metricService' | 'dogstatsdHost' | 'dogstatsdPort'>,
-  store: Partition,
+  control: Partition,
   log: Log,
 ): SendFigures | undefined {
   if (metricService === 'print') return async (figures) => logFigures(figures, log);
   if (metricService === 'prometheus') return undefined;
-  const datadog = new Datadog({ host: dogstatsdHost, port: dogstatsdPort }, new ReportedCounts(store));
+  const datadog = new Datadog({ host: dogstatsdHost, port: dogstatsdPort }, new ReportedCounts(control));
   return (figures) => datadog.send(figures);
 }
 

@@ -1,6 +1,7 @@
 import { QUEUES, type QueueName } from '../store/job.ts';
 import { infoNumber, type Memory, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 export interface SubscriberGauges {
@@ -37,22 +38,52 @@ export interface GaugeReading {
 }
 
 /** Takes several round trips, so a job that moves in between may be counted twice or not at all. Throws as Partition does. */
-export async function readGauges(store: Partition, limits: MemoryLimits): Promise<GaugeReading> {
-  const [time, workers, memory, cpu] = await store.command((redis, keys) =>
-    Promise.all([redis.time(), redis.hlen(keys.workers()), redis.info('memory'), redis.info('cpu')]),
+export async function readGauges(partitions: Partitions, limits: MemoryLimits): Promise<GaugeReading> {
+  const readings = await Promise.all(partitions.all.map(readPartition));
+  const [memory, cpu] = await partitions.control.command((redis) =>
+    Promise.all([redis.info('memory'), redis.info('cpu')]),
+  );
+  return {
+    subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
+    queues: QUEUES.map((queue) => sumOf(queue, readings)),
+    workers: readings.reduce((sum, { workers }) => sum + workers, 0),
+    memory: memoryIn(memory, limits),
+    cpuSeconds: { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') },
+  };
+}
+
+type PartitionReading = Pick<GaugeReading, 'subscribers' | 'queues' | 'workers'>;
+
+async function readPartition(partition: Partition): Promise<PartitionReading> {
+  const [time, workers] = await partition.command((redis, keys) =>
+    Promise.all([redis.time(), redis.hlen(keys.workers())]),
   );
   const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
   const [subscribers, ...queues] = await Promise.all([
-    readSubscribers(store, nowMs),
-    ...QUEUES.map((queue) => readQueue(store, queue, nowMs)),
+    readSubscribers(partition, nowMs),
+    ...QUEUES.map((queue) => readQueue(partition, queue, nowMs)),
   ]);
-  const cpuSeconds = { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') };
-  return { subscribers, queues, workers, memory: memoryIn(memory, limits), cpuSeconds };
+  return { subscribers, queues, workers };
+}
+
+function byToken(one: SubscriberGauges, other: SubscriberGauges): number {
+  return one.token < other.token ? -1 : 1;
+}
+
+/** Adds up what the partitions have in a queue. */
+function sumOf(queue: QueueName, readings: readonly PartitionReading[]): QueueGauges {
+  const sum: QueueGauges = { queue, instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
+  for (const each of readings.flatMap(({ queues }) => queues)) {
+    if (each.queue !== queue) continue;
+    for (const status of ['instant', 'scheduled', 'due', 'pending', 'waiting'] as const)
+      sum[status] += each[status];
+  }
+  return sum;
 }
 
 /** Reads all subscribers, and those that have unsubscribed but have batches or dead letters left. */
-async function readSubscribers(store: Partition, nowMs: number): Promise<SubscriberGauges[]> {
-  const [members, events, batches, deadEvents] = await store.command((redis, keys) =>
+async function readSubscribers(partition: Partition, nowMs: number): Promise<SubscriberGauges[]> {
+  const [members, events, batches, deadEvents] = await partition.command((redis, keys) =>
     Promise.all([
       redis.smembers(keys.subscribers()),
       redis.hgetall(keys.gauge_events()),
@@ -62,9 +93,9 @@ async function readSubscribers(store: Partition, nowMs: number): Promise<Subscri
   );
   const subscribed = new Set(members);
   const known = [events, batches, deadEvents].flatMap((hash) => Object.keys(hash));
-  const tokens = [...new Set([...members, ...known])].sort();
+  const tokens = [...new Set([...members, ...known])];
   const read = async (token: string): Promise<SubscriberGauges> => {
-    const [health, oldest, deadBatches] = await store.command((redis, keys) =>
+    const [health, oldest, deadBatches] = await partition.command((redis, keys) =>
       Promise.all([
         redis.hget(keys.subscriber(token), 'health_points'),
         redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
@@ -83,8 +114,8 @@ async function readSubscribers(store: Partition, nowMs: number): Promise<Subscri
   return Promise.all(tokens.map(read));
 }
 
-async function readQueue(store: Partition, queue: QueueName, nowMs: number): Promise<QueueGauges> {
-  return store.command(async (redis, keys) => {
+async function readQueue(partition: Partition, queue: QueueName, nowMs: number): Promise<QueueGauges> {
+  return partition.command(async (redis, keys) => {
     const [all, instant, scheduled, due, workers] = await Promise.all([
       redis.scard(keys.jobs_index(queue)),
       redis.llen(keys.jobs_instant(queue)),

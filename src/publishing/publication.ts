@@ -32,7 +32,7 @@ export interface Stored {
  * accepted. No topic is made beyond `maxTopics`.
  */
 export async function storePublications(
-  store: Partition,
+  partition: Partition,
   publications: readonly Publication[],
   windowMs: number,
   maxTopics: number,
@@ -44,7 +44,7 @@ export async function storePublications(
     else runs.push([publication]);
     before = publication;
   }
-  const reply = await store.run('publish', {
+  const reply = await partition.run('publish', {
     uidSeed: uidSeed(),
     idempotencyWindowMs: windowMs,
     maxTopics,

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { BusError, StorageFull } from '../errors.ts';
 import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import type { Idempotency } from './idempotency.ts';
 import { type Outcome, type Publication, type Stored, storePublications } from './publication.ts';
 
@@ -23,30 +24,28 @@ export interface PublishFigures {
 
 /** Stores publications, many in one script call. */
 export class Publisher {
-  readonly #store: Partition;
+  readonly #partitions: Partitions;
   readonly #figures: PublishFigures;
   readonly #windowMs: number;
   readonly #onFull: () => void;
   readonly #maxTopics: number;
   /** How many subscribers each topic had at its last publication. */
   readonly #subscribers = new LRUCache<string, number>({ max: MAX_TOPICS_REMEMBERED });
-  readonly #batcher = new Batcher<Publication, Outcome>((group) => this.#storeGroup(group), {
-    max: MAX_EVENTS_PER_CALL,
-    weigh: (publication) => this.#weigh(publication),
-  });
+  readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
   /**
    * `windowMs`: how long an idempotency key is remembered after its publication was accepted. `onFull` is called when Redis has
    * no memory left: somebody has to free some at once. A bus that has `maxTopics` topics creates no further one.
    */
   constructor(
-    store: Partition,
+    partitions: Partitions,
     figures: PublishFigures,
     windowMs: number,
     onFull = () => {},
     maxTopics = Number.MAX_SAFE_INTEGER,
   ) {
-    this.#store = store;
+    this.#partitions = partitions;
+    this.#batchers = new Map(partitions.all.map((partition) => [partition, this.#batcherOf(partition)]));
     this.#figures = figures;
     this.#windowMs = windowMs;
     this.#onFull = onFull;
@@ -62,8 +61,16 @@ export class Publisher {
     const { topic, events } = publication;
     if (events.length > MAX_EVENTS_UNCOUNTED && !this.#subscribers.has(topic))
       return this.#countSubscribers(topic).then(() => this.publish(publication));
-    if (this.#copies(publication) <= MAX_COPIES) return this.#batcher.add(publication);
-    return this.#refuseUnlessKnown(publication).then(() => this.#batcher.add(publication));
+    const batcher = this.#batchers.get(this.#partitions.ofTopic(topic)) as Batcher<Publication, Outcome>;
+    if (this.#copies(publication) <= MAX_COPIES) return batcher.add(publication);
+    return this.#refuseUnlessKnown(publication).then(() => batcher.add(publication));
+  }
+
+  #batcherOf(partition: Partition): Batcher<Publication, Outcome> {
+    return new Batcher((group) => this.#storeGroup(partition, group), {
+      max: MAX_EVENTS_PER_CALL,
+      weigh: (publication) => this.#weigh(publication),
+    });
   }
 
   /** In events. */
@@ -77,14 +84,16 @@ export class Publisher {
   }
 
   async #countSubscribers(topic: string): Promise<void> {
-    const count = this.#store.command((redis, keys) => redis.scard(keys.topic_subscribers(topic)));
+    const home = this.#partitions.ofTopic(topic);
+    const count = home.command((redis, keys) => redis.scard(keys.topic_subscribers(topic)));
     this.#subscribers.set(topic, await count);
   }
 
   /** A repeat copies nothing, so it passes however many subscribers the topic has by now. */
   async #refuseUnlessKnown({ topic, idempotency }: Publication): Promise<void> {
+    const home = this.#partitions.ofTopic(topic);
     const known = ({ digest }: Idempotency) =>
-      this.#store.command((redis, keys) => redis.exists(keys.idempotency(digest)));
+      home.command((redis, keys) => redis.exists(keys.idempotency(digest)));
     if (idempotency && (await known(idempotency)) === 1) return;
     const subscribers = this.#subscribers.get(topic) ?? 1;
     const maxEvents = Math.floor(MAX_COPIES / subscribers);
@@ -94,8 +103,8 @@ export class Publisher {
     );
   }
 
-  async #storeGroup(group: readonly Publication[]): Promise<Outcome[]> {
-    const { outcomes, added } = await this.#call(group);
+  async #storeGroup(partition: Partition, group: readonly Publication[]): Promise<Outcome[]> {
+    const { outcomes, added } = await this.#call(partition, group);
     const published = new Map<string, { events: number; bytes: number }>();
     group.forEach((publication, index) => {
       const { outcome, subscribers } = outcomes[index] as (typeof outcomes)[number];
@@ -116,9 +125,9 @@ export class Publisher {
     return outcomes.map(({ outcome }) => outcome);
   }
 
-  async #call(group: readonly Publication[]): Promise<Stored> {
+  async #call(partition: Partition, group: readonly Publication[]): Promise<Stored> {
     try {
-      return await storePublications(this.#store, group, this.#windowMs, this.#maxTopics);
+      return await storePublications(partition, group, this.#windowMs, this.#maxTopics);
     } catch (error) {
       if (error instanceof StorageFull) this.#onFull();
       throw error;

@@ -27,22 +27,22 @@ interface Bucket {
  * here, before its body is read, until there is something in its buckets again.
  */
 export class RateLimit {
-  readonly #store: Partition;
+  readonly #control: Partition;
   readonly #rates: PublishRates;
   readonly #policy: string;
   /** The buckets of clients that Redis refused. */
   readonly #refused = new LRUCache<string, Bucket[]>({ max: MAX_CLIENTS_REMEMBERED });
-  readonly #batcher = new Batcher<Demand, Spent>((demands) => spend(this.#store, this.#rates, demands), {
+  readonly #batcher = new Batcher<Demand, Spent>((demands) => spend(this.#control, this.#rates, demands), {
     max: MAX_DEMANDS_PER_CALL,
   });
 
   /** Undefined if nothing is limited, so that publishing pays nothing. */
-  static of(store: Partition, rates: PublishRates): RateLimit | undefined {
-    return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(store, rates) : undefined;
+  static of(control: Partition, rates: PublishRates): RateLimit | undefined {
+    return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(control, rates) : undefined;
   }
 
-  private constructor(store: Partition, rates: PublishRates) {
-    this.#store = store;
+  private constructor(control: Partition, rates: PublishRates) {
+    this.#control = control;
     this.#rates = rates;
     const seconds = Math.ceil(rates.publishBurstMs / 1000);
     this.#policy = this.#buckets({ letIn: true, eventsFullInMs: 0, bytesFullInMs: 0 })

@@ -25,8 +25,8 @@ export interface Spent {
 }
 
 /** Takes what publications need from the buckets of their clients, in their order. One answer each. */
-export function spend(store: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
+export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;
   const limits = { burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes };
-  return store.run('spend', { ...limits, demands });
+  return control.run('spend', { ...limits, demands });
 }

@@ -1,7 +1,7 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
-import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 
 /** How long a look at Redis's memory is used. A burst may exceed the high mark for this long. */
 const FRESH_MS = 250;
@@ -11,7 +11,7 @@ const FRESH_MS = 250;
  * for the answer that an old answer would refuse.
  */
 export class StorageGuard {
-  readonly #store: Partition;
+  readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: () => void;
   #full = false;
@@ -19,8 +19,8 @@ export class StorageGuard {
   #looking: Promise<void> | undefined;
 
   /** `onFull` is called whenever a look finds the storage full: memory must be freed at once. */
-  constructor(store: Partition, limits: MemoryLimits, onFull: () => void) {
-    this.#store = store;
+  constructor(partitions: Partitions, limits: MemoryLimits, onFull: () => void) {
+    this.#partitions = partitions;
     this.#limits = limits;
     this.#onFull = onFull;
   }
@@ -38,8 +38,10 @@ export class StorageGuard {
 
   async #look(): Promise<void> {
     try {
-      const { used, highMark } = await readMemory(this.#store, this.#limits);
-      this.#full = used > highMark;
+      const memories = await Promise.all(
+        this.#partitions.all.map((partition) => readMemory(partition, this.#limits)),
+      );
+      this.#full = memories.some(({ used, highMark }) => used > highMark);
     } catch {
       // Ignored: the publish itself will report that Redis is away.
       this.#full = false;

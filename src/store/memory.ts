@@ -23,8 +23,8 @@ export interface Memory {
 }
 
 /** Throws as Partition does. */
-export async function readMemory(store: Partition, limits: MemoryLimits): Promise<Memory> {
-  return memoryIn(await store.command((redis) => redis.info('memory')), limits);
+export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
+  return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
 /** Parses the text of `INFO memory`. */

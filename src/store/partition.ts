@@ -27,6 +27,12 @@ interface Callable {
   command: Command;
 }
 
+export interface PartitionOptions {
+  prefix?: string;
+  /** Gets one warning if Redis refuses functions. */
+  log?: Log;
+}
+
 /** The first words of errors that pass by themselves: Redis will work again soon. */
 const PASSING = new Set([
   'LOADING',
@@ -45,13 +51,15 @@ const PASSING = new Set([
  */
 export class Partition {
   readonly redis: Redis;
+  /** All keys and channels of the partition begin with this. */
+  readonly prefix: string;
   readonly keys: Keyspace;
   readonly #functions: Functions;
   readonly #scripts: Readonly<Record<ScriptName, Callable>>;
 
-  /** `log` gets one warning if Redis refuses functions. */
-  constructor(redis: Redis, { prefix = '', log }: { prefix?: string; log?: Log } = {}) {
+  constructor(redis: Redis, { prefix = '', log }: PartitionOptions = {}) {
     this.redis = redis;
+    this.prefix = prefix;
     this.keys = keyspace(prefix);
     const schema = this.keys.schema();
     this.#functions = new Functions(redis, LIBRARY, schema, log);

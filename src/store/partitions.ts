@@ -1,25 +1,31 @@
-import type { Redis } from 'ioredis';
-import type { Log } from '../log.ts';
-import { Partition } from './partition.ts';
+import type { Commands } from './partition.ts';
+import { Partition, type PartitionOptions } from './partition.ts';
 
 /**
- * Tells which partition a model works on. There is one today, so all three are the same; nothing outside
- * `store/` may assume that.
+ * Chooses the partition for each key. There is one today, so all choices are the same; nothing outside
+ * `src/store/` may assume that.
  */
 export class Partitions {
-  /** Clients, nonces, limits and figures. */
+  /** The partition of clients, nonces, limits and figures. */
   readonly control: Partition;
+  readonly all: readonly Partition[];
 
-  constructor(redis: Redis, options: { prefix?: string; log?: Log } = {}) {
-    this.control = new Partition(redis, options);
+  constructor(only: Partition) {
+    this.control = only;
+    this.all = [only];
   }
 
-  /** The partition that has a subscriber, with its queue and its dead letters. */
+  /** The partitions of a Redis. */
+  static on(redis: Commands, options: PartitionOptions): Partitions {
+    return new Partitions(new Partition(redis, options));
+  }
+
+  /** The partition of a subscriber, with its queue, its dead letters and its drop notices. */
   ofSubscriber(_token: string): Partition {
     return this.control;
   }
 
-  /** The home of a topic: its owner, its counter and its idempotency keys. */
+  /** The partition of a topic, with its owner, its counter and the idempotency keys of its publications. */
   ofTopic(_name: string): Partition {
     return this.control;
   }

@@ -1,6 +1,6 @@
 import type { DeadLetters } from '../delivering/dead_letters.ts';
 import type { Reply } from '../store/contracts.ts';
-import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 
 /** How many batches one script call drops: a few milliseconds of Redis. */
@@ -35,12 +35,12 @@ export type UnsubscribeOutcome = Reply<'unsubscribe'>;
 
 /** Subscribers and the topics that they are subscribed to. */
 export class Subscriptions {
-  readonly #store: Partition;
+  readonly #partitions: Partitions;
   readonly #defaults: SubscriptionDefaults & Room;
   readonly #deadLetters: DeadLetters;
 
-  constructor(store: Partition, defaults: SubscriptionDefaults & Room, deadLetters: DeadLetters) {
-    this.#store = store;
+  constructor(partitions: Partitions, defaults: SubscriptionDefaults & Room, deadLetters: DeadLetters) {
+    this.#partitions = partitions;
     this.#defaults = defaults;
     this.#deadLetters = deadLetters;
   }
@@ -52,7 +52,7 @@ export class Subscriptions {
   async subscribe(token: string, wanted: Subscription): Promise<SubscribeOutcome> {
     const { ordered, signingKey, topics } = wanted;
     const { laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
-    return this.#store.run('subscribe', {
+    return this.#partitions.ofSubscriber(token).run('subscribe', {
       ...wanted,
       token,
       ordered: ordered === undefined ? undefined : Number(ordered),
@@ -67,7 +67,7 @@ export class Subscriptions {
 
   /** Ends one subscription. Queued events are still delivered. */
   async unsubscribe(token: string, topic: string): Promise<UnsubscribeOutcome> {
-    return this.#store.run('unsubscribe', { token, topic });
+    return this.#partitions.ofSubscriber(token).run('unsubscribe', { token, topic });
   }
 
   /**
@@ -76,29 +76,37 @@ export class Subscriptions {
    * removal that was cut off.
    */
   async remove(token: string): Promise<number | undefined> {
-    const { found, nowMs: untilMs } = await this.#store.run('remove_subscriber', { token });
+    const partition = this.#partitions.ofSubscriber(token);
+    const { found, nowMs: untilMs } = await partition.run('remove_subscriber', { token });
     // Even if the subscriber is gone, an earlier removal may have been cut off before this step.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;
     let dropped = 0;
     for (;;) {
       const slice = { token, maxBatches: DROP_SLICE, untilMs };
-      const { batches, events } = await this.#store.run('drop_queue', slice);
+      const { batches, events } = await partition.run('drop_queue', slice);
       dropped += events;
       if (batches < DROP_SLICE) return dropped;
     }
   }
 
   async has(token: string): Promise<boolean> {
-    return (await this.#store.command((redis, keys) => redis.sismember(keys.subscribers(), token))) === 1;
+    const partition = this.#partitions.ofSubscriber(token);
+    return (await partition.command((redis, keys) => redis.sismember(keys.subscribers(), token))) === 1;
   }
 
   /** Reports one subscriber, or all, by token. */
   async list(token?: string): Promise<SubscriberReport[]> {
-    return this.#store.command(async (redis, keys) => {
-      const tokens = token === undefined ? (await redis.smembers(keys.subscribers())).sort() : [token];
-      const reports = await Promise.all(tokens.map((each) => readReport(redis, keys, each, this.#defaults)));
-      return reports.filter((each) => each !== undefined);
-    });
+    const partitions = token === undefined ? this.#partitions.all : [this.#partitions.ofSubscriber(token)];
+    const reports = partitions.map((partition) =>
+      partition.command(async (redis, keys) => {
+        const tokens = token === undefined ? await redis.smembers(keys.subscribers()) : [token];
+        return Promise.all(tokens.map((each) => readReport(redis, keys, each, this.#defaults)));
+      }),
+    );
+    return (await Promise.all(reports))
+      .flat()
+      .filter((each) => each !== undefined)
+      .sort((one, other) => (one.subscriber < other.subscriber ? -1 : 1));
   }
 }

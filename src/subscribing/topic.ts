@@ -1,5 +1,6 @@
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 
 /** How many topics one pipeline reads: a millisecond of this process. */
 const SLICE = 500;
@@ -13,16 +14,26 @@ export interface Topic {
 }
 
 export class Topics {
-  readonly #store: Partition;
+  readonly #partitions: Partitions;
 
-  constructor(store: Partition) {
-    this.#store = store;
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
   }
 
   /** All topics, sorted by name. */
   async list(): Promise<Topic[]> {
-    return this.#store.command(async (redis, keys) => {
-      const names = (await redis.smembers(keys.topics())).sort();
+    const topics = await Promise.all(this.#partitions.all.map((partition) => this.#listOne(partition)));
+    return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
+  }
+
+  /** Removes a topic and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
+  remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
+    return this.#partitions.ofTopic(name).run('remove_topic', { topic: name, client });
+  }
+
+  async #listOne(partition: Partition): Promise<Topic[]> {
+    return partition.command(async (redis, keys) => {
+      const names = await redis.smembers(keys.topics());
       const hashes: (string | null)[][] = [];
       // Pipelined: a command by itself takes 15 µs, so a listing of 10,000 topics held up other requests.
       for (let from = 0; from < names.length; from += SLICE) {
@@ -41,10 +52,5 @@ export class Topics {
         events: Number(hashes[index]?.[1] ?? 0),
       }));
     });
-  }
-
-  /** Removes a topic and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
-  remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
-    return this.#store.run('remove_topic', { topic: name, client });
   }
 }

@@ -18,8 +18,9 @@ describe('a Redis that the release before filled', () => {
     await restoreSchema1(redis.store);
     const before = await snapshot(redis.store);
     await Promise.all([1, 2].map(() => prepareStorage(redis.store, 30_000, createLog('silent', {}))));
-    assert.equal(await redis.store.redis.get('schema'), '2');
-    await redis.store.redis.set('schema', '1');
+    const schema = redis.store.keys.schema();
+    assert.equal(await redis.store.redis.get(schema), '2');
+    await redis.store.redis.set(schema, '1');
     assert.deepEqual(await snapshot(redis.store), before);
   });
 });
@@ -31,9 +32,10 @@ describe('a bus on a Redis that the release before filled', () => {
     prepare: async (store) => {
       await restoreSchema1(store);
       receiver = await Receiver.start();
-      for (const { token } of Object.values(schema1.clients))
-        if (await store.redis.exists(`subscriber:${token}`))
-          await store.redis.hset(`subscriber:${token}`, 'callback', receiver.callback);
+      for (const { token } of Object.values(schema1.clients)) {
+        const key = store.keys.subscriber(token);
+        if (await store.redis.exists(key)) await store.redis.hset(key, 'callback', receiver.callback);
+      }
     },
   });
   const clientOf = (name: string) => {
@@ -79,30 +81,31 @@ describe('a bus on a Redis that the release before filled', () => {
 
   test('knows what was published under a key, and counts on', async () => {
     const published = () => bus.metric('routemaster_events_published_total', { topic: 'current' });
+    const counted = () => bus.store.redis.hget(bus.store.keys.topic('current'), 'counter');
     await until(async () => (await published()) === 3);
     await clientOf('shop').publish(
       'current',
       { url: 'https://shop.example.com/current/3', timestamp: 1 },
       'first-try',
     );
-    assert.equal(await bus.store.redis.hget('topic:current', 'counter'), '3', 'it was answered, not stored');
+    assert.equal(await counted(), '3', 'it was answered, not stored');
     await clientOf('shop').publish('current', { url: 'https://shop.example.com/current/4' });
-    assert.equal(await bus.store.redis.hget('topic:current', 'counter'), '4');
+    assert.equal(await counted(), '4');
     await until(async () => (await published()) === 4);
   });
 });
 
 describe('while processes of the release before still run', () => {
   const WAITING = 'waiting until the workers of the former release are gone: stop them';
-  const hear = async ({ redis }: Partition, worker: string) => {
+  const hear = async ({ redis, keys }: Partition, worker: string) => {
     const [seconds] = await redis.time();
-    await redis.hset('workers', worker, Number(seconds) * 1000);
+    await redis.hset(keys.workers(), worker, Number(seconds) * 1000);
   };
 
   test('a boot waits for its workers, and goes on when the last has retired or is not heard of', async (t) => {
     const bus = await RunningBus.open({
       env: { ROUTEMASTER_WORKER_LEASE: '2' },
-      prepare: async ({ redis }) => void (await redis.set('schema', '1')),
+      prepare: async ({ redis, keys }) => void (await redis.set(keys.schema(), '1')),
     });
     t.after(() => bus.close());
     const { store } = bus;
@@ -115,14 +118,16 @@ describe('while processes of the release before still run', () => {
     assert.equal(level, 40);
     const isForgotten = async () => {
       const [seconds] = await store.redis.time();
-      return Number(await store.redis.hget('workers', 'is killed')) < Number(seconds) * 1000 - 3000;
+      return (
+        Number(await store.redis.hget(store.keys.workers(), 'is killed')) < Number(seconds) * 1000 - 3000
+      );
     };
     await until(isForgotten);
-    assert.equal(await store.redis.get('schema'), '1', 'one is alive');
+    assert.equal(await store.redis.get(store.keys.schema()), '1', 'one is alive');
     clearInterval(beats);
-    await store.redis.hdel('workers', 'retires');
+    await store.redis.hdel(store.keys.workers(), 'retires');
     await started;
-    assert.equal(await store.redis.get('schema'), '2');
+    assert.equal(await store.redis.get(store.keys.schema()), '2');
     assert.equal(bus.process('worker').log.filter(({ msg }) => msg === WAITING).length, 1);
   });
 

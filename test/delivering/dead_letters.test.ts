@@ -13,12 +13,13 @@ import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import type { Arguments, ScriptName } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 let revived: [token: string, events: number][] = [];
 const deadLetters = (store: Partition = redis.store) =>
-  new DeadLetters(store, (token, events) => revived.push([token, events]));
+  new DeadLetters(new Partitions(store), (token, events) => revived.push([token, events]));
 const THEN_MS = 1_600_000_000_000;
 const names = (letters: readonly DeadLetter[]) => letters.map(({ id }) => shortName(id));
 const dead = async () => Object.keys(await readDeadLetters(redis.store));

@@ -10,6 +10,7 @@ import { createLog } from '../../src/log.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import type { Route } from '../../src/route.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import { check, type Exchange, readTranscript } from './transcript.ts';
 
 const FOLDER = join(import.meta.dirname, 'transcripts');
@@ -54,8 +55,8 @@ function pathPattern(path: string): RegExp {
 
 function routes(): Route[] {
   const log = createLog('silent', {});
-  const { store } = api;
+  const partitions = new Partitions(api.store);
   const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'a-root-key', ROUTEMASTER_REDIS_URL: api.redis.url });
-  const recorder = new Recorder(new Counters(store, { flushIntervalMs: 1000, log }));
-  return buildApi({ config, store, recorder, log }).routes;
+  const recorder = new Recorder(new Counters(partitions.control, { flushIntervalMs: 1000, log }));
+  return buildApi({ config, partitions, recorder, log }).routes;
 }

@@ -17,6 +17,7 @@ import { batchBody } from '../../src/delivering/batch.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 
 const redis = new TestStore();
@@ -114,7 +115,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     ]) {
       assert.equal(after[key], before[key], key);
     }
-    assert.deepEqual(await new Topics(redis.store).list(), [
+    assert.deepEqual(await new Topics(new Partitions(redis.store)).list(), [
       { name: 'widgets', publisher: 'publisher--42', events: 41 },
     ]);
     const [report] = await subscriptionsOf(redis.store).list();

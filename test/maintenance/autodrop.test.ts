@@ -5,6 +5,7 @@ import { capturedLog } from '../../harness/captured_log.ts';
 import { nthWord } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import { Autodrop } from '../../src/maintenance/autodrop.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
@@ -13,7 +14,7 @@ import type { Partition } from '../../src/store/partition.ts';
 
 const MB = 1024 * 1024;
 /** Marks at 14 and 13 MB. */
-const settings = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB, clients: [] };
+const settings = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB };
 const TOKEN_ONLY = 'legacy--0123456789abcdef';
 
 const redis = new TestStore();
@@ -34,7 +35,7 @@ async function fill(): Promise<void> {
     await bus.publish(nthWord(i), 'widgets', Array(50).fill('x'.repeat(1000)));
 }
 
-async function run(signal = new AbortController().signal, times = 1, store = redis.store) {
+async function run(signal = new AbortController().signal, times = 1, partition = redis.store) {
   const { log, lines } = capturedLog();
   const counted: Record<string, number> = {};
   const removed: Record<string, number> = {};
@@ -42,7 +43,8 @@ async function run(signal = new AbortController().signal, times = 1, store = red
     const counts = name === 'events.autodropped' ? counted : removed;
     counts[queue] = (counts[queue] ?? 0) + by;
   };
-  const job = new Autodrop(store, settings, new Recorder({ increment }), log);
+  const publicNames = new PublicNames(new Clients(redis.store, []));
+  const job = new Autodrop({ partition, publicNames, recorder: new Recorder({ increment }), log }, settings);
   for (let i = 0; i < times; i++) await job.run(signal);
   return { lines, counted, removed };
 }

@@ -5,17 +5,20 @@ import { capturedLog } from '../../harness/captured_log.ts';
 import { jobName, nthWord } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { connectListener } from '../../src/store/connection.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const BATCHES = 10_000;
 
-test('a stopping process does not wait for a sweep to finish', async (t) => {
+test('a stopping process does not wait for a sweep to finish', async () => {
   const { store } = redis;
   await bus.subscribe('alice', { max: 1 });
   for (let n = 0; n < BATCHES; n += 1000)
@@ -24,10 +27,11 @@ test('a stopping process does not wait for a sweep to finish', async (t) => {
   await store.redis.hincrby(store.keys.gauge_events(), 'alice', 1);
   const { log, lines } = capturedLog();
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
-  t.after(() => wakeups.close());
   const recorder = new Recorder({ increment: () => {} });
   const maintenance = new Maintenance(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), {
-    store,
+    partition: store,
+    partitions: new Partitions(store),
+    publicNames: new PublicNames(new Clients(store, [])),
     wakeups,
     recorder,
     log,

@@ -7,10 +7,12 @@ import { TestStore } from '../../harness/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { monitorJob } from '../../src/maintenance/monitor.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const SECRET = 'legacy--0123456789abcdef';
@@ -27,7 +29,8 @@ function config(service: Config['metricService'], port = 1): Config {
 
 async function monitor(settings: Config): Promise<Record<string, unknown>[]> {
   const { log, lines } = capturedLog();
-  await monitorJob(redis.store, settings, log)();
+  const publicNames = new PublicNames(new Clients(redis.store, []));
+  await monitorJob({ config: settings, partitions: new Partitions(redis.store), publicNames, log })();
   return lines;
 }
 

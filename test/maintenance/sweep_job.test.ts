@@ -6,6 +6,7 @@ import { longName, packNamed } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { assertNothingToSweep } from '../../harness/sweep.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
 import { sweepJob } from '../../src/maintenance/sweep_job.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Partition } from '../../src/store/partition.ts';
@@ -22,11 +23,12 @@ beforeEach(async () => {
   await bus.publish('a', 'widgets', ['e1']);
 });
 
-async function run(store = redis.store) {
+async function run(partition = redis.store) {
   const { log, lines } = capturedLog();
   const counted: string[] = [];
   const increment = (name: string, tags: Record<string, string>) => counted.push(`${name} ${tags.kind}`);
-  const job = sweepJob(store, { clients: [] }, new Recorder({ increment }), log);
+  const publicNames = new PublicNames(new Clients(partition, []));
+  const job = sweepJob({ partition, publicNames, recorder: new Recorder({ increment }), log });
   const error = await job(new AbortController().signal).catch((error: Error) => error);
   return { error, counted, lines: lines.map(({ time, ...line }) => line) };
 }

@@ -11,6 +11,7 @@ import { Exposition } from '../../src/metrics/exposition.ts';
 import { FAMILIES } from '../../src/metrics/families.ts';
 import { metricsApi } from '../../src/metrics/metrics_api.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import { type ParsedFamily, parsePrometheus } from './prometheus_text.ts';
 
 const redis = new TestStore({ maxmemory: '100mb' });
@@ -18,7 +19,12 @@ const log = createLog('silent', {});
 const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 10_000_000 };
 
 const clients = () => new Clients(redis.store, []);
-const parts = () => ({ store: redis.store, limits: LIMITS, publicNames: new PublicNames(clients()), log });
+const parts = () => ({
+  partitions: new Partitions(redis.store),
+  limits: LIMITS,
+  publicNames: new PublicNames(clients()),
+  log,
+});
 const show = async () => parsePrometheus(await new Exposition(parts()).text());
 
 async function record(what: (recorder: Recorder) => void): Promise<void> {

@@ -6,11 +6,12 @@ import { openStore, TestStore } from '../../harness/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const NONE = { batches: 0, events: 0 };
 const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0 };
-const gauges = () => readGauges(redis.store, LIMITS);
+const gauges = () => readGauges(new Partitions(redis.store), LIMITS);
 
 const bus = new Bus(() => redis.store);
 const subscribe = (token: string, timeout: number, max: number) => bus.subscribe(token, { timeout, max });
@@ -138,5 +139,5 @@ describe('jobs', () => {
 test('readGauges rejects while Redis is away', async () => {
   const store = await openStore(redis.redis.url);
   store.redis.disconnect();
-  await assert.rejects(readGauges(store, LIMITS), StorageUnavailable);
+  await assert.rejects(readGauges(new Partitions(store), LIMITS), StorageUnavailable);
 });

@@ -9,6 +9,7 @@ import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -18,7 +19,7 @@ const figures = {
   added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
 };
 const WINDOW_MS = 600_000;
-const publisher = () => new Publisher(redis.store, figures, WINDOW_MS);
+const publisher = () => new Publisher(new Partitions(redis.store), figures, WINDOW_MS);
 const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
   topic,
   client,
@@ -191,7 +192,7 @@ describe('an idempotency key', () => {
   });
 
   test('is known for the window', async () => {
-    const shared = new Publisher(redis.store, figures, 1000);
+    const shared = new Publisher(new Partitions(redis.store), figures, 1000);
     assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
     assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
     await until(async () => (await shared.publish(keyed('e1', 'k'))) === 'accepted');
@@ -218,7 +219,7 @@ describe('an idempotency key', () => {
 describe('when Redis', () => {
   test('is full, all of the group learn it, and nothing is stored', async () => {
     let found = 0;
-    const shared = new Publisher(redis.store, figures, WINDOW_MS, () => found++);
+    const shared = new Publisher(new Partitions(redis.store), figures, WINDOW_MS, () => found++);
     await redis.store.redis.config('SET', 'maxmemory', '1');
     const answers = await Promise.allSettled([shared.publish(one('e1')), shared.publish(one('e2'))]);
     await redis.store.redis.config('SET', 'maxmemory', '0');

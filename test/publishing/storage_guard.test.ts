@@ -6,6 +6,7 @@ import { clock } from '../../src/clock.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { StorageGuard } from '../../src/publishing/storage_guard.ts';
 import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const MB = 1024 * 1024;
 const redis = new TestStore({ maxmemory: String(20 * MB) });
@@ -19,7 +20,7 @@ let guard: StorageGuard;
 /** How many times `looks` has asked, which Redis counts too. */
 let countsAsked = 0;
 
-const guardOf = (store: Partition) => new StorageGuard(store, LIMITS, () => void toldFull++);
+const guardOf = (store: Partition) => new StorageGuard(new Partitions(store), LIMITS, () => void toldFull++);
 const fill = () => redis.store.redis.setrange('filler', 17.5 * MB, 'x');
 const free = () => redis.store.redis.del('filler');
 

@@ -11,6 +11,7 @@ import { Queue } from '../../src/delivering/queue.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import { CutLine, randomCuts } from './cut_line.ts';
 
 const LINES = 6;
@@ -59,7 +60,7 @@ describe('publishing on connections that are cut at random', () => {
     await bus.subscribe('alice');
     const [accepted, unknown]: [string[], string[]] = [[], []];
     await onCutLines(t, async (line, name) => {
-      const publisher = new Publisher(line.store, NOBODY, 1);
+      const publisher = new Publisher(new Partitions(line.store), NOBODY, 1);
       for (let round = 0; round < ROUNDS; round++) {
         const events = threeOf(round, name);
         const answer = await line.once(() =>
@@ -84,7 +85,7 @@ describe('publishing on connections that are cut at random', () => {
     const published: string[] = [];
     let repeated = 0;
     await onCutLines(t, async (line, name) => {
-      const publisher = new Publisher(line.store, NOBODY, 600_000);
+      const publisher = new Publisher(new Partitions(line.store), NOBODY, 600_000);
       for (let round = 0; round < ROUNDS; round++) {
         const events = threeOf(round, name);
         const { answer } = await line.insist(() =>

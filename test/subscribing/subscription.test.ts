@@ -7,12 +7,13 @@ import { longName } from '../../harness/names.ts';
 import { TestStore } from '../../harness/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { newKeyPair, newSecret } from '../../src/delivering/signatures.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const subscriptions = () => subscriptionsOf(redis.store);
-const topics = () => new Topics(redis.store);
+const topics = () => new Topics(new Partitions(redis.store));
 const wanted = { topics: ['widgets', 'gadgets'], callback: 'https://alice.example/', uuid: 'u' };
 
 beforeEach(() => redis.flush());

@@ -24,7 +24,7 @@ const INDEXES = {
 
 /** Mends batches, dead letters and the entries of indexes that name them. */
 export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
-  const { keys } = walk.store;
+  const { keys } = walk.partition;
   const seen: Seen = {
     queued: new Set(),
     buried: new Set(),
@@ -60,7 +60,7 @@ function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): stri
 
 async function sweepIndex(walk: Walk, key: string): Promise<void> {
   for (const [name, type] of Object.entries(INDEXES) as [keyof typeof INDEXES, 'set' | 'zset'][]) {
-    const token = after(key, walk.store.keys[name](''));
+    const token = after(key, walk.partition.keys[name](''));
     if (token === undefined) continue;
     for await (const bids of walk.members(type, key))
       await walk.mend('sweep_batches', { where: name, token, names: bids });

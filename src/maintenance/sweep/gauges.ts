@@ -10,7 +10,7 @@ export async function sweepGauges(
   walk: Walk,
   { queued, buried }: Pick<Seen, 'queued' | 'buried'>,
 ): Promise<void> {
-  const { keys } = walk.store;
+  const { keys } = walk.partition;
   const withBatches = await fieldsOf(walk, [keys.gauge_events(), keys.gauge_batches()]);
   const withLetters = await fieldsOf(walk, [keys.dead_letters_events()]);
   for (const token of queued.union(withBatches)) await correct(walk, 'batches', token);

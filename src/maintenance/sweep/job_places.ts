@@ -21,7 +21,7 @@ export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
  * holds the subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
-  const { keys } = walk.store;
+  const { keys } = walk.partition;
   const at = (jobs: Buffer[], lane = '', leftovers = false): Place => ({ jobs, lane, leftovers });
   for await (const jobs of walk.members('zset', keys.jobs_scheduled(q))) yield at(jobs);
   for await (const jobs of walk.elements(keys.jobs_instant(q))) yield at(jobs, '', true);
@@ -44,7 +44,7 @@ export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]
   const deliveries = jobs.filter((job) => deliveredBy(job) !== '');
   const gone: Buffer[] = [];
   for (const slice of slices(deliveries)) {
-    const batches = slice.map((job) => walk.store.keys.batch(deliveredBy(job)));
+    const batches = slice.map((job) => walk.partition.keys.batch(deliveredBy(job)));
     // Usually all batches exist, and this one command is enough.
     if ((await walk.ask((redis) => redis.exists(...batches))) === batches.length) continue;
     const found = await walk.ask((redis) => Promise.all(batches.map((each) => redis.exists(each))));

@@ -56,7 +56,7 @@ export class JobSweep {
   /** The jobs of the index, each with a count of 0. Mends those without a batch at once. */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
-    const index = this.#walk.store.keys.jobs_index(this.#q);
+    const index = this.#walk.partition.keys.jobs_index(this.#q);
     for await (const jobs of this.#walk.members('set', index)) {
       const mine = jobs.filter((job) => this.#isMine(job));
       for (const job of mine) known.set(textOf(job), 0);

@@ -3,7 +3,7 @@ import { slices, type Walk } from './walk.ts';
 
 /** Mends what Redis holds for workers. `holding` contains those that were seen holding jobs. */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
-  const { keys } = walk.store;
+  const { keys } = walk.partition;
   const workers = new Set(holding);
   const add = async (type: 'set' | 'hash', key: string) => {
     for await (const slice of walk.members(type, key)) for (const each of slice) workers.add(String(each));
@@ -28,7 +28,7 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 /** Mends lanes whose waiting jobs would not be taken by themselves. */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.mend('sweep_lanes', { tokens: slice });
-  const { keys } = walk.store;
+  const { keys } = walk.partition;
   for await (const tokens of walk.members('set', keys.subscribers()))
     await walk.mend('sweep_lanes', { tokens });
 }

@@ -23,10 +23,10 @@ export interface SweepOptions {
  * somebody changed its Redis. It may run while the bus works, and it takes its time. One sweep at a time is enough, but two do
  * no harm. Throws as Partition does.
  */
-export async function sweep(store: Partition, options: SweepOptions = {}): Promise<Finding[]> {
+export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, found = () => {}, maxJobs = MAX_JOBS } = options;
   const findings: Finding[] = [];
-  const walk = new Walk(store, signal, (finding) => {
+  const walk = new Walk(partition, signal, (finding) => {
     findings.push(finding);
     found(finding);
   });

@@ -1,7 +1,7 @@
 import { clock, pause } from '../../clock.ts';
 import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
 import { unpackJob } from '../../store/job.ts';
-import { type Keyspace, LAYOUT } from '../../store/keys.ts';
+import type { Keyspace } from '../../store/keys.ts';
 import { Packed } from '../../store/packed.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
 import { type Finding, isFindingKind } from './finding.ts';
@@ -22,13 +22,13 @@ type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elemen
  * An aborted `signal` ends it before the next slice.
  */
 export class Walk {
-  readonly store: Partition;
+  readonly partition: Partition;
   readonly #signal: AbortSignal;
   readonly #found: (finding: Finding) => void;
   #restDueMs = 0;
 
-  constructor(store: Partition, signal: AbortSignal, found: (finding: Finding) => void) {
-    this.store = store;
+  constructor(partition: Partition, signal: AbortSignal, found: (finding: Finding) => void) {
+    this.partition = partition;
     this.#signal = signal;
     this.#found = found;
   }
@@ -39,8 +39,7 @@ export class Walk {
 
   /** All keys of the partition, in no order; a key may come twice. */
   async *keys(): AsyncGenerator<string[]> {
-    const prefix = this.store.keys.schema().slice(0, -LAYOUT.schema.pattern.length);
-    const match = `${prefix}*`;
+    const match = `${this.partition.prefix}*`;
     const scan: Scan = (redis, cursor) => redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', SLICE);
     for await (const slice of this.#scan(scan)) yield slice.map(String);
   }
@@ -68,12 +67,12 @@ export class Walk {
 
   /** Runs plain commands. */
   async ask<T>(command: (redis: Commands, keys: Keyspace) => Promise<T>): Promise<T> {
-    return this.#timed(() => this.store.command(command));
+    return this.#timed(() => this.partition.command(command));
   }
 
   /** Runs a script. */
   async run<N extends ScriptName>(script: N, args: Arguments<N>): Promise<Reply<N>> {
-    return this.#timed(() => this.store.run(script, args));
+    return this.#timed(() => this.partition.run(script, args));
   }
 
   /** Runs a script that returns what it mended. */
