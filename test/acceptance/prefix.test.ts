@@ -1,0 +1,18 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PrintingProcess, root } from '../../harness/command.ts';
+
+/** Together these use every folder of src/. Each scenario ends with a check that no key is outside the prefix. */
+const FILES = ['autodrop', 'dead_letters', 'delivery', 'giving_back', 'sweep', 'unsubscribing', 'upgrade'];
+
+test('the bus works with a prefix of its keys and channels', async (t) => {
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const files = FILES.map((name) => `test/acceptance/${name}.test.ts`);
+  const run = new PrintingProcess(process.execPath, ['--test', '--test-concurrency=2', ...files], {
+    cwd: root,
+    env: { ...env, ROUTEMASTER_REDIS_PREFIX: '{1}:' },
+  });
+  t.after(() => run.kill());
+  assert.equal(await run.exitCode, 0, run.output);
+  assert.match(run.output, /pass [1-9]/);
+});
