@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, test } from 'node:test';
-import { openStore, TestStore } from '../../harness/store.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Clients, ha1 } from '../../src/authentication/client.ts';
 import { StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import type { Store } from '../../src/store/store.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { Bus } from '../../harness/bus.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
 import type { Store } from '../../src/store/store.ts';
 import { ack, acquire } from './delivering.ts';
 import { Model } from './model.ts';

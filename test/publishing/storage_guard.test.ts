@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, mock, test } from 'node:test';
-import { openStore, TestStore } from '../../harness/store.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { clock } from '../../src/clock.ts';
 import { StorageFull } from '../../src/errors.ts';

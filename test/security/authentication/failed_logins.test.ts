@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
-import { TestStore } from '../../../harness/store.ts';
+import { TestStore } from '../../../harness/redis/store.ts';
 import { FailedLogins } from '../../../src/authentication/failed_logins.ts';
 import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Answer, Api, basic, problemIn } from '../../../harness/api.ts';
+import { type Answer, Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Api } from '../../../harness/api.ts';
-import { assertWorks } from '../../../harness/refusal.ts';
+import { Api } from '../../../harness/http/api.ts';
+import { assertWorks } from '../../../harness/http/refusal.ts';
 import { until } from '../../../harness/until.ts';
 import { Admission } from '../../../src/http/admission.ts';
 

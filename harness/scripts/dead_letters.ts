@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { FailedAttempt } from '../src/delivering/attempt.ts';
-import { Queue } from '../src/delivering/queue.ts';
-import type { Store } from '../src/store/store.ts';
+import type { FailedAttempt } from '../../src/delivering/attempt.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import type { Store } from '../../src/store/store.ts';
 import type { Readable } from './image.ts';
 import { shortName } from './names.ts';
 

@@ -1,5 +1,5 @@
-import { readScripts, standalone } from '../src/store/script_source.ts';
-import type { Store } from '../src/store/store.ts';
+import { readScripts, standalone } from '../../src/store/script_source.ts';
+import type { Store } from '../../src/store/store.ts';
 
 /** How many script calls Redis has served since it started, by `INFO commandstats`. */
 export async function scriptCalls(store: Store): Promise<number> {

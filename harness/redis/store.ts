@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { after, before } from 'node:test';
-import { createLog } from '../src/log.ts';
-import { connect } from '../src/store/connection.ts';
-import { Store } from '../src/store/store.ts';
+import { createLog } from '../../src/log.ts';
+import { connect } from '../../src/store/connection.ts';
+import { Store } from '../../src/store/store.ts';
 import { PrivateRedis } from './private_redis.ts';
 
 /** A Redis of the test file's own, emptied by `flush`; started before its tests and stopped after them. */

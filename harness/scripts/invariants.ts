@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { packJob, SHARES } from '../src/store/job.ts';
-import { type KeyName, LAYOUT } from '../src/store/keys.ts';
-import type { Store } from '../src/store/store.ts';
+import { packJob, SHARES } from '../../src/store/job.ts';
+import { type KeyName, LAYOUT } from '../../src/store/keys.ts';
+import type { Store } from '../../src/store/store.ts';
 import { assertDeadLetters } from './dead_letters.ts';
 import { assertGaps } from './gaps.ts';
 import { imageOf, type Readable } from './image.ts';
