@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { after, afterEach, before } from 'node:test';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import type { SubscriberReport } from '../../src/subscribing/subscriber_report.ts';
 import { BusClient, type Credentials } from '../http/bus_client.ts';
 import { Receiver } from '../http/receiver.ts';
@@ -38,7 +38,7 @@ export interface BusSettings {
   /** Lines of redis.conf. */
   redis?: Record<string, string>;
   /** Fills Redis before any process starts. */
-  prepare?: (store: Store) => Promise<void>;
+  prepare?: (store: Partition) => Promise<void>;
 }
 
 export interface Event {
@@ -105,7 +105,7 @@ export class RunningBus {
   readonly #announced: RegExp[] = [];
   #processes: BusProcess[] = [];
   #redis: PrivateRedis | undefined;
-  #store: Store | undefined;
+  #store: Partition | undefined;
   #url = '';
   #scenes = 0;
 
@@ -137,7 +137,7 @@ export class RunningBus {
     return this.#redis;
   }
 
-  get store(): Store {
+  get store(): Partition {
     if (!this.#store) throw new Error('the tests have not begun');
     return this.#store;
   }

@@ -1,7 +1,7 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 /** How long a look at Redis's memory is used. A burst may exceed the high mark for this long. */
 const FRESH_MS = 250;
@@ -11,7 +11,7 @@ const FRESH_MS = 250;
  * for the answer that an old answer would refuse.
  */
 export class StorageGuard {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #limits: MemoryLimits;
   readonly #onFull: () => void;
   readonly #nowMs: () => number;
@@ -20,7 +20,7 @@ export class StorageGuard {
   #looking: Promise<void> | undefined;
 
   /** `onFull` is called whenever a look finds the storage full: memory must be freed at once. */
-  constructor(store: Store, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
+  constructor(store: Partition, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
     this.#store = store;
     this.#limits = limits;
     this.#onFull = onFull;

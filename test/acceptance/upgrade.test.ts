@@ -8,7 +8,7 @@ import { snapshot } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { restoreSchema1, schema1 } from '../fixtures/schema_1.ts';
 
 describe('a Redis that the release before filled', () => {
@@ -94,7 +94,7 @@ describe('a bus on a Redis that the release before filled', () => {
 
 describe('while processes of the release before still run', () => {
   const WAITING = 'waiting until the workers of the former release are gone: stop them';
-  const hear = async ({ redis }: Store, worker: string) => {
+  const hear = async ({ redis }: Partition, worker: string) => {
     const [seconds] = await redis.time();
     await redis.hset('workers', worker, Number(seconds) * 1000);
   };

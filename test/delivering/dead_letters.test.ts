@@ -12,12 +12,12 @@ import type { DeadLetter, Place } from '../../src/delivering/dead_letter.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import type { Arguments, ScriptName } from '../../src/store/contracts.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 let revived: [token: string, events: number][] = [];
-const deadLetters = (store: Store = redis.store) =>
+const deadLetters = (store: Partition = redis.store) =>
   new DeadLetters(store, (token, events) => revived.push([token, events]));
 const THEN_MS = 1_600_000_000_000;
 const names = (letters: readonly DeadLetter[]) => letters.map(({ id }) => shortName(id));
@@ -271,7 +271,7 @@ describe('all letters of a subscriber', () => {
           return reply;
         },
       },
-    }) as Store;
+    }) as Partition;
     assert.equal(await deadLetters(dying).retryAll('alice'), 230);
     assert.equal((await dead()).length, 230);
     assert.equal(revived.length, 230);

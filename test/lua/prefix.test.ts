@@ -8,12 +8,12 @@ import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
-import { Store } from '../../src/store/store.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { Listener } from './listener.ts';
 
 const redis = new TestStore();
 const partition = (prefix: string) => {
-  const store = new Store(redis.store.redis, { prefix });
+  const store = new Partition(redis.store.redis, { prefix });
   return new Bus(() => store);
 };
 

@@ -4,12 +4,12 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { longName } from '../../harness/scripts/names.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const members = async (key: string) => (await bus.store.redis.smembers(key)).sort();
-const run: Store['run'] = (name, args) => bus.store.run(name, args);
+const run: Partition['run'] = (name, args) => bus.store.run(name, args);
 const removeSubscriber = () => run('remove_subscriber', { token: 'alice' });
 
 beforeEach(() => redis.flush());

@@ -8,7 +8,7 @@ import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { sweepJob } from '../../src/maintenance/sweep_job.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
-import { Store } from '../../src/store/store.ts';
+import { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -68,7 +68,7 @@ describe('the job sweep', () => {
     const { redis: commands, keys } = redis.store;
     await commands.zrem(keys.batches_index(), longName('a1'));
     const cut = new Error('cut off');
-    const store = new Store(redis.store.redis);
+    const store = new Partition(redis.store.redis);
     const runScript = store.run.bind(store);
     store.run = (name, args) => (name === 'sweep_gauges' ? Promise.reject(cut) : runScript(name, args));
     const { error, counted, lines } = await run(store);

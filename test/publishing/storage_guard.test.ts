@@ -4,7 +4,7 @@ import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { StorageGuard } from '../../src/publishing/storage_guard.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const MB = 1024 * 1024;
 const redis = new TestStore({ maxmemory: String(20 * MB) });
@@ -18,7 +18,7 @@ let guard: StorageGuard;
 /** `INFO` commands that `looks` itself has sent: Redis counts them too. */
 let countsAsked = 0;
 
-const guardOf = (store: Store) =>
+const guardOf = (store: Partition) =>
   new StorageGuard(
     store,
     LIMITS,

@@ -11,8 +11,8 @@ import { connect } from '../../src/store/connection.ts';
 import { FunctionCall } from '../../src/store/function_call.ts';
 import { functionLibrary, functionName, scriptOfFunction } from '../../src/store/function_library.ts';
 import { Packed } from '../../src/store/packed.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { readScripts, type ScriptSource } from '../../src/store/script_source.ts';
-import { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -66,7 +66,7 @@ describe('the functions of Redis', () => {
     if (limited.status !== 'ready') await once(limited, 'ready');
     await limited.auth('no_functions', 'pw');
     const { log, lines } = capturedLog();
-    const scripts = new Store(limited, { log });
+    const scripts = new Partition(limited, { log });
     const byScripts = await somethingOfEverything(new Bus(() => scripts));
     limited.disconnect();
     assert.equal(await functionCalls(), 5);
@@ -93,7 +93,7 @@ describe('the functions of Redis', () => {
     await flushFunctions();
     await commands().config('SET', 'maxmemory', '1');
     const { log, lines } = capturedLog();
-    const poor = new Store(commands(), { log });
+    const poor = new Partition(commands(), { log });
     const poorBus = new Bus(() => poor);
     assert.equal((await poorBus.acquire(['w1'])).grants.length, 1);
     await assert.rejects(poorBus.publish('b', 'widgets', ['e2']), StorageFull);
