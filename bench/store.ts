@@ -1,4 +1,4 @@
-import { RedisConnection, type RedisReply } from '../harness/redis_call.ts';
+import { RedisConnection, type RedisReply } from '../harness/redis/redis_call.ts';
 import { scriptOfFunction } from '../src/store/function_library.ts';
 import type { ScriptName } from '../src/store/partition.ts';
 

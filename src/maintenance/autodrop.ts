@@ -6,7 +6,7 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
-import type { JobParts } from './job_parts.ts';
+import type { RepairParts } from './job_parts.ts';
 import { findShortage, findTarget, type Shortage } from './shortage.ts';
 
 /** How many batches one script call drops at most: a few milliseconds of Redis. */
@@ -45,15 +45,7 @@ export class Autodrop {
   readonly #publicNames: PublicNames;
   #complainedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(
-    {
-      partition,
-      publicNames,
-      recorder,
-      log,
-    }: Pick<JobParts, 'partition' | 'publicNames' | 'recorder' | 'log'>,
-    limits: MemoryLimits,
-  ) {
+  constructor({ partition, publicNames, recorder, log }: RepairParts, limits: MemoryLimits) {
     this.#partition = partition;
     this.#publicNames = publicNames;
     this.#recorder = recorder;

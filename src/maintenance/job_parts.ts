@@ -5,15 +5,19 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** What the jobs of the `aux` queue are made from. */
-export interface JobParts {
-  config: Config;
-  /** The partition whose `aux` queue the jobs are in, and on which they work. */
+/** Parts of a job that works on one partition and reports what it did. */
+export interface RepairParts {
+  /** Has the job in its `aux` queue. */
   partition: Partition;
-  partitions: Partitions;
   publicNames: PublicNames;
   recorder: Recorder;
   log: Log;
+}
+
+/** Parts of all jobs of an `aux` queue. */
+export interface JobParts extends RepairParts {
+  config: Config;
+  partitions: Partitions;
   /** Aborted as soon as the process stops; the signal that a job gets is aborted only when the grace period is over. */
   stopping: AbortSignal;
 }

@@ -1,16 +1,12 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
-import type { JobParts } from './job_parts.ts';
+import type { RepairParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
 /** The `sweep` job: finds and mends inconsistencies in Redis, logs and counts them. */
-export function sweepJob({
-  partition,
-  publicNames,
-  recorder,
-  log,
-}: Pick<JobParts, 'partition' | 'publicNames' | 'recorder' | 'log'>): (signal: AbortSignal) => Promise<void> {
+export function sweepJob(parts: RepairParts): (signal: AbortSignal) => Promise<void> {
+  const { partition, publicNames, recorder, log } = parts;
   return async (signal) => {
     const findings: Finding[] = [];
     try {

@@ -45,7 +45,12 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits): 
   );
   return {
     subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
-    queues: QUEUES.map((queue) => sumOf(queue, readings)),
+    queues: QUEUES.map((queue) =>
+      sumOf(
+        readings.flatMap(({ queues }) => queues),
+        queue,
+      ),
+    ),
     workers: readings.reduce((sum, { workers }) => sum + workers, 0),
     memory: memoryIn(memory, limits),
     cpuSeconds: { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') },
@@ -70,14 +75,11 @@ function byToken(one: SubscriberGauges, other: SubscriberGauges): number {
   return one.token < other.token ? -1 : 1;
 }
 
-/** Adds up what the partitions have in a queue. */
-function sumOf(queue: QueueName, readings: readonly PartitionReading[]): QueueGauges {
+/** Adds up the gauges of one queue over the partitions. */
+function sumOf(gauges: readonly QueueGauges[], queue: QueueName): QueueGauges {
   const sum: QueueGauges = { queue, instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
-  for (const each of readings.flatMap(({ queues }) => queues)) {
-    if (each.queue !== queue) continue;
-    for (const status of ['instant', 'scheduled', 'due', 'pending', 'waiting'] as const)
-      sum[status] += each[status];
-  }
+  const fields = ['instant', 'scheduled', 'due', 'pending', 'waiting'] as const;
+  for (const each of gauges) if (each.queue === queue) for (const field of fields) sum[field] += each[field];
   return sum;
 }
 

@@ -14,20 +14,22 @@ export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: () => void;
+  readonly #nowMs: () => number;
   #full = false;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
   /** `onFull` is called whenever a look finds the storage full: memory must be freed at once. */
-  constructor(partitions: Partitions, limits: MemoryLimits, onFull: () => void) {
+  constructor(partitions: Partitions, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
     this.#partitions = partitions;
     this.#limits = limits;
     this.#onFull = onFull;
+    this.#nowMs = nowMs;
   }
 
   /** To be awaited before anything is stored. Throws StorageFull, at once or later. */
   check(): Promise<void> | undefined {
-    if (clock.monotonicMs() - this.#lookedAtMs < FRESH_MS) return this.#decide();
+    if (this.#nowMs() - this.#lookedAtMs < FRESH_MS) return this.#decide();
     this.#looking ??= this.#look();
     return this.#full ? this.#looking.then(() => this.#decide()) : undefined;
   }
@@ -46,7 +48,7 @@ export class StorageGuard {
       // Ignored: the publish itself will report that Redis is away.
       this.#full = false;
     }
-    this.#lookedAtMs = clock.monotonicMs();
+    this.#lookedAtMs = this.#nowMs();
     this.#looking = undefined;
     if (this.#full) this.#onFull();
   }

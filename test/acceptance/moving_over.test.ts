@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Receiver } from '../../harness/receiver.ts';
-import { RUBY_EVENT, RUBY_EVENT_WITH_DATA, RUBY_JOB } from '../../harness/ruby_redis.ts';
-import { RunningBus } from '../../harness/running_bus.ts';
+import { Receiver } from '../../harness/http/receiver.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
+import { RUBY_EVENT, RUBY_EVENT_WITH_DATA, RUBY_JOB } from '../../harness/redis/ruby_redis.ts';
 import { until } from '../../harness/until.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
 import type { Partition } from '../../src/store/partition.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PrintingProcess, root } from '../../harness/command.ts';
+import { PrintingProcess, root } from '../../harness/processes/command.ts';
 
 /** Together these use every folder of src/. Each scenario ends with a check that no key is outside the prefix. */
 const FILES = ['autodrop', 'dead_letters', 'delivery', 'giving_back', 'sweep', 'unsubscribing', 'upgrade'];

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { snapshot } from '../../harness/invariants.ts';
-import { Receiver } from '../../harness/receiver.ts';
-import { RUBY_EVENT } from '../../harness/ruby_redis.ts';
-import { RunningBus } from '../../harness/running_bus.ts';
-import { TestStore } from '../../harness/store.ts';
+import { Receiver } from '../../harness/http/receiver.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
+import { RUBY_EVENT } from '../../harness/redis/ruby_redis.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { snapshot } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';

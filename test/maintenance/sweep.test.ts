@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { b1, found, provokedKinds, redis } from '../../harness/breaking.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { shortName } from '../../harness/names.ts';
-import { openStore } from '../../harness/store.ts';
-import { assertNothingToSweep, writes } from '../../harness/sweep.ts';
+import { openStore } from '../../harness/redis/store.ts';
+import { b1, found, provokedKinds, redis } from '../../harness/scripts/breaking.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { shortName } from '../../harness/scripts/names.ts';
+import { assertNothingToSweep, writes } from '../../harness/scripts/sweep.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { FINDING_KINDS, type Finding } from '../../src/maintenance/sweep/finding.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { longName, packNamed } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
-import { assertNothingToSweep } from '../../harness/sweep.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { longName, packNamed } from '../../harness/scripts/names.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { sweepJob } from '../../src/maintenance/sweep_job.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { CuttingProxy } from '../../harness/cutting_proxy.ts';
-import { openStore, TestStore } from '../../harness/store.ts';
+import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { type CounterName, packField, readCounts, unpackField } from '../../src/metrics/counter_hash.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { Bus } from '../../harness/bus.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { ack, acquire } from './delivering.ts';
 import { Model } from './model.ts';

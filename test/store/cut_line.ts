@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test';
-import { type Cut, CuttingProxy } from '../../harness/cutting_proxy.ts';
 import { Random } from '../../harness/random.ts';
-import { openStore } from '../../harness/store.ts';
+import { type Cut, CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import type { Partition } from '../../src/store/partition.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { buryAll } from '../../harness/dead_letters.ts';
-import { shortName } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll } from '../../harness/scripts/dead_letters.ts';
+import { shortName } from '../../harness/scripts/names.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';

@@ -2,16 +2,17 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { basic, send } from '../../../harness/api.ts';
 import { capturedLog } from '../../../harness/captured_log.ts';
-import { noOpenssl, TestAuthority } from '../../../harness/certificates.ts';
-import { root } from '../../../harness/command.ts';
-import { freePort } from '../../../harness/ports.ts';
-import { PrivateRedis } from '../../../harness/private_redis.ts';
-import { answer } from '../../../harness/receiver.ts';
-import { RunningBus } from '../../../harness/running_bus.ts';
+import { basic, send } from '../../../harness/http/api.ts';
+import { noOpenssl, TestAuthority } from '../../../harness/http/certificates.ts';
+import { answer } from '../../../harness/http/receiver.ts';
+import { root } from '../../../harness/processes/command.ts';
+import { freePort } from '../../../harness/processes/ports.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
+import { ROOT_KEY, WebProcess } from '../../../harness/processes/web_process.ts';
+import { PrivateRedis } from '../../../harness/redis/private_redis.ts';
+import { REDIS_PREFIX } from '../../../harness/redis/store.ts';
 import { until } from '../../../harness/until.ts';
-import { ROOT_KEY, WebProcess } from '../../../harness/web_process.ts';
 import { connect, type RedisTls } from '../../../src/store/connection.ts';
 import { readScripts } from '../../../src/store/script_source.ts';
 
@@ -22,7 +23,10 @@ const RULES = ((): string[] => {
   const [, rules = ''] =
     /^ACL SETUSER routemaster ([\s\S]*?)^```$/m.exec(readFileSync(join(root, 'docs/operating.md'), 'utf8')) ??
     [];
-  return rules.trim().split(/\s+/);
+  return rules
+    .trim()
+    .split(/\s+/)
+    .map((rule) => rule.replace(/^[~&]/, `$&${REDIS_PREFIX}`));
 })();
 const ALLOWED = RULES.filter((rule) => rule.startsWith('+')).map((rule) => rule.slice(1));
 
@@ -210,7 +214,7 @@ describe('a bus whose Redis is behind TLS, and permits what README says', { skip
     assert.equal(refused.status, 401);
     assert.match(refused.headers.get('www-authenticate') ?? '', /nonce=/);
     await assertPermitted();
-    assert.equal((await bus.store.redis.keys('failed_logins:*')).length, 1);
+    assert.equal((await bus.store.redis.keys(bus.store.keys.failed_logins('*'))).length, 1);
   });
 
   test('keeps dead letters, retries and purges them', async (t) => {

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { after, before } from 'node:test';
-import { createLog } from '../src/log.ts';
-import { connect } from '../src/store/connection.ts';
-import { Partition } from '../src/store/partition.ts';
+import { createLog } from '../../src/log.ts';
+import { connect } from '../../src/store/connection.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { PrivateRedis } from './private_redis.ts';
 
 /** The prefix of the bus's keys in tests. test/acceptance/prefix.test.ts runs some files again with one. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { packJob, SHARES } from '../src/store/job.ts';
-import { type KeyName, LAYOUT } from '../src/store/keys.ts';
-import type { Partition } from '../src/store/partition.ts';
+import { packJob, SHARES } from '../../src/store/job.ts';
+import { type KeyName, LAYOUT } from '../../src/store/keys.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { assertDeadLetters } from './dead_letters.ts';
 import { assertGaps } from './gaps.ts';
 import { imageOf, type Readable } from './image.ts';

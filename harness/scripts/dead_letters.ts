@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { FailedAttempt } from '../src/delivering/attempt.ts';
-import { Queue } from '../src/delivering/queue.ts';
-import type { Partition } from '../src/store/partition.ts';
+import type { FailedAttempt } from '../../src/delivering/attempt.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import type { Readable } from './image.ts';
 import { shortName } from './names.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { sweep } from '../src/maintenance/sweep/sweep.ts';
-import { infoNumber } from '../src/store/memory.ts';
-import type { Partition } from '../src/store/partition.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { infoNumber } from '../../src/store/memory.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 /** A sweep finds nothing: nothing was lost, left behind or miscounted. */
 export async function assertNothingToSweep(store: Partition): Promise<void> {

@@ -1,5 +1,5 @@
-import type { Partition } from '../src/store/partition.ts';
-import { readScripts, standalone } from '../src/store/script_source.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { readScripts, standalone } from '../../src/store/script_source.ts';
 
 /** How many script calls Redis has served since it started, by `INFO commandstats`. */
 export async function scriptCalls(store: Partition): Promise<number> {

@@ -1,16 +1,16 @@
-import { Authentication } from '../src/authentication/authentication.ts';
-import type { ClientDirectory } from '../src/authentication/client_directory.ts';
-import { FailedLogins } from '../src/authentication/failed_logins.ts';
-import { LoginLimiter, MAX_FAILURES } from '../src/authentication/login_limiter.ts';
-import { NonceKeys } from '../src/authentication/nonce_keys.ts';
-import { NonceUses } from '../src/authentication/nonce_uses.ts';
-import { Nonces } from '../src/authentication/nonces.ts';
-import type { FailureReason } from '../src/authentication/verdict.ts';
-import { StorageUnavailable } from '../src/errors.ts';
-import type { Log } from '../src/log.ts';
-import { Proxies } from '../src/proxies.ts';
-import type { Arguments } from '../src/store/contracts.ts';
-import type { Partition } from '../src/store/partition.ts';
+import { Authentication } from '../../src/authentication/authentication.ts';
+import type { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { FailedLogins } from '../../src/authentication/failed_logins.ts';
+import { LoginLimiter, MAX_FAILURES } from '../../src/authentication/login_limiter.ts';
+import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
+import { NonceUses } from '../../src/authentication/nonce_uses.ts';
+import { Nonces } from '../../src/authentication/nonces.ts';
+import type { FailureReason } from '../../src/authentication/verdict.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+import type { Log } from '../../src/log.ts';
+import { Proxies } from '../../src/proxies.ts';
+import type { Arguments } from '../../src/store/contracts.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 export interface AuthenticationParts {
   rootKey: string;
