@@ -20,6 +20,11 @@ export interface Place {
   id: string;
 }
 
+/** The order of listings; letters of one millisecond come by their ids, backwards. */
+export function newestFirst(one: Place, other: Place): number {
+  return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
+}
+
 /** Undefined if there is none. */
 export async function readLetter(
   redis: Commands,

@@ -3,7 +3,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { AttemptReport } from './attempt.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
-import { type DeadLetter, following, newest, type Place, readLetter } from './dead_letter.ts';
+import { type DeadLetter, following, newest, newestFirst, type Place, readLetter } from './dead_letter.ts';
 import { eventJson } from './legacy_event.ts';
 
 /** How many letters one script call revives or deletes: a few milliseconds of Redis. */
@@ -34,7 +34,7 @@ export class DeadLetters {
   /** Up to `limit` letters of a subscriber, or of all, newest first; those `after` a place. */
   async list(subscriber: string | undefined, limit: number, after?: Place): Promise<Page> {
     const found = await Promise.all(
-      this.#searched(subscriber).map((partition) =>
+      this.#partitions.holding(subscriber).map((partition) =>
         partition.command(async (redis, keys) => {
           const index =
             subscriber === undefined ? keys.dead_letters_index() : keys.dead_letters_of(subscriber);
@@ -58,7 +58,7 @@ export class DeadLetters {
 
   /** One letter with the history of its attempts. */
   async find(id: string, client?: string): Promise<(DeadLetter & { history: AttemptReport[] }) | undefined> {
-    for (const partition of this.#searched(client)) {
+    for (const partition of this.#partitions.holding(client)) {
       const [letter, history] = await partition.command((redis, keys) =>
         Promise.all([readLetter(redis, keys, id), redis.lrange(keys.attempts(id), 0, -1)]),
       );
@@ -86,7 +86,7 @@ export class DeadLetters {
 
   /** Makes the letter a batch again, to be delivered at once. */
   async retry(id: string, client?: string): Promise<RetryOutcome> {
-    for (const partition of this.#searched(client)) {
+    for (const partition of this.#partitions.holding(client)) {
       const [outcome] = await this.#revive(partition, client, [id]);
       if (outcome !== undefined && outcome !== 'dead_letter_not_found') return outcome;
     }
@@ -104,7 +104,7 @@ export class DeadLetters {
 
   /** Deletes the letter. False if there is none. */
   async purge(id: string, client?: string): Promise<boolean> {
-    for (const partition of this.#searched(client))
+    for (const partition of this.#partitions.holding(client))
       if ((await partition.run('purge', { client, bids: [id] })) === 1) return true;
     return false;
   }
@@ -114,11 +114,6 @@ export class DeadLetters {
     return this.#bySlices(token, untilMs ?? (await this.#latest(token)), (partition, ids) =>
       partition.run('purge', { client: token, bids: ids }),
     );
-  }
-
-  /** The partitions that may hold a letter of a subscriber; undefined means any subscriber. */
-  #searched(subscriber: string | undefined): readonly Partition[] {
-    return subscriber === undefined ? this.#partitions.all : [this.#partitions.ofSubscriber(subscriber)];
   }
 
   async #revive(partition: Partition, client: string | undefined, bids: string[]): Promise<RetryOutcome[]> {
@@ -154,11 +149,6 @@ export class DeadLetters {
       if (taken === undefined || ids.length < SLICE) return total;
     }
   }
-}
-
-/** The order of listings; letters of one millisecond come by their ids, backwards. */
-function newestFirst(one: Place, other: Place): number {
-  return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
 }
 
 function shown(stored: Buffer): string {

@@ -25,6 +25,11 @@ export class Partitions {
     return this.control;
   }
 
+  /** Where to look for what one subscriber has, or for what all have if `token` is undefined. */
+  holding(token: string | undefined): readonly Partition[] {
+    return token === undefined ? this.all : [this.ofSubscriber(token)];
+  }
+
   /** The partition of a topic, with its owner, its counter and the idempotency keys of its publications. */
   ofTopic(_name: string): Partition {
     return this.control;

@@ -97,8 +97,7 @@ export class Subscriptions {
 
   /** Reports one subscriber, or all, by token. */
   async list(token?: string): Promise<SubscriberReport[]> {
-    const partitions = token === undefined ? this.#partitions.all : [this.#partitions.ofSubscriber(token)];
-    const reports = partitions.map((partition) =>
+    const reports = this.#partitions.holding(token).map((partition) =>
       partition.command(async (redis, keys) => {
         const tokens = token === undefined ? await redis.smembers(keys.subscribers()) : [token];
         return Promise.all(tokens.map((each) => readReport(redis, keys, each, this.#defaults)));
