@@ -1,5 +1,4 @@
-import type { Commands } from './partition.ts';
-import { Partition, type PartitionOptions } from './partition.ts';
+import { type Commands, Partition, type PartitionOptions } from './partition.ts';
 
 /**
  * Chooses the partition for each key. There is one today, so all choices are the same; nothing outside
@@ -8,6 +7,7 @@ import { Partition, type PartitionOptions } from './partition.ts';
 export class Partitions {
   /** The partition of clients, nonces, limits and figures. */
   readonly control: Partition;
+  /** Every partition once, for listings and for whatever each partition has of its own. */
   readonly all: readonly Partition[];
 
   constructor(only: Partition) {
@@ -15,7 +15,7 @@ export class Partitions {
     this.all = [only];
   }
 
-  /** The partitions of a Redis. */
+  /** Makes the partitions that the Redis behind a connection holds. */
   static on(redis: Commands, options: PartitionOptions): Partitions {
     return new Partitions(new Partition(redis, options));
   }
@@ -25,7 +25,7 @@ export class Partitions {
     return this.control;
   }
 
-  /** Where to look for what one subscriber has, or for what all have if `token` is undefined. */
+  /** The partition of a subscriber; all partitions if `token` is undefined, which stands for any subscriber. */
   holding(token: string | undefined): readonly Partition[] {
     return token === undefined ? this.all : [this.ofSubscriber(token)];
   }
