@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { BusClient, type Credentials } from '../harness/bus_client.ts';
+import { BusClient, type Credentials } from '../harness/http/bus_client.ts';
 import { parseProcfile } from '../harness/local/procfile.ts';
-import type { PrivateRedis } from '../harness/private_redis.ts';
+import type { PrivateRedis } from '../harness/redis/private_redis.ts';
 import type { Options } from './options.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';

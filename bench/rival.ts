@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { PrivateRedis } from '../harness/private_redis.ts';
+import type { PrivateRedis } from '../harness/redis/private_redis.ts';
 import type { Case } from './part.ts';
 import type { Figures } from './result.ts';
 import type { Running, Stage } from './stage.ts';

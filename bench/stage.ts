@@ -2,9 +2,9 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { keep } from '../harness/keeper.ts';
 import { type Calls, Helper } from '../harness/measuring/helper.ts';
-import { PrivateRedis } from '../harness/private_redis.ts';
+import { keep } from '../harness/processes/keeper.ts';
+import { PrivateRedis } from '../harness/redis/private_redis.ts';
 
 /** The time for a process to stop by itself, and to write its profile. */
 const STOP_MS = 10_000;

@@ -1,6 +1,6 @@
-import { BusAnswerError } from '../harness/bus_client.ts';
-import { answer, type Delivery } from '../harness/receiver.ts';
-import type { Client } from '../harness/running_bus.ts';
+import { BusAnswerError } from '../harness/http/bus_client.ts';
+import { answer, type Delivery } from '../harness/http/receiver.ts';
+import type { Client } from '../harness/processes/running_bus.ts';
 import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
 import type { Audience, Lab } from './lab.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { answer } from '../harness/receiver.ts';
+import { answer } from '../harness/http/receiver.ts';
 import { until } from '../harness/until.ts';
 import type { Audience, Lab, Proxied } from './lab.ts';
 import { acknowledgesOnMain, type Message } from './redis_proxy.ts';

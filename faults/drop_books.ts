@@ -1,4 +1,4 @@
-import type { Delivery, Receiver } from '../harness/receiver.ts';
+import type { Delivery, Receiver } from '../harness/http/receiver.ts';
 
 /** Events that a subscriber misses, by its drop notices or by the API. */
 export interface Missing {

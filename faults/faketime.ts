@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { faketimeLibrary } from '../harness/faketime_library.ts';
+import { faketimeLibrary } from '../harness/processes/faketime_library.ts';
 
 const APT = [
   'apt-get',

@@ -1,5 +1,5 @@
+import type { Client } from '../harness/processes/running_bus.ts';
 import type { Random } from '../harness/random.ts';
-import type { Client } from '../harness/running_bus.ts';
 import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
 import type { DropBooks } from './drop_books.ts';

@@ -1,10 +1,10 @@
-import { BusClient, type Credentials } from '../harness/bus_client.ts';
-import type { BusProcess } from '../harness/bus_process.ts';
+import { BusClient, type Credentials } from '../harness/http/bus_client.ts';
+import type { Receiver } from '../harness/http/receiver.ts';
 import type { Bar } from '../harness/measuring/report.ts';
+import type { BusProcess } from '../harness/processes/bus_process.ts';
+import { type BusSettings, type Client, type Owner, RunningBus } from '../harness/processes/running_bus.ts';
 import { Random } from '../harness/random.ts';
-import type { Receiver } from '../harness/receiver.ts';
-import { type BusSettings, type Client, type Owner, RunningBus } from '../harness/running_bus.ts';
-import { loadScripts } from '../harness/script_calls.ts';
+import { loadScripts } from '../harness/redis/script_calls.ts';
 import { until } from '../harness/until.ts';
 import { sweep } from '../src/maintenance/sweep/sweep.ts';
 import { Ledger } from './ledger.ts';

@@ -1,4 +1,4 @@
-import type { Delivery, Receiver } from '../harness/receiver.ts';
+import type { Delivery, Receiver } from '../harness/http/receiver.ts';
 
 /** The totals of a ledger. All but `accepted` count an event once for each subscriber. */
 export interface Totals {

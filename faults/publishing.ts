@@ -1,4 +1,4 @@
-import { BusAnswerError, type BusClient } from '../harness/bus_client.ts';
+import { BusAnswerError, type BusClient } from '../harness/http/bus_client.ts';
 import { until } from '../harness/until.ts';
 import { pause } from '../src/clock.ts';
 import type { Ledger } from './ledger.ts';

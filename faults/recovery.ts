@@ -1,12 +1,12 @@
 import { until } from '../harness/until.ts';
 import { unpackJob } from '../src/store/job.ts';
 import { Packed } from '../src/store/packed.ts';
-import type { Store } from '../src/store/store.ts';
+import type { Partition } from '../src/store/partition.ts';
 
 const LOOK_EVERY_MS = 20;
 
 /** The batches that workers hold. */
-export async function heldBatches({ redis, keys }: Store): Promise<string[]> {
+export async function heldBatches({ redis, keys }: Partition): Promise<string[]> {
   const workers = await redis.smembers(keys.jobs_pending_index('main'));
   const jobs = await Promise.all(
     workers.map((worker) => redis.lrangeBuffer(keys.jobs_pending('main', worker), 0, -1)),
@@ -17,11 +17,11 @@ export async function heldBatches({ redis, keys }: Store): Promise<string[]> {
 /** Measures how long the batches that workers held at a fault take to be delivered. */
 export class Recovery {
   longestMs = 0;
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #since = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
 
-  constructor(store: Store) {
+  constructor(store: Partition) {
     this.#store = store;
     this.#timer = setInterval(() => void this.#look().catch(() => {}), LOOK_EVERY_MS);
   }

@@ -1,4 +1,4 @@
-import type { BusSettings } from '../harness/running_bus.ts';
+import type { BusSettings } from '../harness/processes/running_bus.ts';
 import type { Lab } from './lab.ts';
 
 /** A fault that happens to a bus, and the bars that must hold all the same. */

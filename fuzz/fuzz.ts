@@ -2,7 +2,7 @@ import { cpuMicros, residentMiB } from '../harness/measuring/cpu.ts';
 import { HelperProcess } from '../harness/measuring/helper.ts';
 import type { Bar } from '../harness/measuring/report.ts';
 import { percentile, spread } from '../harness/measuring/statistics.ts';
-import { type Owner, ROOT_KEY, RunningBus } from '../harness/running_bus.ts';
+import { type Owner, ROOT_KEY, RunningBus } from '../harness/processes/running_bus.ts';
 import { pause } from '../src/clock.ts';
 import type { Manner, Outcome } from './attack.ts';
 import { GoodClient } from './good_client.ts';

@@ -7,7 +7,7 @@ import type { JobHandler } from '../src/delivering/settlement.ts';
 import type { Log } from '../src/log.ts';
 import { Counters } from '../src/metrics/counters.ts';
 import { Recorder } from '../src/metrics/recorder.ts';
-import type { Store } from '../src/store/store.ts';
+import type { Partition } from '../src/store/partition.ts';
 import { CallbackPolicy } from '../src/subscribing/callback_policy.ts';
 
 const MINUTE_MS = 60_000;
@@ -19,7 +19,7 @@ export interface HandlerSettings extends Partial<BatchSettings> {
 
 /** The `batch` job, wired as a delivery thread wires it, which may call 127.0.0.1. */
 export function batchHandler(
-  store: Store,
+  store: Partition,
   log: Log,
   { deliveryTimeoutMs = MINUTE_MS, maxBackoffMs = MINUTE_MS, ...limits }: HandlerSettings = {},
 ): { handler: JobHandler; recorder: Recorder; close: () => Promise<void> } {

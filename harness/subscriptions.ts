@@ -1,5 +1,5 @@
 import { DeadLetters } from '../src/delivering/dead_letters.ts';
-import type { Store } from '../src/store/store.ts';
+import type { Partition } from '../src/store/partition.ts';
 import { Subscriptions } from '../src/subscribing/subscription.ts';
 
 /** The limits and defaults of subscriptions. */
@@ -8,6 +8,6 @@ export const DEFAULTS = {
   ...{ maxTopics: 10_000, maxSubscribers: 10_000 },
 };
 
-export function subscriptionsOf(store: Store): Subscriptions {
+export function subscriptionsOf(store: Partition): Subscriptions {
   return new Subscriptions(store, DEFAULTS, new DeadLetters(store, () => {}));
 }

@@ -24,7 +24,7 @@ import { Publisher } from './publishing/publisher.ts';
 import { RateLimit } from './publishing/rate_limit.ts';
 import { StorageGuard } from './publishing/storage_guard.ts';
 import type { Route } from './route.ts';
-import type { Store } from './store/store.ts';
+import type { Partition } from './store/partition.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 import { Subscriptions } from './subscribing/subscription.ts';
 import { subscriptionsApi } from './subscribing/subscriptions_api.ts';
@@ -33,7 +33,7 @@ import { topicsApi } from './subscribing/topics_api.ts';
 
 export interface ApiParts {
   config: Config;
-  store: Store;
+  store: Partition;
   recorder: Recorder;
   log: Log;
 }

@@ -2,7 +2,7 @@ import { Backoff } from './backoff.ts';
 import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
 import { type Log, logged } from './log.ts';
 import { prepareStorage } from './maintenance/schema.ts';
-import type { Store } from './store/store.ts';
+import type { Partition } from './store/partition.ts';
 
 /** After this time a stopping process is killed, whatever it is doing. Its log gets another second. */
 const STOP_LIMIT_MS = 24_000;
@@ -20,7 +20,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 }
 
 /** Prepares Redis. While Redis is away or full, tries again with growing pauses. */
-export async function boot(store: Store, leaseMs: number, log: Log): Promise<void> {
+export async function boot(store: Partition, leaseMs: number, log: Log): Promise<void> {
   const backoff = new Backoff();
   const never = new AbortController().signal;
   for (;;) {

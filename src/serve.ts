@@ -8,7 +8,7 @@ import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
 import { boot, onStop } from './process.ts';
 import { connect } from './store/connection.ts';
-import { Store } from './store/store.ts';
+import { Partition } from './store/partition.ts';
 
 /** How long requests under way may take when the process is told to stop. */
 const GRACE_MS = 20_000;
@@ -18,7 +18,7 @@ const BOOT_MS = 1000;
 
 /** One web process: listens when Redis is prepared, or without it after a second; drains at SIGTERM. */
 export async function serve(config: Config, log: Log): Promise<void> {
-  const store = new Store(connect(config.redisUrl, log, config.redisTls), { log });
+  const store = new Partition(connect(config.redisUrl, log, config.redisTls), { log });
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let isReady = false;

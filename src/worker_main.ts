@@ -6,7 +6,7 @@ import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
 import { boot, onStop, start } from './process.ts';
 import { connect, connectListener } from './store/connection.ts';
-import { Store } from './store/store.ts';
+import { Partition } from './store/partition.ts';
 import { Wakeups } from './store/wakeups.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
@@ -19,7 +19,7 @@ await start(async () => {
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of unknownVariables()) log.warn(warning);
-  const store = new Store(connect(config.redisUrl, log, config.redisTls), { log });
+  const store = new Partition(connect(config.redisUrl, log, config.redisTls), { log });
   const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), store.keys);
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);

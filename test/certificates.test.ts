@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { noOpenssl, selfSigned } from '../harness/certificates.ts';
-import { root } from '../harness/command.ts';
+import { noOpenssl, selfSigned } from '../harness/http/certificates.ts';
+import { root } from '../harness/processes/command.ts';
 import { type Config, readConfig } from '../src/config.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'routemaster-ca-'));

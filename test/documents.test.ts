@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
-import { root } from '../harness/command.ts';
+import { root } from '../harness/processes/command.ts';
 import { envExample, settingsTable } from '../harness/settings_document.ts';
 import { VARIABLES } from '../src/config/settings.ts';
 import { ERRORS } from '../src/errors.ts';

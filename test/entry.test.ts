@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { delimiter, join } from 'node:path';
 import { test } from 'node:test';
-import { root } from '../harness/command.ts';
+import { root } from '../harness/processes/command.ts';
 
 const OLDER =
   'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.1.0"}})';

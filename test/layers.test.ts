@@ -4,7 +4,7 @@ import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { root } from '../harness/command.ts';
+import { root } from '../harness/processes/command.ts';
 
 /** A project of these files alone, under our layer rules; gives what dependency-cruiser finds in it. */
 async function cruise(files: Record<string, string>): Promise<string> {

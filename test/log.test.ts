@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { root } from '../harness/command.ts';
+import { root } from '../harness/processes/command.ts';
 
 const LINES = 20_000;
 

@@ -2,8 +2,8 @@
 // A failure is shown with the shortest calls that lead to it; the same seed finds it again.
 import { parseArgs } from 'node:util';
 import fc from 'fast-check';
-import { PrivateRedis } from '../harness/private_redis.ts';
-import { openStore } from '../harness/store.ts';
+import { PrivateRedis } from '../harness/redis/private_redis.ts';
+import { openStore } from '../harness/redis/store.ts';
 import { behavesAsTheModel } from './model/property.ts';
 
 /** The most steps of one sequence, and how many sequences there are between two looks at what is reached. */

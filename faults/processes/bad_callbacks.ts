@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { answer } from '../../harness/http/receiver.ts';
 import { serveCalls } from '../../harness/measuring/helper.ts';
-import { answer } from '../../harness/receiver.ts';
 
 /** Ways in which a subscriber can misbehave; callbacks take them in turn. */
 const BAD = {

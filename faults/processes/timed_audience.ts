@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
-import { BusClient, type Credentials } from '../../harness/bus_client.ts';
+import { BusClient, type Credentials } from '../../harness/http/bus_client.ts';
 import { serveCalls } from '../../harness/measuring/helper.ts';
 import { percentile } from '../../harness/measuring/statistics.ts';
 import { until } from '../../harness/until.ts';

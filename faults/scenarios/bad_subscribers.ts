@@ -1,7 +1,7 @@
 import { HelperProcess } from '../../harness/measuring/helper.ts';
 import { spread } from '../../harness/measuring/statistics.ts';
+import type { Client } from '../../harness/processes/running_bus.ts';
 import type { Random } from '../../harness/random.ts';
-import type { Client } from '../../harness/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
 import type { BadCalls } from '../processes/bad_callbacks.ts';

@@ -1,5 +1,5 @@
-import type { BusProcess } from '../../harness/bus_process.ts';
-import { faketimeLibrary, wrongClock } from '../../harness/faketime_library.ts';
+import type { BusProcess } from '../../harness/processes/bus_process.ts';
+import { faketimeLibrary, wrongClock } from '../../harness/processes/faketime_library.ts';
 import { ClockWatch, EVENTS_PER_ROUND } from '../clock_watch.ts';
 import { seeToFaketime } from '../faketime.ts';
 import type { Lab } from '../lab.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { BusProcess } from '../../harness/bus_process.ts';
-import { answer, type Receiver } from '../../harness/receiver.ts';
+import { answer, type Receiver } from '../../harness/http/receiver.ts';
+import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { until } from '../../harness/until.ts';
 import type { Job } from '../../src/store/job.ts';
 import type { Lab, Proxied } from '../lab.ts';

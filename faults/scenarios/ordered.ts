@@ -1,4 +1,4 @@
-import { answer } from '../../harness/receiver.ts';
+import { answer } from '../../harness/http/receiver.ts';
 import { pause } from '../../src/clock.ts';
 import { Recovery } from '../recovery.ts';
 import type { Scenario } from '../scenario.ts';

@@ -1,5 +1,5 @@
-import { answer } from '../../harness/receiver.ts';
-import type { Client } from '../../harness/running_bus.ts';
+import { answer } from '../../harness/http/receiver.ts';
+import type { Client } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';

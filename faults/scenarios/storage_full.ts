@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { jobName } from '../../harness/names.ts';
-import { answer } from '../../harness/receiver.ts';
-import type { Client } from '../../harness/running_bus.ts';
+import { answer } from '../../harness/http/receiver.ts';
+import type { Client } from '../../harness/processes/running_bus.ts';
+import { jobName } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { pause } from '../../src/clock.ts';
 import { readMemory } from '../../src/store/memory.ts';

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { BusAnswerError, BusClient, type Credentials } from '../bus_client.ts';
+import { BusAnswerError, BusClient, type Credentials } from '../http/bus_client.ts';
 import { deliveryLines } from './delivery_lines.ts';
 import { demoEvent } from './demo_events.ts';
 import { Receiver } from './sample_receiver.ts';

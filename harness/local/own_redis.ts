@@ -3,8 +3,8 @@ import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ReplyError } from 'ioredis';
-import { PrivateRedis } from '../private_redis.ts';
-import { RedisConnection, type RedisReply } from '../redis_call.ts';
+import { PrivateRedis } from '../redis/private_redis.ts';
+import { RedisConnection, type RedisReply } from '../redis/redis_call.ts';
 
 /** What CLIENT LIST shows of a launcher: its connection ends with it, however it ends, as no file does. */
 const launcherName = 'bin/start';

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { keep } from '../keeper.ts';
+import { keep } from '../processes/keeper.ts';
 import type { ProcfileLine } from './procfile.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
-import { freePort, isFreePort } from '../ports.ts';
+import { freePort, isFreePort } from '../processes/ports.ts';
 
 export interface Settings {
   demo: boolean;

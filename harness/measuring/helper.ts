@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
-import type { Owner } from '../running_bus.ts';
+import type { Owner } from '../processes/running_bus.ts';
 
 /** The calls that a helper process serves. Arguments and answers are copied. */
 // biome-ignore lint/suspicious/noExplicitAny: each call has arguments of its own

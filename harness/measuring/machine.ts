@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { cpus, totalmem, type } from 'node:os';
-import { redisBinary } from '../redis_binary.ts';
+import { redisBinary } from '../redis/redis_binary.ts';
 
 /** The machine that figures are measured on. */
 export function machine() {

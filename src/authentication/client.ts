@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Scopes } from '../caller.ts';
 import { clock } from '../clock.ts';
 import { secret as newSecret, tokenSuffix } from '../ids.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { readScopes, scopeFields } from './scope.ts';
 
 /** The realm of both schemes. It is part of every stored HA1: were it changed, every client would need a new secret. */
@@ -45,10 +45,10 @@ export type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /** Holders of API tokens: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which are token-only. */
 export class Clients {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #fixed: ReadonlyMap<string, Client>;
 
-  constructor(store: Store, fixedTokens: readonly string[]) {
+  constructor(store: Partition, fixedTokens: readonly string[]) {
     this.#store = store;
     this.#fixed = new Map(fixedTokens.map((token) => [token, { token, name: nameIn(token), ha1: null }]));
   }

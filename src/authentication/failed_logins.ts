@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { clock } from '../clock.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 const WINDOW_MS = 60_000;
 /** All sources share this many 16-bit counters: a quarter of a MB of Redis, however many addresses an attacker has. */
@@ -15,7 +15,7 @@ const MAX_COUNTED = 65_535;
  * in 65,536, so the counts must decide nothing but the answer to wrong credentials.
  */
 export class FailedLogins {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
@@ -25,7 +25,7 @@ export class FailedLogins {
   #isReported = false;
 
   /** Beyond `max`, Redis is not asked any more. If Redis refuses to count, `log` has one line about it. */
-  constructor(store: Store, max: number, log: Log, nowMs: () => number = clock.wallMs) {
+  constructor(store: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#store = store;
     this.#max = max;
     this.#log = log;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { clock } from '../clock.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 const HOUR_MS = 3_600_000;
 const KEY_BYTES = 32;
@@ -11,7 +11,7 @@ const PAUSE_MS = 1000;
 
 /** The keys that sign nonces: random, one an hour, shared by all processes through Redis; so is the clock. */
 export class NonceKeys {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #monotonicMs: () => number;
   #keys: ReadonlyMap<number, Buffer> = new Map();
   /** Redis's clock less ours. */
@@ -19,7 +19,7 @@ export class NonceKeys {
   #askAgainAtMs = 0;
   #loading: Promise<void> | undefined;
 
-  constructor(store: Store, monotonicMs: () => number = clock.monotonicMs) {
+  constructor(store: Partition, monotonicMs: () => number = clock.monotonicMs) {
     this.#store = store;
     this.#monotonicMs = monotonicMs;
   }
@@ -41,7 +41,7 @@ export class NonceKeys {
     return this.#keys.get(Math.floor(issuedMs / HOUR_MS));
   }
 
-  /** Gets the keys from Redis, and makes missing ones. Throws as Store does; the known keys stay then. */
+  /** Gets the keys from Redis, and makes missing ones. Throws as Partition does; the known keys stay then. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;

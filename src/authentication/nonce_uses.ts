@@ -1,5 +1,5 @@
 import { Batcher } from '../store/batcher.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 /** How long a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
@@ -22,14 +22,14 @@ export interface NonceUse {
 export class NonceUses {
   readonly #batcher: Batcher<NonceUse, boolean>;
 
-  constructor(store: Pick<Store, 'run'>) {
+  constructor(store: Pick<Partition, 'run'>) {
     const consume = (uses: NonceUse[]) => store.run('nonce_uses', { keptMs: NONCE_USES_KEPT_MS, uses });
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL });
   }
 
   /**
    * Whether the use was new: it is consumed now. False if it was consumed before, and if its count is too high to be remembered.
-   * Throws as Store does; the use may then be consumed or not.
+   * Throws as Partition does; the use may then be consumed or not.
    */
   consume(use: NonceUse): Promise<boolean> {
     return this.#batcher.add(use);

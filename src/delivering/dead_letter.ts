@@ -1,5 +1,5 @@
 import type { Keyspace } from '../store/keys.ts';
-import type { Commands } from '../store/store.ts';
+import type { Commands } from '../store/partition.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 
 /** A dead letter as listings show it. Times in ms since the Unix epoch, by Redis's clock. */

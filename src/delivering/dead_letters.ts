@@ -1,5 +1,5 @@
 import { BusError } from '../errors.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import type { AttemptReport } from './attempt.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { type DeadLetter, following, newest, type Place, readLetter } from './dead_letter.ts';
@@ -21,11 +21,11 @@ export type RetryOutcome = 'ok' | 'dead_letter_not_found' | 'subscriber_not_foun
 
 /** Batches that are not tried any more. A `client` finds its own letters only; root gives no client, and finds all. */
 export class DeadLetters {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #revived: (token: string, events: number) => void;
 
   /** `revived` is called with how many events went back to whose queue. */
-  constructor(store: Store, revived: (token: string, events: number) => void) {
+  constructor(store: Partition, revived: (token: string, events: number) => void) {
     this.#store = store;
     this.#revived = revived;
   }

@@ -7,7 +7,7 @@ import { createLog } from '../log.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { connect } from '../store/connection.ts';
-import { Store } from '../store/store.ts';
+import { Partition } from '../store/partition.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { batchJob } from './deliver_batch.ts';
 import { Delivery } from './delivery.ts';
@@ -30,7 +30,7 @@ export type ThreadOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 function runThread({ config, index, idleCounts }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
   // The store gets no log, as the main thread's store already reports which commands Redis refuses.
-  const store = new Store(connect(config.redisUrl, log, config.redisTls));
+  const store = new Partition(connect(config.redisUrl, log, config.redisTls));
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow, config));

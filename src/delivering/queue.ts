@@ -1,6 +1,6 @@
 import type { Arguments } from '../store/contracts.ts';
 import { batchOf, packJob, QUEUES, type QueueName } from '../store/job.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { type Acquired, readAcquired } from './acquired.ts';
 import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
@@ -18,10 +18,10 @@ export interface QueueSettings {
 /** One queue of jobs. Each call is one script: a crash leaves every job in exactly one state. */
 export class Queue {
   readonly name: QueueName;
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #settings: QueueSettings;
 
-  constructor(store: Store, name: QueueName, settings: QueueSettings) {
+  constructor(store: Partition, name: QueueName, settings: QueueSettings) {
     this.#store = store;
     this.name = name;
     this.#settings = settings;
@@ -122,14 +122,14 @@ const PROMOTE_SLICE = 500;
  * Makes jobs of all queues that are due instant, up to 500. Answers in how many ms, to the µs, the next is due, 0 if some are left;
  * undefined: none.
  */
-export async function promoteDue(store: Store): Promise<{ promoted: number; nextDueMs?: number }> {
+export async function promoteDue(store: Partition): Promise<{ promoted: number; nextDueMs?: number }> {
   const { promoted, nextDueUs } = await store.run('schedule', { limit: PROMOTE_SLICE, queues: QUEUES });
   return nextDueUs === undefined ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
 }
 
 /** Gives back the jobs of workers that were not heard of for `leaseMs`, and forgets the workers. */
 export async function scrub(
-  store: Store,
+  store: Partition,
   leaseMs: number,
 ): Promise<{ workers: number; jobs: Record<QueueName, number> }> {
   const { workers, jobs } = await store.run('scrub', { leaseMs, queues: QUEUES });

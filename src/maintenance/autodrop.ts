@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { findShortage, findTarget, type Shortage } from './shortage.ts';
 
@@ -43,14 +43,14 @@ type Begun = Omit<Arguments<'autodrop'>, 'maxDeleted'>;
  * nothing and logs an error.
  */
 export class Autodrop {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #settings: AutodropSettings;
   readonly #recorder: Recorder;
   readonly #log: Log;
   readonly #publicNames: PublicNames;
   #complainedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(store: Store, settings: AutodropSettings, recorder: Recorder, log: Log) {
+  constructor(store: Partition, settings: AutodropSettings, recorder: Recorder, log: Log) {
     this.#store = store;
     this.#settings = settings;
     this.#recorder = recorder;

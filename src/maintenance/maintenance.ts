@@ -4,7 +4,7 @@ import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 import { type PeriodicJob, periodicJobs } from './periodic_jobs.ts';
 import { Scheduler } from './scheduler.ts';
@@ -15,7 +15,7 @@ const MAX_SLEEP_MS = 10_000;
 const WORKERS = 2;
 
 export interface MaintenanceParts {
-  store: Store;
+  store: Partition;
   wakeups: Wakeups;
   recorder: Recorder;
   log: Log;

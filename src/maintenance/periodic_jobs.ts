@@ -2,7 +2,7 @@ import type { Config } from '../config.ts';
 import { promoteDue } from '../delivering/queue.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { Autodrop } from './autodrop.ts';
 import { monitorJob } from './monitor.ts';
 import { scrubJob } from './scrub.ts';
@@ -22,7 +22,7 @@ export interface PeriodicJob {
 
 export interface JobParts {
   config: Config;
-  store: Store;
+  store: Partition;
   recorder: Recorder;
   log: Log;
   /** Aborted as soon as the process stops; the signal that a job gets is aborted only when the grace period is over. */
@@ -52,6 +52,6 @@ export function periodicJobs({ config, store, recorder, log, stopping }: JobPart
   ];
 }
 
-async function promoteAllDue(store: Store): Promise<void> {
+async function promoteAllDue(store: Partition): Promise<void> {
   while ((await promoteDue(store)).nextDueMs === 0);
 }

@@ -2,12 +2,12 @@ import { Backoff } from '../backoff.ts';
 import { Bell } from '../delivering/bell.ts';
 import { promoteDue } from '../delivering/queue.ts';
 import type { Log } from '../log.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /** Makes scheduled jobs instant when due. Sleeps until the next deadline, or an announced earlier one. */
 export class Scheduler {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #log: Log;
   readonly #maxSleepMs: number;
   readonly #bell = new Bell();
@@ -16,7 +16,7 @@ export class Scheduler {
   #loop: Promise<void> | undefined;
 
   /** `maxSleepMs` bounds the sleep, as an announcement may be lost. */
-  constructor(store: Store, wakeups: Wakeups, maxSleepMs: number, log: Log) {
+  constructor(store: Partition, wakeups: Wakeups, maxSleepMs: number, log: Log) {
     this.#store = store;
     this.#maxSleepMs = maxSleepMs;
     this.#log = log;

@@ -1,7 +1,7 @@
 import { pause } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 /** The version of the data layout that this code writes. */
 const SCHEMA = 2;
@@ -15,7 +15,7 @@ const LOOK_EVERY_MS = 500;
  * Waits while workers of the former release run: one is alive until `leaseMs` after it was last heard of.
  * Throws BootError where a person has to act, StorageUnavailable where waiting may help.
  */
-export async function prepareStorage(store: Store, leaseMs: number, log: Log): Promise<void> {
+export async function prepareStorage(store: Partition, leaseMs: number, log: Log): Promise<void> {
   await checkServer(store, log);
   await store.prepare();
   const found = await store.command((redis, keys) => redis.get(keys.schema()));
@@ -32,7 +32,7 @@ export async function prepareStorage(store: Store, leaseMs: number, log: Log): P
 }
 
 /** Layout 1 differs in how events are stored. Those that are queued stay as they are: the worker decodes them. */
-async function upgrade(store: Store, from: string, leaseMs: number, log: Log): Promise<void> {
+async function upgrade(store: Partition, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => store.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });
   let alive = await countAlive();
   if (alive > 0)
@@ -44,7 +44,7 @@ async function upgrade(store: Store, from: string, leaseMs: number, log: Log): P
   log.info({ from: Number(from), to: SCHEMA }, 'upgraded the data in Redis');
 }
 
-async function checkServer(store: Store, log: Log): Promise<void> {
+async function checkServer(store: Partition, log: Log): Promise<void> {
   const info = await store.command((redis) => redis.info());
   const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim();
   const version = field('redis_version') ?? 'unknown';
@@ -62,7 +62,7 @@ async function checkServer(store: Store, log: Log): Promise<void> {
 }
 
 /** Takes over the batches of a Ruby Routemaster, if there are any. Our tickers make its aux jobs anew. */
-async function takeOver(store: Store, log: Log): Promise<void> {
+async function takeOver(store: Partition, log: Log): Promise<void> {
   const total = await store.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');
   let renamed = 0;

@@ -1,6 +1,6 @@
 import { BATCH_HEADER_LENGTH } from '../delivering/batch.ts';
 import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
-import type { Commands, Store } from '../store/store.ts';
+import type { Commands, Partition } from '../store/partition.ts';
 
 /** Redis uses more memory than the high mark. */
 export interface Shortage extends DropTarget {
@@ -14,15 +14,15 @@ export interface DropTarget {
   targetBytes: number | undefined;
 }
 
-/** Undefined if there is no shortage. Throws as Store does. */
-export async function findShortage(store: Store, limits: MemoryLimits): Promise<Shortage | undefined> {
+/** Undefined if there is no shortage. Throws as Partition does. */
+export async function findShortage(store: Partition, limits: MemoryLimits): Promise<Shortage | undefined> {
   const memory = await readMemory(store, limits);
   if (memory.used <= memory.highMark) return undefined;
   return { memory, ...(await findTarget(store, memory)) };
 }
 
-/** What can be dropped, and how far, whether or not there is a shortage now. Throws as Store does. */
-export async function findTarget(store: Store, { used, lowMark, highMark }: Memory): Promise<DropTarget> {
+/** What can be dropped, and how far, whether or not there is a shortage now. Throws as Partition does. */
+export async function findTarget(store: Partition, { used, lowMark, highMark }: Memory): Promise<DropTarget> {
   const droppableBytes = await estimateDroppable(store);
   const otherBytes = used - droppableBytes;
   if (otherBytes >= highMark) return { droppableBytes, targetBytes: undefined };
@@ -40,7 +40,7 @@ const SAMPLE = 500;
 const OVERHEAD_BYTES = 400;
 
 /** Multiplies the number of all events, which the gauges hold, by the mean size of events in a random sample of batches. */
-async function estimateDroppable(store: Store): Promise<number> {
+async function estimateDroppable(store: Partition): Promise<number> {
   return store.command(async (redis, keys) => {
     const batches = { index: keys.batches_index(), gauge: keys.gauge_events(), list: keys.batch };
     const letters = {

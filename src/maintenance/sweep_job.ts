@@ -2,13 +2,13 @@ import { Clients } from '../authentication/client.ts';
 import { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
 /** The `sweep` job: finds and mends inconsistencies in Redis, logs and counts them. `clients`: ROUTEMASTER_CLIENTS. */
 export function sweepJob(
-  store: Store,
+  store: Partition,
   { clients }: { clients: readonly string[] },
   recorder: Recorder,
   log: Log,

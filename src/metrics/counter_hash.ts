@@ -1,6 +1,6 @@
 import { decode, encode } from '@msgpack/msgpack';
 import type { Log } from '../log.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 /**
  * Every counter of the bus, each with its tags. Times are in ms. `queue` is a subscriber's token, but in `jobs.scrubbed` it is
@@ -83,8 +83,8 @@ function text(value: unknown): string {
   throw new TypeError('not text');
 }
 
-/** All counts in Redis. Unreadable fields are skipped with a warning. Throws as Store does. */
-export async function readCounts(store: Store, log: Log): Promise<Count[]> {
+/** All counts in Redis. Unreadable fields are skipped with a warning. Throws as Partition does. */
+export async function readCounts(store: Partition, log: Log): Promise<Count[]> {
   // The fields are binary, so they are read as bytes; `hgetall` would decode them as text.
   const reply = await store.command((redis, keys) => redis.callBuffer('HGETALL', keys.counters()));
   const flat = reply as Buffer[];

@@ -1,7 +1,7 @@
 import { clock, pause } from '../clock.ts';
 import { uid } from '../ids.ts';
 import type { Log } from '../log.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { type CounterName, packField, type Tags } from './counter_hash.ts';
 
 /** How many fields one script call takes: about a millisecond of Redis. */
@@ -26,7 +26,7 @@ interface Flush {
  * A failed flush is sent again unchanged, before anything newer, so that Redis adds each count exactly once.
  */
 export class Counters {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #flushIntervalMs: number;
   readonly #log: Log;
   readonly #process = uid();
@@ -38,7 +38,7 @@ export class Counters {
   #failing = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(store: Store, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
+  constructor(store: Partition, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
     this.#store = store;
     this.#flushIntervalMs = flushIntervalMs;
     this.#log = log;
@@ -81,7 +81,7 @@ export class Counters {
 
   /**
    * Resolves when Redis holds everything counted before the call.
-   * Throws as Store does. Nothing is lost then: the next flush begins with what this one left.
+   * Throws as Partition does. Nothing is lost then: the next flush begins with what this one left.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());

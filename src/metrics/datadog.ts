@@ -1,6 +1,6 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Tags } from './counter_hash.ts';
 import type { Figure } from './figures.ts';
 
@@ -20,13 +20,13 @@ export interface Report {
 
 /** The count of each counter that was last sent to Datadog, by any worker; kept in Redis. */
 export class ReportedCounts {
-  readonly #store: Store;
+  readonly #store: Partition;
 
-  constructor(store: Store) {
+  constructor(store: Partition) {
     this.#store = store;
   }
 
-  /** Returns a function from a packed field to the count that was sent last; 0 if none was. Throws as Store does. */
+  /** Returns a function from a packed field to the count that was sent last; 0 if none was. Throws as Partition does. */
   async read(): Promise<(field: Buffer) => number> {
     const reply = await this.#store.command((redis, keys) =>
       redis.callBuffer('HGETALL', keys.counters_reported()),
@@ -38,7 +38,7 @@ export class ReportedCounts {
     return (field) => counts.get(field.toString('latin1')) ?? 0;
   }
 
-  /** Notes what was sent. Idempotent, even if later reports were noted in between. Throws as Store does. */
+  /** Notes what was sent. Idempotent, even if later reports were noted in between. Throws as Partition does. */
   async note(reports: readonly Report[]): Promise<void> {
     for (let i = 0; i < reports.length; i += SLICE) {
       const slice = reports.slice(i, i + SLICE);

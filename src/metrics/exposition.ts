@@ -61,7 +61,7 @@ export class Exposition {
     return this.#own.contentType;
   }
 
-  /** Throws as Store does. */
+  /** Throws as Partition does. */
   async text(): Promise<string> {
     const figures = await collectFigures(this.#parts);
     const bus = new Registry();

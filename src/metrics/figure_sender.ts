@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { Datadog, ReportedCounts } from './datadog.ts';
 import type { Figure } from './figures.ts';
 
@@ -14,7 +14,7 @@ export function createSender(
     dogstatsdHost,
     dogstatsdPort,
   }: Pick<Config, 'metricService' | 'dogstatsdHost' | 'dogstatsdPort'>,
-  store: Store,
+  store: Partition,
   log: Log,
 ): SendFigures | undefined {
   if (metricService === 'print') return async (figures) => logFigures(figures, log);

@@ -1,7 +1,7 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { MemoryLimits } from '../store/memory.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Tags } from './counter_hash.ts';
 import { COUNTER_NAMES, type Count, type CounterName, readCounts } from './counter_hash.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
@@ -35,7 +35,7 @@ export type GaugeName =
   | `redis.${'bytes_used' | 'max_mem' | 'low_mark' | 'high_mark' | 'used_cpu_sys' | 'used_cpu_user'}`;
 
 export interface FigureParts {
-  store: Store;
+  store: Partition;
   limits: MemoryLimits;
   publicNames: PublicNames;
   log: Log;
@@ -44,7 +44,7 @@ export interface FigureParts {
 const KNOWN: ReadonlySet<string> = new Set(COUNTER_NAMES);
 
 /**
- * All figures of the whole bus; counters as far as they are flushed. Throws as Store does.
+ * All figures of the whole bus; counters as far as they are flushed. Throws as Partition does.
  * Counters that this release does not know are left out, as their tags may hold credentials.
  */
 export async function collectFigures({ store, limits, publicNames, log }: FigureParts): Promise<Figure[]> {

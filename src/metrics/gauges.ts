@@ -1,6 +1,6 @@
 import { QUEUES, type QueueName } from '../store/job.ts';
 import { infoNumber, type Memory, type MemoryLimits, memoryIn } from '../store/memory.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 export interface SubscriberGauges {
@@ -36,8 +36,8 @@ export interface GaugeReading {
   cpuSeconds: { system: number; user: number };
 }
 
-/** Takes several round trips, so a job that moves in between may be counted twice or not at all. Throws as Store does. */
-export async function readGauges(store: Store, limits: MemoryLimits): Promise<GaugeReading> {
+/** Takes several round trips, so a job that moves in between may be counted twice or not at all. Throws as Partition does. */
+export async function readGauges(store: Partition, limits: MemoryLimits): Promise<GaugeReading> {
   const [time, workers, memory, cpu] = await store.command((redis, keys) =>
     Promise.all([redis.time(), redis.hlen(keys.workers()), redis.info('memory'), redis.info('cpu')]),
   );
@@ -51,7 +51,7 @@ export async function readGauges(store: Store, limits: MemoryLimits): Promise<Ga
 }
 
 /** Reads all subscribers, and those that have unsubscribed but have batches or dead letters left. */
-async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberGauges[]> {
+async function readSubscribers(store: Partition, nowMs: number): Promise<SubscriberGauges[]> {
   const [members, events, batches, deadEvents] = await store.command((redis, keys) =>
     Promise.all([
       redis.smembers(keys.subscribers()),
@@ -83,7 +83,7 @@ async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberG
   return Promise.all(tokens.map(read));
 }
 
-async function readQueue(store: Store, queue: QueueName, nowMs: number): Promise<QueueGauges> {
+async function readQueue(store: Partition, queue: QueueName, nowMs: number): Promise<QueueGauges> {
   return store.command(async (redis, keys) => {
     const [all, instant, scheduled, due, workers] = await Promise.all([
       redis.scard(keys.jobs_index(queue)),

@@ -1,6 +1,6 @@
 import { uidSeed } from '../ids.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Idempotency } from './idempotency.ts';
 
 /** One client's events for one topic; all are stored, or none. */
@@ -32,7 +32,7 @@ export interface Stored {
  * accepted. No topic is made beyond `maxTopics`.
  */
 export async function storePublications(
-  store: Store,
+  store: Partition,
   publications: readonly Publication[],
   windowMs: number,
   maxTopics: number,

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { BusError, StorageFull } from '../errors.ts';
 import { Batcher } from '../store/batcher.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Idempotency } from './idempotency.ts';
 import { type Outcome, type Publication, type Stored, storePublications } from './publication.ts';
 
@@ -23,7 +23,7 @@ export interface PublishFigures {
 
 /** Stores publications, many in one script call. */
 export class Publisher {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #figures: PublishFigures;
   readonly #windowMs: number;
   readonly #onFull: () => void;
@@ -40,7 +40,7 @@ export class Publisher {
    * no memory left: somebody has to free some at once. A bus that has `maxTopics` topics creates no further one.
    */
   constructor(
-    store: Store,
+    store: Partition,
     figures: PublishFigures,
     windowMs: number,
     onFull = () => {},

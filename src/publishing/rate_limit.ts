@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { Batcher } from '../store/batcher.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { type Demand, type PublishRates, type Spent, spend } from './spending.ts';
 
 /** One script call takes this many demands: some 2 ms of Redis. */
@@ -27,7 +27,7 @@ interface Bucket {
  * here, before its body is read, until there is something in its buckets again.
  */
 export class RateLimit {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #rates: PublishRates;
   readonly #policy: string;
   /** The buckets of clients that Redis refused. */
@@ -37,11 +37,11 @@ export class RateLimit {
   });
 
   /** Undefined if nothing is limited, so that publishing pays nothing. */
-  static of(store: Store, rates: PublishRates): RateLimit | undefined {
+  static of(store: Partition, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(store, rates) : undefined;
   }
 
-  private constructor(store: Store, rates: PublishRates) {
+  private constructor(store: Partition, rates: PublishRates) {
     this.#store = store;
     this.#rates = rates;
     const seconds = Math.ceil(rates.publishBurstMs / 1000);
@@ -62,7 +62,7 @@ export class RateLimit {
     this.#refused.delete(client);
   }
 
-  /** Resolves with headers for the answer if the client may publish this. Throws rate_limited, or as Store does. */
+  /** Resolves with headers for the answer if the client may publish this. Throws rate_limited, or as Partition does. */
   async spend(demand: Demand): Promise<RateHeaders> {
     const spent = await this.#batcher.add(demand);
     const buckets = this.#buckets(spent);

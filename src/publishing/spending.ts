@@ -1,4 +1,4 @@
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 /** What each client may publish, over all web processes. */
 export interface PublishRates {
@@ -25,7 +25,7 @@ export interface Spent {
 }
 
 /** Takes what publications need from the buckets of their clients, in their order. One answer each. */
-export function spend(store: Store, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
+export function spend(store: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;
   const limits = { burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes };
   return store.run('spend', { ...limits, demands });

@@ -1,7 +1,7 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 /** How long a look at Redis's memory is used. A burst may exceed the high mark for this long. */
 const FRESH_MS = 250;
@@ -11,23 +11,25 @@ const FRESH_MS = 250;
  * for the answer that an old answer would refuse.
  */
 export class StorageGuard {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #limits: MemoryLimits;
   readonly #onFull: () => void;
+  readonly #nowMs: () => number;
   #full = false;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
   /** `onFull` is called whenever a look finds the storage full: memory must be freed at once. */
-  constructor(store: Store, limits: MemoryLimits, onFull: () => void) {
+  constructor(store: Partition, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
     this.#store = store;
     this.#limits = limits;
     this.#onFull = onFull;
+    this.#nowMs = nowMs;
   }
 
   /** To be awaited before anything is stored. Throws StorageFull, at once or later. */
   check(): Promise<void> | undefined {
-    if (clock.monotonicMs() - this.#lookedAtMs < FRESH_MS) return this.#decide();
+    if (this.#nowMs() - this.#lookedAtMs < FRESH_MS) return this.#decide();
     this.#looking ??= this.#look();
     return this.#full ? this.#looking.then(() => this.#decide()) : undefined;
   }
@@ -44,7 +46,7 @@ export class StorageGuard {
       // Ignored: the publish itself will report that Redis is away.
       this.#full = false;
     }
-    this.#lookedAtMs = clock.monotonicMs();
+    this.#lookedAtMs = this.#nowMs();
     this.#looking = undefined;
     if (this.#full) this.#onFull();
   }

@@ -1,4 +1,4 @@
-import type { Store } from './store.ts';
+import type { Partition } from './partition.ts';
 
 export interface MemoryLimits {
   /** How much Redis may use; 0 leaves it to Redis's own `maxmemory`. */
@@ -22,8 +22,8 @@ export interface Memory {
   policy: string | undefined;
 }
 
-/** Throws as Store does. */
-export async function readMemory(store: Store, limits: MemoryLimits): Promise<Memory> {
+/** Throws as Partition does. */
+export async function readMemory(store: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await store.command((redis) => redis.info('memory')), limits);
 }
 

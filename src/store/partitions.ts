@@ -1,9 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { Log } from '../log.ts';
-import { Store } from './store.ts';
-
-/** One full copy of the data layout under its own key prefix, with the scripts that work on it. */
-export type Partition = Store;
+import { Partition } from './partition.ts';
 
 /**
  * Tells which partition a model works on. There is one today, so all three are the same; nothing outside
@@ -14,7 +11,7 @@ export class Partitions {
   readonly control: Partition;
 
   constructor(redis: Redis, options: { prefix?: string; log?: Log } = {}) {
-    this.control = new Store(redis, options);
+    this.control = new Partition(redis, options);
   }
 
   /** The partition that has a subscriber, with its queue and its dead letters. */

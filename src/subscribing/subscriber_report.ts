@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Keyspace } from '../store/keys.ts';
-import type { Commands } from '../store/store.ts';
+import type { Commands } from '../store/partition.ts';
 import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscription_defaults.ts';
 import { readDropNotice } from './drop_notice.ts';
 

@@ -1,6 +1,6 @@
 import type { DeadLetters } from '../delivering/dead_letters.ts';
 import type { Reply } from '../store/contracts.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 
 /** How many batches one script call drops: a few milliseconds of Redis. */
@@ -35,11 +35,11 @@ export type UnsubscribeOutcome = Reply<'unsubscribe'>;
 
 /** Subscribers and the topics that they are subscribed to. */
 export class Subscriptions {
-  readonly #store: Store;
+  readonly #store: Partition;
   readonly #defaults: SubscriptionDefaults & Room;
   readonly #deadLetters: DeadLetters;
 
-  constructor(store: Store, defaults: SubscriptionDefaults & Room, deadLetters: DeadLetters) {
+  constructor(store: Partition, defaults: SubscriptionDefaults & Room, deadLetters: DeadLetters) {
     this.#store = store;
     this.#defaults = defaults;
     this.#deadLetters = deadLetters;

@@ -1,5 +1,5 @@
 import type { Reply } from '../store/contracts.ts';
-import type { Store } from '../store/store.ts';
+import type { Partition } from '../store/partition.ts';
 
 /** How many topics one pipeline reads: a millisecond of this process. */
 const SLICE = 500;
@@ -13,9 +13,9 @@ export interface Topic {
 }
 
 export class Topics {
-  readonly #store: Store;
+  readonly #store: Partition;
 
-  constructor(store: Store) {
+  constructor(store: Partition) {
     this.#store = store;
   }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { faketimeLibrary, wrongClock } from '../../harness/faketime_library.ts';
-import { RunningBus } from '../../harness/running_bus.ts';
+import { faketimeLibrary, wrongClock } from '../../harness/processes/faketime_library.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
 const DAY_MS = 24 * 3600 * 1000;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { answer } from '../../harness/receiver.ts';
-import { type Client, RunningBus, type Scene } from '../../harness/running_bus.ts';
+import { answer } from '../../harness/http/receiver.ts';
+import { type Client, RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answer } from '../../harness/receiver.ts';
-import { RunningBus, type Scene } from '../../harness/running_bus.ts';
+import { answer } from '../../harness/http/receiver.ts';
+import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Receiver } from '../../harness/receiver.ts';
-import { RUBY_EVENT, RUBY_EVENT_WITH_DATA, RUBY_JOB } from '../../harness/ruby_redis.ts';
-import { RunningBus } from '../../harness/running_bus.ts';
+import { Receiver } from '../../harness/http/receiver.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
+import { RUBY_EVENT, RUBY_EVENT_WITH_DATA, RUBY_JOB } from '../../harness/redis/ruby_redis.ts';
 import { until } from '../../harness/until.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const [CREATED_AT_MS, UPDATED_AT_MS] = [1_795_166_913_608, 1_795_166_913_612];
 /** `["events.published", [["topic", "widgets"]]]` */
@@ -29,7 +29,7 @@ let receiver: Receiver;
 const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' }, prepare: writeAsRubyDoes });
 
 /** One publisher, one subscriber; a batch that a Ruby worker held when it died, one that is full, and a current one. */
-async function writeAsRubyDoes({ redis }: Store): Promise<void> {
+async function writeAsRubyDoes({ redis }: Partition): Promise<void> {
   receiver = await Receiver.start();
   const nowMs = Date.now();
   await redis.sadd('topics', 'widgets');

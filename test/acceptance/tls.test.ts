@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noOpenssl, selfSigned } from '../../harness/certificates.ts';
-import { RunningBus } from '../../harness/running_bus.ts';
+import { noOpenssl, selfSigned } from '../../harness/http/certificates.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
 const bus = RunningBus.forTests();

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { snapshot } from '../../harness/invariants.ts';
-import { Receiver } from '../../harness/receiver.ts';
-import { RUBY_EVENT } from '../../harness/ruby_redis.ts';
-import { RunningBus } from '../../harness/running_bus.ts';
-import { TestStore } from '../../harness/store.ts';
+import { Receiver } from '../../harness/http/receiver.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
+import { RUBY_EVENT } from '../../harness/redis/ruby_redis.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { snapshot } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { restoreSchema1, schema1 } from '../fixtures/schema_1.ts';
 
 describe('a Redis that the release before filled', () => {
@@ -94,7 +94,7 @@ describe('a bus on a Redis that the release before filled', () => {
 
 describe('while processes of the release before still run', () => {
   const WAITING = 'waiting until the workers of the former release are gone: stop them';
-  const hear = async ({ redis }: Store, worker: string) => {
+  const hear = async ({ redis }: Partition, worker: string) => {
     const [seconds] = await redis.time();
     await redis.hset('workers', worker, Number(seconds) * 1000);
   };

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
-import { type Answer, answer, type Receiver } from '../../harness/receiver.ts';
-import { RunningBus, type Scene } from '../../harness/running_bus.ts';
+import { type Answer, answer, type Receiver } from '../../harness/http/receiver.ts';
+import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
 const THREADS = 2;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 

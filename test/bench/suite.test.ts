@@ -6,8 +6,8 @@ import { readOptions } from '../../bench/options.ts';
 import { measureInTurn } from '../../bench/part.ts';
 import { PARTS } from '../../bench/parts.ts';
 import { forMachines, forPeople } from '../../bench/report.ts';
-import { root } from '../../harness/command.ts';
 import { UsageError } from '../../harness/measuring/command_line.ts';
+import { root } from '../../harness/processes/command.ts';
 
 const NAMES = PARTS.map(({ name }) => name);
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { Assignment, type AssignmentParts } from '../../src/delivering/assignment.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { DONE, type Finished, type JobHandler } from '../../src/delivering/settlement.ts';

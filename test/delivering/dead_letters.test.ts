@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { buryAll, readDeadLetters } from '../../harness/dead_letters.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { longName, shortName } from '../../harness/names.ts';
-import { RUBY_EVENT } from '../../harness/ruby_redis.ts';
-import { scriptCalls } from '../../harness/script_calls.ts';
-import { TestStore } from '../../harness/store.ts';
+import { RUBY_EVENT } from '../../harness/redis/ruby_redis.ts';
+import { scriptCalls } from '../../harness/redis/script_calls.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { longName, shortName } from '../../harness/scripts/names.ts';
 import { attemptJson } from '../../src/delivering/attempt.ts';
 import type { DeadLetter, Place } from '../../src/delivering/dead_letter.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import type { Arguments, ScriptName } from '../../src/store/contracts.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 let revived: [token: string, events: number][] = [];
-const deadLetters = (store: Store = redis.store) =>
+const deadLetters = (store: Partition = redis.store) =>
   new DeadLetters(store, (token, events) => revived.push([token, events]));
 const THEN_MS = 1_600_000_000_000;
 const names = (letters: readonly DeadLetter[]) => letters.map(({ id }) => shortName(id));
@@ -271,7 +271,7 @@ describe('all letters of a subscriber', () => {
           return reply;
         },
       },
-    }) as Store;
+    }) as Partition;
     assert.equal(await deadLetters(dying).retryAll('alice'), 230);
     assert.equal((await dead()).length, 230);
     assert.equal(revived.length, 230);

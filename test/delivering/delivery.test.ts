@@ -4,7 +4,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { sender } from '../../harness/sender.ts';
+import { sender } from '../../harness/http/sender.ts';
 import { type DeliveryOutcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
 
 /** Sends a batch to a callback at 127.0.0.1, as often as it is called. */

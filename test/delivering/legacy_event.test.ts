@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { encode } from '@msgpack/msgpack';
 import fc from 'fast-check';
-import { RUBY_EVENT, RUBY_EVENT_WITH_DATA } from '../../harness/ruby_redis.ts';
+import { RUBY_EVENT, RUBY_EVENT_WITH_DATA } from '../../harness/redis/ruby_redis.ts';
 import { batchBody } from '../../src/delivering/batch.ts';
 import { eventJson } from '../../src/delivering/legacy_event.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { longName } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { promoteDue, Queue, scrub } from '../../src/delivering/queue.ts';
 import { Packed } from '../../src/store/packed.ts';

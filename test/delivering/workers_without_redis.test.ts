@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { EMPTY_QUEUE } from '../../harness/state.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { EMPTY_QUEUE } from '../../harness/scripts/state.ts';
 import { until } from '../../harness/until.ts';
 import { DONE, GIVEN_BACK, type Settlement } from '../../src/delivering/settlement.ts';
 import { Workshop } from './workshop.ts';

@@ -6,7 +6,7 @@ import type { JobHandler } from '../../src/delivering/settlement.ts';
 import { Workers } from '../../src/delivering/workers.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import type { QueueName } from '../../src/store/job.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
 interface WorkshopOptions {
@@ -27,7 +27,7 @@ export class Workshop {
 
   /** Starts the workers, and waits until they hear announcements. */
   static async open(
-    store: Store,
+    store: Partition,
     url: string,
     handler: JobHandler,
     options: WorkshopOptions = {},
@@ -38,7 +38,7 @@ export class Workshop {
     return shop;
   }
 
-  private constructor(store: Store, url: string, handler: JobHandler, options: WorkshopOptions) {
+  private constructor(store: Partition, url: string, handler: JobHandler, options: WorkshopOptions) {
     const { log } = this.recorded;
     const { queue = 'main', count = 2, tickMs = 60_000 } = options;
     this.#wakeups = new Wakeups(connectListener(url, log), store.keys);

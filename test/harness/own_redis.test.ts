@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { AlreadyStartedError, startOwnRedis } from '../../harness/local/own_redis.ts';
-import { PrivateRedis } from '../../harness/private_redis.ts';
-import { callRedis } from '../../harness/redis_call.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { callRedis } from '../../harness/redis/redis_call.ts';
 
 async function inDirectory(run: (dir: string) => Promise<void>): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'routemaster-own-'));

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { root } from '../../harness/command.ts';
 import { parseProcfile } from '../../harness/local/procfile.ts';
+import { root } from '../../harness/processes/command.ts';
 
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 const inList = (command: string) =>

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Command } from '../../harness/command.ts';
 import { deliveryLines } from '../../harness/local/delivery_lines.ts';
-import { freePort } from '../../harness/ports.ts';
+import { Command } from '../../harness/processes/command.ts';
+import { freePort } from '../../harness/processes/ports.ts';
 
 const event = { topic: 'orders', type: 'create', url: 'https://shop.example.com/orders/1', t: 1_000 };
 

@@ -5,9 +5,9 @@ import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { PrivateRedis } from '../../harness/private_redis.ts';
-import { runs } from '../../harness/processes.ts';
-import { callRedis } from '../../harness/redis_call.ts';
+import { runs } from '../../harness/processes/processes.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { callRedis } from '../../harness/redis/redis_call.ts';
 import { until } from '../../harness/until.ts';
 
 test('a private Redis answers on a unix socket of its own, and leaves nothing behind', async () => {
@@ -67,7 +67,7 @@ test('a configuration that Redis refuses is told in its own words', async () => 
 });
 
 test('when the process that started it is killed, Redis and its temporary files go too', async () => {
-  const module = new URL('../../harness/private_redis.ts', import.meta.url);
+  const module = new URL('../../harness/redis/private_redis.ts', import.meta.url);
   const source = `const { PrivateRedis } = await import(${JSON.stringify(module.href)});
     const { pid, dir } = await PrivateRedis.start();
     console.log(JSON.stringify({ pid, dir }));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Command, root } from '../../harness/command.ts';
+import { Command, root } from '../../harness/processes/command.ts';
 
 test('bin/setup is silent and changes nothing when nothing is missing', async () => {
   const lock = readFileSync(join(root, 'package-lock.json'), 'utf8');

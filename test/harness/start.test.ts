@@ -5,11 +5,11 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { BusClient, type Credentials } from '../../harness/bus_client.ts';
-import { Command } from '../../harness/command.ts';
+import { BusClient, type Credentials } from '../../harness/http/bus_client.ts';
 import { type Delivery, Receiver } from '../../harness/local/sample_receiver.ts';
-import { freePort } from '../../harness/ports.ts';
-import { killIfRunning, processesWith } from '../../harness/processes.ts';
+import { Command } from '../../harness/processes/command.ts';
+import { freePort } from '../../harness/processes/ports.ts';
+import { killIfRunning, processesWith } from '../../harness/processes/processes.ts';
 import { until } from '../../harness/until.ts';
 
 let dir: string;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Api, type CallOptions } from '../../harness/api.ts';
-import { assertRefused, assertWorks, type Refusal } from '../../harness/refusal.ts';
+import { Api, type CallOptions } from '../../harness/http/api.ts';
+import { assertRefused, assertWorks, type Refusal } from '../../harness/http/refusal.ts';
 
 const URL = 'https://app.example.com/1';
 const NDJSON = { 'content-type': 'application/x-ndjson' };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
-import { Api } from '../../harness/api.ts';
-import { assertRefused, assertWorks, type Refusal } from '../../harness/refusal.ts';
+import { Api } from '../../harness/http/api.ts';
+import { assertRefused, assertWorks, type Refusal } from '../../harness/http/refusal.ts';
 
 // Every refusal here is checked to store nothing, and to be followed by a publish that is accepted.
 const api = new Api({ prepare: assertWorks });

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, describe, type TestContext, test } from 'node:test';
-import { Api, basic, send } from '../../harness/api.ts';
-import { freePort } from '../../harness/ports.ts';
-import { PrivateRedis } from '../../harness/private_redis.ts';
-import { processesWith, runs } from '../../harness/processes.ts';
+import { Api, basic, send } from '../../harness/http/api.ts';
+import { freePort } from '../../harness/processes/ports.ts';
+import { processesWith, runs } from '../../harness/processes/processes.ts';
+import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { until } from '../../harness/until.ts';
-import { ROOT_KEY, WebProcess } from '../../harness/web_process.ts';
 
 function webProcess(t: TestContext, env: Record<string, string>): WebProcess {
   const web = new WebProcess(env);

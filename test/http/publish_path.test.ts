@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type Answer, Api, basic } from '../../harness/api.ts';
-import { ROOT_KEY } from '../../harness/web_process.ts';
+import { type Answer, Api, basic } from '../../harness/http/api.ts';
+import { ROOT_KEY } from '../../harness/processes/web_process.ts';
 
 // A plainly written publish finds its row of the table without Express, any other request by Express. The answers are the same.
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];

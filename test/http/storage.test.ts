@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { Api, basic, problemIn, send } from '../../harness/api.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { PrivateRedis } from '../../harness/private_redis.ts';
-import { assertWorks } from '../../harness/refusal.ts';
-import { openStore } from '../../harness/store.ts';
+import { Api, basic, problemIn, send } from '../../harness/http/api.ts';
+import { assertWorks } from '../../harness/http/refusal.ts';
+import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { openStore } from '../../harness/redis/store.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
-import { ROOT_KEY, WebProcess } from '../../harness/web_process.ts';
 
 /** "At once", with room for a machine that is busy. */
 const AT_ONCE_MS = 900;

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, test } from 'node:test';
 import { z } from 'zod';
-import { type Answer, Api } from '../../harness/api.ts';
+import { type Answer, Api } from '../../harness/http/api.ts';
 import { buildApi } from '../../src/api.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';

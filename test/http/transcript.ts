@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { type Answer, type Api, problemIn } from '../../harness/api.ts';
+import { type Answer, type Api, problemIn } from '../../harness/http/api.ts';
 
 /** A request and its expected answer: one line of a transcript. */
 export interface Exchange {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { longName, packNamed } from '../../harness/names.ts';
-import { commands, loadScripts } from '../../harness/script_calls.ts';
-import { EMPTY_QUEUE } from '../../harness/state.ts';
-import { TestStore } from '../../harness/store.ts';
+import { commands, loadScripts } from '../../harness/redis/script_calls.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { longName, packNamed } from '../../harness/scripts/names.ts';
+import { EMPTY_QUEUE } from '../../harness/scripts/state.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import { packJob } from '../../src/store/job.ts';
 

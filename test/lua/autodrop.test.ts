@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { aliceWithBatches, storedEvents } from '../../harness/batches_of_alice.ts';
-import { type Begun, Bus } from '../../harness/bus.ts';
-import { readDeadLetters } from '../../harness/dead_letters.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { longName, nthWord } from '../../harness/names.ts';
-import { commands, loadScripts } from '../../harness/script_calls.ts';
-import { TestStore } from '../../harness/store.ts';
+import { commands, loadScripts } from '../../harness/redis/script_calls.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { aliceWithBatches, storedEvents } from '../../harness/scripts/batches_of_alice.ts';
+import { type Begun, Bus } from '../../harness/scripts/bus.ts';
+import { readDeadLetters } from '../../harness/scripts/dead_letters.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { longName, nthWord } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { Listener } from './listener.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 
 const redis = new TestStore();
 const count = (process: string, flush: number, counts: Record<string, number>) =>

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { readDeadLetters } from '../../harness/dead_letters.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { longName } from '../../harness/names.ts';
-import { EMPTY, EMPTY_QUEUE } from '../../harness/state.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { readDeadLetters } from '../../harness/scripts/dead_letters.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { longName } from '../../harness/scripts/names.ts';
+import { EMPTY, EMPTY_QUEUE } from '../../harness/scripts/state.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { Listener } from './listener.ts';
 

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
+import { TestStore } from '../../harness/redis/store.ts';
 import {
   aliceWithBatches,
   closeBatches,
   publishEvents,
   storedEvents,
-} from '../../harness/batches_of_alice.ts';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { nthWord } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
+} from '../../harness/scripts/batches_of_alice.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { nthWord } from '../../harness/scripts/names.ts';
 import type { DropNotice } from '../../src/subscribing/drop_notice.ts';
 
 const redis = new TestStore();

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { packNamed } from '../../harness/names.ts';
-import { EMPTY_QUEUE } from '../../harness/state.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { packNamed } from '../../harness/scripts/names.ts';
+import { EMPTY_QUEUE } from '../../harness/scripts/state.ts';
 import { until } from '../../harness/until.ts';
 
 const redis = new TestStore();

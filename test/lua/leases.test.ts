@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -2,7 +2,7 @@ import { until } from '../../harness/until.ts';
 import { createLog } from '../../src/log.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { keyspace } from '../../src/store/keys.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const MARK = 'mark';
 
@@ -32,14 +32,14 @@ export class Listener {
   }
 
   /** Returns the channels on which something was announced while `call` ran. */
-  async during(store: Store, call: () => Promise<unknown>): Promise<string[]> {
+  async during(store: Partition, call: () => Promise<unknown>): Promise<string[]> {
     await this.#take(store);
     await call();
     return this.#take(store);
   }
 
   /** Takes the messages published so far. A mark is published last, so that its arrival shows that all are here. */
-  async #take(store: Store): Promise<string[]> {
+  async #take(store: Partition): Promise<string[]> {
     const marks = this.#channels.map((channel) => `${channel} ${MARK}`);
     for (const channel of this.#channels) await store.redis.publish(channel, MARK);
     await until(() => marks.every((mark) => this.#heard.includes(mark)));

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { EMPTY_QUEUE } from '../../harness/state.ts';
-import { TestStore } from '../../harness/store.ts';
-import { assertNothingToSweep } from '../../harness/sweep.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { EMPTY_QUEUE } from '../../harness/scripts/state.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
-import { Store } from '../../src/store/store.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { Listener } from './listener.ts';
 
 const redis = new TestStore();
 const partition = (prefix: string) => {
-  const store = new Store(redis.store.redis, { prefix });
+  const store = new Partition(redis.store.redis, { prefix });
   return new Bus(() => store);
 };
 

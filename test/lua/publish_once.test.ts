@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { seedOf } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { seedOf } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 
 const redis = new TestStore();

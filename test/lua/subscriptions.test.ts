@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { longName } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
-import type { Store } from '../../src/store/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { longName } from '../../harness/scripts/names.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const members = async (key: string) => (await bus.store.redis.smembers(key)).sort();
-const run: Store['run'] = (name, args) => bus.store.run(name, args);
+const run: Partition['run'] = (name, args) => bus.store.run(name, args);
 const removeSubscriber = () => run('remove_subscriber', { token: 'alice' });
 
 beforeEach(() => redis.flush());

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { longName, packNamed } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
-import { writes } from '../../harness/sweep.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { longName, packNamed } from '../../harness/scripts/names.ts';
+import { writes } from '../../harness/scripts/sweep.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { Listener } from './listener.ts';
 

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent, snapshot } from '../../harness/invariants.ts';
-import { longName } from '../../harness/names.ts';
 import {
   RUBY_EVENT,
   RUBY_EVENT_WITH_DATA,
   RUBY_JOB,
   RUBY_TOKEN,
   writeRubyRedis,
-} from '../../harness/ruby_redis.ts';
-import { TestStore } from '../../harness/store.ts';
+} from '../../harness/redis/ruby_redis.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { batchBody } from '../../src/delivering/batch.ts';

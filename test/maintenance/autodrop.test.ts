@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { nthWord } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { nthWord } from '../../harness/scripts/names.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import { Autodrop } from '../../src/maintenance/autodrop.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { readMemory } from '../../src/store/memory.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const MB = 1024 * 1024;
 /** Marks at 14 and 13 MB. */
@@ -139,20 +139,20 @@ describe('the job autodrop', () => {
     let looks = 0;
     const freeing = Object.create(redis.store, {
       command: {
-        value: async (call: Parameters<Store['command']>[0]) => {
+        value: async (call: Parameters<Partition['command']>[0]) => {
           const reply = await redis.store.command(call);
           if (typeof reply !== 'string' || looks++ === 10) return reply;
           return reply.replace(/lazyfree_pending_objects:\d+/, 'lazyfree_pending_objects:1');
         },
       },
       run: {
-        value: (...args: Parameters<Store['run']>) => {
+        value: (...args: Parameters<Partition['run']>) => {
           assert.equal(looks, 11, 'drops again only when Redis has nothing left to free');
           stop.abort();
           return redis.store.run(...args);
         },
       },
-    }) as Store;
+    }) as Partition;
     const stop = new AbortController();
     assert.notDeepEqual((await run(stop.signal, 1, freeing)).counted, {});
   });
@@ -180,14 +180,14 @@ describe('if other data fills Redis', () => {
     const queued = (await bus.state()).index.length;
     let steps = 0;
     const oneByOne = Object.create(redis.store, {
-      command: { value: (...args: Parameters<Store['command']>) => redis.store.command(...args) },
+      command: { value: (...args: Parameters<Partition['command']>) => redis.store.command(...args) },
       run: {
         value: async () => {
           if (++steps === 5) await fillWithOthers(29);
           return redis.store.run('autodrop', { maxDeleted: 1, begunTopics: [] });
         },
       },
-    }) as Store;
+    }) as Partition;
     await run(undefined, 1, oneByOne);
     assert.equal(queued - (await bus.state()).index.length, 49);
   });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { jobName, nthWord } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { jobName, nthWord } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { readConfig } from '../../src/config.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
 import { type CapturedLog, capturedLog } from '../../harness/captured_log.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { packNamed } from '../../harness/names.ts';
-import { loadScripts, scriptCalls } from '../../harness/script_calls.ts';
-import { TestStore } from '../../harness/store.ts';
+import { loadScripts, scriptCalls } from '../../harness/redis/script_calls.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { packNamed } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { Scheduler } from '../../src/maintenance/scheduler.ts';
 import { connectListener } from '../../src/store/connection.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { snapshot } from '../../harness/invariants.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { snapshot } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { b1, found, provokedKinds, redis } from '../../harness/breaking.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { shortName } from '../../harness/names.ts';
-import { openStore } from '../../harness/store.ts';
-import { assertNothingToSweep, writes } from '../../harness/sweep.ts';
+import { openStore } from '../../harness/redis/store.ts';
+import { b1, found, provokedKinds, redis } from '../../harness/scripts/breaking.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { shortName } from '../../harness/scripts/names.ts';
+import { assertNothingToSweep, writes } from '../../harness/scripts/sweep.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { FINDING_KINDS, type Finding } from '../../src/maintenance/sweep/finding.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
-import { Store } from '../../src/store/store.ts';
+import { Partition } from '../../src/store/partition.ts';
 import './sweep/batches.ts';
 import './sweep/dead_letters.ts';
 import './sweep/gauges.ts';
@@ -66,7 +66,7 @@ describe('a sweep', () => {
 
   test('finds nothing of another partition', async () => {
     await redis.store.redis.hincrby(redis.store.keys.gauge_events(), 'alice', 1);
-    await assertNothingToSweep(new Store(redis.store.redis, { prefix: '{1}:' }));
+    await assertNothingToSweep(new Partition(redis.store.redis, { prefix: '{1}:' }));
   });
 });
 

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { longName, packNamed } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
-import { assertNothingToSweep } from '../../harness/sweep.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { longName, packNamed } from '../../harness/scripts/names.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { sweepJob } from '../../src/maintenance/sweep_job.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
-import { Store } from '../../src/store/store.ts';
+import { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -68,7 +68,7 @@ describe('the job sweep', () => {
     const { redis: commands, keys } = redis.store;
     await commands.zrem(keys.batches_index(), longName('a1'));
     const cut = new Error('cut off');
-    const store = new Store(redis.store.redis);
+    const store = new Partition(redis.store.redis);
     const runScript = store.run.bind(store);
     store.run = (name, args) => (name === 'sweep_gauges' ? Promise.reject(cut) : runScript(name, args));
     const { error, counted, lines } = await run(store);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { openStore, TestStore } from '../../harness/store.ts';
-import { assertNothingToSweep } from '../../harness/sweep.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import type { Finding } from '../../src/maintenance/sweep/finding.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { CuttingProxy } from '../../harness/cutting_proxy.ts';
-import { openStore, TestStore } from '../../harness/store.ts';
+import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { type CounterName, packField, readCounts, unpackField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'always' });
 const NEVER_MS = 2 ** 31 - 1;
 
 const { log } = capturedLog();
-const counting = (store: Store = redis.store, flushIntervalMs = NEVER_MS) =>
+const counting = (store: Partition = redis.store, flushIntervalMs = NEVER_MS) =>
   new Counters(store, { flushIntervalMs, log });
 
 /** What Redis holds, as `name tag:value…` → count. */
-async function totals(store: Store = redis.store): Promise<Record<string, number>> {
+async function totals(store: Partition = redis.store): Promise<Record<string, number>> {
   const shown = ({ name, tags }: { name: string; tags: object }) =>
     [name, ...Object.entries(tags).map((pair) => pair.join(':'))].join(' ');
   const counts = await readCounts(store, log);
@@ -204,7 +204,7 @@ describe('a flush that fails', () => {
 });
 
 describe('stopping without Redis', () => {
-  const away: [string, (store: Store) => unknown][] = [
+  const away: [string, (store: Partition) => unknown][] = [
     ['away', (store) => store.redis.disconnect()],
     ['silent', () => redis.redis.kill('SIGSTOP')],
   ];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
 import { Datadog, datagrams, ReportedCounts, statsdLine } from '../../src/metrics/datadog.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { buryAll } from '../../harness/dead_letters.ts';
-import { openStore, TestStore } from '../../harness/store.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { readDeadLetters } from '../../harness/dead_letters.ts';
-import type { Readable } from '../../harness/image.ts';
-import { shortName } from '../../harness/names.ts';
-import type { State } from '../../harness/state.ts';
+import { readDeadLetters } from '../../harness/scripts/dead_letters.ts';
+import type { Readable } from '../../harness/scripts/image.ts';
+import { shortName } from '../../harness/scripts/names.ts';
+import type { State } from '../../harness/scripts/state.ts';
 import { SHARES } from '../../src/store/job.ts';
 import type { Model } from './model.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Handed } from '../../harness/bus.ts';
+import type { Handed } from '../../harness/scripts/bus.ts';
 import { enter } from './lane_rules.ts';
 import { LANE_LIMIT, LEASE_MS, type Model } from './model.ts';
 import { pick } from './step.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { Bus } from '../../harness/bus.ts';
-import type { Store } from '../../src/store/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { ack, acquire } from './delivering.ts';
 import { Model } from './model.ts';
 import { subscribe } from './publishing.ts';
@@ -13,7 +13,7 @@ import { World } from './world.ts';
  * Whatever is called in whatever order, the bus does what the model does, and what waits is delivered in the end.
  * `counted` is told of each step.
  */
-export function behavesAsTheModel(store: () => Store, longest: number, counted = () => {}) {
+export function behavesAsTheModel(store: () => Partition, longest: number, counted = () => {}) {
   const sequences = fc.commands([anyStep], { maxCommands: longest, size: 'max' });
   return fc.asyncProperty(sequences, async (steps) => {
     await store().redis.flushall();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { assertNothingToSweep } from '../../harness/sweep.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { LEASE_MS, type Model } from './model.ts';
 import { pick } from './step.ts';
 import type { Batch } from './things.ts';

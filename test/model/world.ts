@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import type { Bus } from '../../harness/bus.ts';
-import { type Image, imageOf, type Readable } from '../../harness/image.ts';
-import { assertImageConsistent } from '../../harness/invariants.ts';
-import { shortName } from '../../harness/names.ts';
-import { readState, type State } from '../../harness/state.ts';
+import type { Bus } from '../../harness/scripts/bus.ts';
+import { type Image, imageOf, type Readable } from '../../harness/scripts/image.ts';
+import { assertImageConsistent } from '../../harness/scripts/invariants.ts';
+import { shortName } from '../../harness/scripts/names.ts';
+import { readState, type State } from '../../harness/scripts/state.ts';
 import { assertEqual } from './compare.ts';
 import type { Model } from './model.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { loadScripts, scriptCalls } from '../../harness/script_calls.ts';
-import { TestStore } from '../../harness/store.ts';
+import { loadScripts, scriptCalls } from '../../harness/redis/script_calls.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';

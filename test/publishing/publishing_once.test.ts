@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, type TestContext, test } from 'node:test';
-import { type Answer, basic, problemIn, send } from '../../harness/api.ts';
-import { Bus } from '../../harness/bus.ts';
-import { type Cut, CuttingProxy } from '../../harness/cutting_proxy.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { TestStore } from '../../harness/store.ts';
+import { type Answer, basic, problemIn, send } from '../../harness/http/api.ts';
+import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
+import { type Cut, CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
-import { ROOT_KEY, WebProcess } from '../../harness/web_process.ts';
 
 const CLIENT = 'fixed--1';
 /** What a publish sends to Redis, and what Redis answers: accepted, for one subscriber. */

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, mock, test } from 'node:test';
-import { openStore, TestStore } from '../../harness/store.ts';
+import { beforeEach, describe, test } from 'node:test';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
-import { clock } from '../../src/clock.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { StorageGuard } from '../../src/publishing/storage_guard.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const MB = 1024 * 1024;
 const redis = new TestStore({ maxmemory: String(20 * MB) });
@@ -14,27 +13,31 @@ const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 2 * MB };
 const FRESH_MS = 250;
 
 let nowMs = 0;
-let toldFull = 0;
+let timesFull = 0;
 let guard: StorageGuard;
-/** How many times `looks` has asked, which Redis counts too. */
+/** `INFO` commands that `looks` itself has sent: Redis counts them too. */
 let countsAsked = 0;
 
-const guardOf = (store: Store) => new StorageGuard(store, LIMITS, () => void toldFull++);
+const guardOf = (store: Partition) =>
+  new StorageGuard(
+    store,
+    LIMITS,
+    () => void timesFull++,
+    () => nowMs,
+  );
 const fill = () => redis.store.redis.setrange('filler', 17.5 * MB, 'x');
 const free = () => redis.store.redis.del('filler');
 
 beforeEach(async () => {
-  mock.restoreAll();
-  mock.method(clock, 'monotonicMs', () => nowMs);
   nowMs = 0;
-  toldFull = 0;
+  timesFull = 0;
   countsAsked = 0;
   await redis.flush();
   await redis.store.redis.config('RESETSTAT');
   guard = guardOf(redis.store);
 });
 
-/** How many looks Redis has answered. */
+/** Returns how often the guard has asked Redis for its memory. */
 async function looks(): Promise<number> {
   const stats = await redis.store.redis.info('commandstats');
   return Number(/^cmdstat_info:calls=(\d+)/m.exec(stats)?.[1] ?? 0) - countsAsked++;
@@ -42,23 +45,23 @@ async function looks(): Promise<number> {
 
 const passes = () => {
   const answer = guard.check();
-  assert.equal(answer, undefined, 'nobody waits');
+  assert.equal(answer, undefined, 'a publish does not wait');
 };
 
-/** The first look is over. */
+/** Lets the guard look for the first time, and waits until Redis has answered. */
 async function looked(): Promise<void> {
   passes();
   await until(async () => (await looks()) === 1);
 }
 
 describe('below the high mark', () => {
-  test('publications pass without waiting, the first one too', async () => {
+  test('every publish passes without waiting, the first one too', async () => {
     await looked();
     passes();
-    assert.equal(toldFull, 0);
+    assert.equal(timesFull, 0);
   });
 
-  test('many publications are one look, and a later one is another', async () => {
+  test('publishes within 250 ms share one look at the memory', async () => {
     for (let i = 0; i < 1000; i++) passes();
     await until(async () => (await looks()) === 1);
     nowMs += FRESH_MS - 1;
@@ -69,7 +72,7 @@ describe('below the high mark', () => {
     await until(async () => (await looks()) === 2);
   });
 
-  test('nothing is asked while nobody publishes', async () => {
+  test('Redis is not asked while nobody publishes', async () => {
     assert.equal(await looks(), 0);
     await looked();
     nowMs += 60_000;
@@ -78,10 +81,10 @@ describe('below the high mark', () => {
 });
 
 describe('beyond the high mark', () => {
-  test('publications are refused with the time to wait, and memory is to be freed', async () => {
+  test('a publish is refused with the time to wait, and memory is freed', async () => {
     await fill();
     await looked();
-    await until(() => toldFull === 1);
+    await until(() => timesFull === 1);
     assert.throws(passes, (error: unknown) => {
       assert.ok(error instanceof StorageFull);
       assert.deepEqual([error.status, error.code, error.headers['Retry-After']], [503, 'storage_full', '2']);
@@ -89,10 +92,10 @@ describe('beyond the high mark', () => {
     });
   });
 
-  test('they pass again as soon as a look finds it below', async () => {
+  test('publishes pass again as soon as a look finds memory below the mark', async () => {
     await fill();
     await looked();
-    await until(() => toldFull === 1);
+    await until(() => timesFull === 1);
     await free();
     assert.throws(passes, StorageFull);
     nowMs += FRESH_MS;
@@ -100,19 +103,19 @@ describe('beyond the high mark', () => {
     passes();
   });
 
-  test('it is said at every look that memory is to be freed', async () => {
+  test('every look at a full Redis asks for memory to be freed', async () => {
     await fill();
     await looked();
-    await until(() => toldFull === 1);
+    await until(() => timesFull === 1);
     nowMs += FRESH_MS;
     await assert.rejects(async () => guard.check(), StorageFull);
-    assert.equal(toldFull, 2);
+    assert.equal(timesFull, 2);
   });
 
-  test('an old look refuses nobody: all who come wait for one new look', async () => {
+  test('an old look refuses no publish: all wait for one new look', async () => {
     await fill();
     await looked();
-    await until(() => toldFull === 1);
+    await until(() => timesFull === 1);
     await free();
     nowMs += 60_000;
     await Promise.all(Array.from({ length: 100 }, () => guard.check()));
@@ -121,21 +124,21 @@ describe('beyond the high mark', () => {
 });
 
 describe('while Redis is away', () => {
-  test('publications pass, to be told by Redis itself', async () => {
+  test('a publish passes the guard, and fails later on Redis itself', async () => {
     const store = await openStore(redis.redis.url);
     guard = guardOf(store);
     await fill();
     passes();
-    await until(() => toldFull === 1);
+    await until(() => timesFull === 1);
     store.redis.disconnect();
     nowMs += FRESH_MS;
     await guard.check();
     passes();
-    assert.equal(toldFull, 1);
+    assert.equal(timesFull, 1);
   });
 });
 
-test('without a limit nothing is refused', async () => {
+test('no publish is refused by a Redis without a memory limit', async () => {
   await redis.store.redis.config('SET', 'maxmemory', '0');
   await fill();
   await looked();

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { PrivateRedis } from '../../harness/private_redis.ts';
-import { openStore } from '../../harness/store.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { connect } from '../../src/store/connection.ts';
-import { Store } from '../../src/store/store.ts';
+import { Partition } from '../../src/store/partition.ts';
 
 const silent = createLog('silent', {});
 
@@ -39,13 +39,13 @@ describe('ROUTEMASTER_REDIS_URL', () => {
 
 describe('while Redis is away', () => {
   let redis: PrivateRedis;
-  let store: Store;
+  let store: Partition;
   const recorded = capturedLog();
 
   before(async () => {
     redis = await PrivateRedis.start();
     const connection = connect(redis.url, recorded.log);
-    store = new Store(connection);
+    store = new Partition(connection);
     await until(() => connection.status === 'ready');
   });
   after(async () => {
@@ -111,7 +111,7 @@ test('while nothing listens, not even the first connection fails the process', a
     });
   });
   const recorded = capturedLog();
-  const store = new Store(connect(`redis://127.0.0.1:${port}`, recorded.log));
+  const store = new Partition(connect(`redis://127.0.0.1:${port}`, recorded.log));
   await until(() => recorded.says(/cannot be reached/));
   await assert.rejects(
     store.command((commands) => commands.ping()),

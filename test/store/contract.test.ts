@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
 import {
   type Contract,
   readerOf,

@@ -1,14 +1,14 @@
 import type { TestContext } from 'node:test';
-import { type Cut, CuttingProxy } from '../../harness/cutting_proxy.ts';
 import { Random } from '../../harness/random.ts';
-import { openStore } from '../../harness/store.ts';
+import { type Cut, CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 /** A process's connection to Redis, which is cut now and then in the middle of a call. */
 export class CutLine {
-  readonly store: Store;
+  readonly store: Partition;
   readonly #proxy: CuttingProxy;
   readonly #cuts: Iterator<Cut | undefined, unknown>;
 
@@ -27,7 +27,7 @@ export class CutLine {
     return new CutLine(store, proxy, cuts);
   }
 
-  private constructor(store: Store, proxy: CuttingProxy, cuts: Iterator<Cut | undefined, unknown>) {
+  private constructor(store: Partition, proxy: CuttingProxy, cuts: Iterator<Cut | undefined, unknown>) {
     this.store = store;
     this.#proxy = proxy;
     this.#cuts = cuts;

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { connect } from '../../src/store/connection.ts';
 import { FunctionCall } from '../../src/store/function_call.ts';
 import { functionLibrary, functionName, scriptOfFunction } from '../../src/store/function_library.ts';
 import { Packed } from '../../src/store/packed.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { readScripts, type ScriptSource } from '../../src/store/script_source.ts';
-import { Store } from '../../src/store/store.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -66,7 +66,7 @@ describe('the functions of Redis', () => {
     if (limited.status !== 'ready') await once(limited, 'ready');
     await limited.auth('no_functions', 'pw');
     const { log, lines } = capturedLog();
-    const scripts = new Store(limited, { log });
+    const scripts = new Partition(limited, { log });
     const byScripts = await somethingOfEverything(new Bus(() => scripts));
     limited.disconnect();
     assert.equal(await functionCalls(), 5);
@@ -93,7 +93,7 @@ describe('the functions of Redis', () => {
     await flushFunctions();
     await commands().config('SET', 'maxmemory', '1');
     const { log, lines } = capturedLog();
-    const poor = new Store(commands(), { log });
+    const poor = new Partition(commands(), { log });
     const poorBus = new Bus(() => poor);
     assert.equal((await poorBus.acquire(['w1'])).grants.length, 1);
     await assert.rejects(poorBus.publish('b', 'widgets', ['e2']), StorageFull);

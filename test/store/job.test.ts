@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { RUBY_JOB } from '../../harness/ruby_redis.ts';
+import { RUBY_JOB } from '../../harness/redis/ruby_redis.ts';
 import { packJob, unpackJob } from '../../src/store/job.ts';
 import { Packed } from '../../src/store/packed.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, describe, type TestContext, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { jobName } from '../../harness/names.ts';
-import { EMPTY } from '../../harness/state.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { jobName } from '../../harness/scripts/names.ts';
+import { EMPTY } from '../../harness/scripts/state.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { afterEach, beforeEach, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
 import { until } from '../../harness/until.ts';
 import { createLog } from '../../src/log.ts';
 import { connectListener } from '../../src/store/connection.ts';

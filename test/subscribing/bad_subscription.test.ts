@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Api } from '../../harness/api.ts';
-import { assertRefused, assertWorks, type Refusal } from '../../harness/refusal.ts';
+import { Api } from '../../harness/http/api.ts';
+import { assertRefused, assertWorks, type Refusal } from '../../harness/http/refusal.ts';
 
 const CALLBACK = 'https://sub.example.com/events';
 

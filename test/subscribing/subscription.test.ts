@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Bus } from '../../harness/bus.ts';
-import { buryAll, readDeadLetters } from '../../harness/dead_letters.ts';
-import { assertConsistent } from '../../harness/invariants.ts';
-import { longName } from '../../harness/names.ts';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { newKeyPair, newSecret } from '../../src/delivering/signatures.ts';
 import { Topics } from '../../src/subscribing/topic.ts';

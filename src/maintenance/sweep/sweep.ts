@@ -1,4 +1,4 @@
-import type { Store } from '../../store/store.ts';
+import type { Partition } from '../../store/partition.ts';
 import { sweepBatches } from './batches.ts';
 import type { Finding } from './finding.ts';
 import { sweepGauges } from './gauges.ts';
@@ -21,9 +21,9 @@ export interface SweepOptions {
 /**
  * Looks at everything that a partition holds, mends inconsistencies and returns them. There are none unless the bus has a bug or
  * somebody changed its Redis. It may run while the bus works, and it takes its time. One sweep at a time is enough, but two do
- * no harm. Throws as Store does.
+ * no harm. Throws as Partition does.
  */
-export async function sweep(store: Store, options: SweepOptions = {}): Promise<Finding[]> {
+export async function sweep(store: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, found = () => {}, maxJobs = MAX_JOBS } = options;
   const findings: Finding[] = [];
   const walk = new Walk(store, signal, (finding) => {

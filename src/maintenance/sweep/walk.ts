@@ -3,7 +3,7 @@ import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
 import { unpackJob } from '../../store/job.ts';
 import { type Keyspace, LAYOUT } from '../../store/keys.ts';
 import { Packed } from '../../store/packed.ts';
-import type { Commands, Store } from '../../store/store.ts';
+import type { Commands, Partition } from '../../store/partition.ts';
 import { type Finding, isFindingKind } from './finding.ts';
 
 /** How many elements one call reads or checks: about a millisecond of Redis. */
@@ -22,12 +22,12 @@ type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elemen
  * An aborted `signal` ends it before the next slice.
  */
 export class Walk {
-  readonly store: Store;
+  readonly store: Partition;
   readonly #signal: AbortSignal;
   readonly #found: (finding: Finding) => void;
   #restDueMs = 0;
 
-  constructor(store: Store, signal: AbortSignal, found: (finding: Finding) => void) {
+  constructor(store: Partition, signal: AbortSignal, found: (finding: Finding) => void) {
     this.store = store;
     this.#signal = signal;
     this.#found = found;

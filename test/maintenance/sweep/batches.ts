@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { a3, B1, b1, breaks, found, redis } from '../../../harness/breaking.ts';
-import { longName, shortName } from '../../../harness/names.ts';
+import { a3, B1, b1, breaks, found, redis } from '../../../harness/scripts/breaking.ts';
+import { longName, shortName } from '../../../harness/scripts/names.ts';
 import { sweep } from '../../../src/maintenance/sweep/sweep.ts';
 
 describe('batches', () => {

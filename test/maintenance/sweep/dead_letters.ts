@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { breaks, c1, found, redis } from '../../../harness/breaking.ts';
-import { packNamed } from '../../../harness/names.ts';
+import { breaks, c1, found, redis } from '../../../harness/scripts/breaking.ts';
+import { packNamed } from '../../../harness/scripts/names.ts';
 
 describe('dead letters', () => {
   for (const part of ['dead_letters_index', 'dead_letters_of', 'dead_letter_about'] as const) {

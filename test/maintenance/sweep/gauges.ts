@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { breaks, bus, found, redis } from '../../../harness/breaking.ts';
-import { nthWord } from '../../../harness/names.ts';
-import { assertNothingToSweep } from '../../../harness/sweep.ts';
+import { breaks, bus, found, redis } from '../../../harness/scripts/breaking.ts';
+import { nthWord } from '../../../harness/scripts/names.ts';
+import { assertNothingToSweep } from '../../../harness/scripts/sweep.ts';
 
 describe('gauges', () => {
   for (const [gauge, token, kind] of [

@@ -1,7 +1,7 @@
 import { describe, test } from 'node:test';
-import { A3, B1, breaks, redis } from '../../../harness/breaking.ts';
-import { packNamed } from '../../../harness/names.ts';
-import { assertNothingToSweep } from '../../../harness/sweep.ts';
+import { A3, B1, breaks, redis } from '../../../harness/scripts/breaking.ts';
+import { packNamed } from '../../../harness/scripts/names.ts';
+import { assertNothingToSweep } from '../../../harness/scripts/sweep.ts';
 
 describe('jobs', () => {
   breaks(

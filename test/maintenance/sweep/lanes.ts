@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type Broken, breaks, bus, redis } from '../../../harness/breaking.ts';
-import { packNamed } from '../../../harness/names.ts';
-import { assertNothingToSweep } from '../../../harness/sweep.ts';
+import { type Broken, breaks, bus, redis } from '../../../harness/scripts/breaking.ts';
+import { packNamed } from '../../../harness/scripts/names.ts';
+import { assertNothingToSweep } from '../../../harness/scripts/sweep.ts';
 
 describe('workers', () => {
   for (const [worker, q] of [

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
-import { TestStore } from '../../../harness/store.ts';
+import { commands } from '../../../harness/redis/script_calls.ts';
+import { openStore, TestStore } from '../../../harness/redis/store.ts';
 import { FailedLogins } from '../../../src/authentication/failed_logins.ts';
 import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
-import { StorageUnavailable } from '../../../src/errors.ts';
-import type { Store } from '../../../src/store/store.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 import {
   type Answer,
@@ -16,8 +15,7 @@ import {
 } from '../../authentication/guarded_server.ts';
 
 const failures: string[] = [];
-// Two web processes behind one router, which says who calls.
-// The minute does not end while they are tested.
+// Two web processes behind one router, which forwards the caller's address. The clock stands still, so no minute ends.
 const wallMs = () => Date.UTC(2026, 0, 1);
 const options = { proxies: 1, wallMs, failed: (reason: string) => void failures.push(reason) };
 const one = new GuardedServer(options);
@@ -42,7 +40,7 @@ const call = (
     ...(authorization === undefined ? [] : [['Authorization', authorization] as [string, string]]),
   ]);
 
-/** As many wrong ones as are answered one by one. */
+/** Sends this many requests with wrong credentials, 20 at a time. */
 async function fail(count: number, server = one, from = caller): Promise<void> {
   for (let i = 0; i < count; i += 20) {
     const some = Array.from({ length: Math.min(20, count - i) }, () =>
@@ -53,7 +51,7 @@ async function fail(count: number, server = one, from = caller): Promise<void> {
 }
 
 describe('failures of an address', () => {
-  test('beyond a hundred a minute are answered 429, without a challenge, and told when to try again', async () => {
+  test('beyond a hundred a minute are answered 429 with Retry-After and no challenge', async () => {
     await fail(MAX_FAILURES - 1);
     const last = await call(one, basic('nobody', 'x'));
     assert.deepEqual([last.status, last.challenges.length], [401, 3]);
@@ -72,7 +70,7 @@ describe('failures of an address', () => {
     }
   });
 
-  test('keep nobody out who has the right credentials, by whichever scheme', async () => {
+  test('never keep out a caller with the right credentials, by either scheme', async () => {
     await fail(MAX_FAILURES + 1);
     assert.equal((await call(one, basic('nobody', 'x'))).status, 429);
     const { token, secret } = await one.clients.create('new_here');
@@ -81,7 +79,7 @@ describe('failures of an address', () => {
       assert.equal((await call(server, basic(FIXED_TOKEN, ''))).status, 200);
       assert.equal((await call(server, basic(ROOT_KEY, ''), caller, '/root')).status, 200);
       const { status, challenges } = await call(server);
-      assert.equal(status, 401, 'who has shown no credentials gets a challenge');
+      assert.equal(status, 401, 'a request without credentials gets a challenge');
       const digest = challenges.filter((each) => each.startsWith('Digest'));
       const answer = answerParameters(challengeFor('SHA-256', digest), {
         user: token,
@@ -89,13 +87,13 @@ describe('failures of an address', () => {
         uri: '/client',
       });
       assert.equal((await call(server, header(answer))).status, 200);
-      // The same again was right but for its count: it may go on with another nonce.
+      // A repeated answer is stale, not wrong: the client may continue with another nonce.
       const repeated = await call(server, header(answer));
       assert.deepEqual([repeated.status, /stale=true/.test(repeated.challenges.join())], [401, true]);
     }
   });
 
-  test('count over all processes, and are those of that address alone', async () => {
+  test('are counted over all processes, separately for each address', async () => {
     await fail(MAX_FAILURES / 2, one);
     await fail(MAX_FAILURES / 2, other);
     const [here, there] = await Promise.all([
@@ -106,7 +104,7 @@ describe('failures of an address', () => {
     assert.equal((await call(one, basic('nobody', 'x'), '203.0.113.200')).status, 401);
   });
 
-  test('are those of all 2^64 addresses that one caller has with IPv6', async () => {
+  test('are counted together for all 2^64 IPv6 addresses of one caller', async () => {
     for (let i = 0; i < MAX_FAILURES; i += 20)
       await Promise.all(
         Array.from({ length: 20 }, (_, index) =>
@@ -118,7 +116,7 @@ describe('failures of an address', () => {
     assert.equal((await call(one, basic('nobody', 'x'), far)).status, 401);
   });
 
-  test('are counted by reason; a challenge, and an answer to an old nonce, is none', async () => {
+  test('are counted by reason; a challenge or an answer to an old nonce does not count', async () => {
     const { token, secret } = await one.clients.create('billing');
     await call(one);
     await call(one, basic('nobody', 'x'));
@@ -139,14 +137,14 @@ describe('failures of an address', () => {
     ]);
   });
 
-  test('are logged with reason and address, but not one by one when they are too many', async () => {
+  test('are logged with reason and address, up to a hundred a minute', async () => {
     await fail(MAX_FAILURES + 50);
     const { length } = one.log.filter(({ msg }) => msg === 'authentication failed');
     assert.equal(length, MAX_FAILURES);
     assert.ok(
       one.log.every(({ remoteAddress, reason }) => remoteAddress === caller && reason === 'unknown_user'),
     );
-    // One line a minute says that there are more, of whichever address.
+    // One more line a minute reports that there are further failures, for all addresses.
     assert.ok(one.log.length <= MAX_FAILURES + 1);
     assert.equal(failures.filter((reason) => reason === 'slowed').length, 50);
   });
@@ -154,20 +152,21 @@ describe('failures of an address', () => {
 
 const { log, lines } = capturedLog();
 
-test('while Redis is away failures keep nobody out, and nobody waits for it', async () => {
-  const away = { command: async () => Promise.reject(new StorageUnavailable('away')) } as unknown as Store;
+test('while Redis is away failures keep no caller out, and no caller waits', async () => {
+  const away = await openStore(one.redis.redis.url);
+  away.redis.disconnect();
   const counts = new FailedLogins(away, 3, log, () => 1000);
   const counted = [];
   for (let i = 0; i < 5; i++) counted.push(await counts.count('192.0.2.1'));
   assert.deepEqual(counted, [1, 2, 3, 4, 5], 'each process counts by itself');
-  assert.deepEqual(lines, [], 'that Redis is away is said elsewhere');
+  assert.deepEqual(lines, [], 'another line reports that Redis is away');
 });
 
-describe('the counts of failures', () => {
+describe('the counters of failures', () => {
   const redis = new TestStore();
   beforeEach(() => redis.flush());
 
-  test('take no more memory than there are counts, however many addresses there are', async () => {
+  test('take at most 300 kB of Redis, however many addresses there are', async () => {
     let nowMs = Date.UTC(2026, 0, 1);
     const counts = new FailedLogins(redis.store, 100, log, () => nowMs);
     for (let i = 0; i < 20; i++)
@@ -181,19 +180,13 @@ describe('the counts of failures', () => {
     const ttlMs = await connection.pttl(key);
     assert.ok(ttlMs > 60_000 && ttlMs <= 120_000, `${ttlMs} ms`);
     nowMs += 60_000;
-    assert.equal(await counts.count('10.0.0.0'), 1, 'a minute later they begin anew');
+    assert.equal(await counts.count('10.0.0.0'), 1, 'they start anew a minute later');
   });
 
-  test('of an address that is refused already cost no call of Redis', async () => {
-    let calls = 0;
-    const store = {
-      command: async (command: Parameters<Store['command']>[0]) => {
-        calls++;
-        return redis.store.command(command);
-      },
-    } as unknown as Store;
-    const counts = new FailedLogins(store, 3, log, () => 1000);
+  test('of an address that is already refused cost no call of Redis', async () => {
+    const counts = new FailedLogins(redis.store, 3, log, () => 1000);
+    const before = await commands(redis.store);
     for (let i = 0; i < 100; i++) await counts.count('192.0.2.1');
-    assert.equal(calls, 3);
+    assert.equal((await commands(redis.store)) - before, 3 * 2, 'BITFIELD and PEXPIRE, three times');
   });
 });

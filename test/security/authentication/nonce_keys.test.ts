@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { scriptCalls } from '../../../harness/script_calls.ts';
-import { TestStore } from '../../../harness/store.ts';
+import { scriptCalls } from '../../../harness/redis/script_calls.ts';
+import { TestStore } from '../../../harness/redis/store.ts';
 import { until } from '../../../harness/until.ts';
 import { NonceKeys } from '../../../src/authentication/nonce_keys.ts';
 import { Nonces } from '../../../src/authentication/nonces.ts';

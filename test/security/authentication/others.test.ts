@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Api, basic, problemIn } from '../../../harness/api.ts';
+import { Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
 
 // What a client can learn of another, and do to it: nothing.

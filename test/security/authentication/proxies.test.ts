@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
-import { Api } from '../../../harness/api.ts';
+import { Api } from '../../../harness/http/api.ts';
 import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { readConfig } from '../../../src/config.ts';
 import { Proxies, sourceOf } from '../../../src/proxies.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterEach, describe, test } from 'node:test';
-import { type Answer, Api, problemIn, send } from '../../../harness/api.ts';
+import { type Answer, Api, problemIn, send } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 

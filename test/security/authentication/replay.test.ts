@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { scriptCalls } from '../../../harness/script_calls.ts';
+import { scriptCalls } from '../../../harness/redis/script_calls.ts';
 import { NonceUses } from '../../../src/authentication/nonce_uses.ts';
 import { answerParameters, challengeFor, header, parametersOf } from '../../authentication/digest_client.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { WebProcess } from '../../../harness/web_process.ts';
+import { WebProcess } from '../../../harness/processes/web_process.ts';
 import { readConfig } from '../../../src/config.ts';
 
 const GOOD = [

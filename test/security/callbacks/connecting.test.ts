@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, type TestContext, test } from 'node:test';
-import { answer, Receiver } from '../../../harness/receiver.ts';
-import { reasonOf, sender } from '../../../harness/sender.ts';
+import { answer, Receiver } from '../../../harness/http/receiver.ts';
+import { reasonOf, sender } from '../../../harness/http/sender.ts';
 import { CallbackPolicy } from '../../../src/subscribing/callback_policy.ts';
 import { Canary } from './canary.ts';
 import { DnsServer } from './dns_server.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { reasonOf, type SenderOptions, sender } from '../../../harness/sender.ts';
+import { reasonOf, type SenderOptions, sender } from '../../../harness/http/sender.ts';
 import { until } from '../../../harness/until.ts';
 
 const MEGABYTE = 1024 * 1024;

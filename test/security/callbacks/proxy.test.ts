@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { noOpenssl, selfSigned } from '../../../harness/certificates.ts';
-import { Receiver } from '../../../harness/receiver.ts';
-import { reasonOf, type SenderOptions, sender } from '../../../harness/sender.ts';
+import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
+import { Receiver } from '../../../harness/http/receiver.ts';
+import { reasonOf, type SenderOptions, sender } from '../../../harness/http/sender.ts';
 import { ConnectProxy } from './connect_proxy.ts';
 
 const proxy = new ConnectProxy();

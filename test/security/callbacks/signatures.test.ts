@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { root } from '../../../harness/command.ts';
-import { answer, type Delivery, Receiver } from '../../../harness/receiver.ts';
-import { sender } from '../../../harness/sender.ts';
+import { answer, type Delivery, Receiver } from '../../../harness/http/receiver.ts';
+import { sender } from '../../../harness/http/sender.ts';
+import { root } from '../../../harness/processes/command.ts';
 import { isSecret, newKeyPair, newSecret, signatureHeaders } from '../../../src/delivering/signatures.ts';
 
 /** The example of Standard Webhooks 1.0. */

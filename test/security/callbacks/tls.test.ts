@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import tls from 'node:tls';
-import { noOpenssl, selfSigned } from '../../../harness/certificates.ts';
-import { Receiver } from '../../../harness/receiver.ts';
-import { reasonOf, sender } from '../../../harness/sender.ts';
+import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
+import { Receiver } from '../../../harness/http/receiver.ts';
+import { reasonOf, sender } from '../../../harness/http/sender.ts';
 
 const allow = ['127.0.0.1'];
 const skip = noOpenssl;

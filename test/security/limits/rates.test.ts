@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Api, basic, problemIn, send } from '../../../harness/api.ts';
-import { snapshot } from '../../../harness/invariants.ts';
-import { scriptCalls } from '../../../harness/script_calls.ts';
-import { TestStore } from '../../../harness/store.ts';
+import { Api, basic, problemIn, send } from '../../../harness/http/api.ts';
+import { WebProcess } from '../../../harness/processes/web_process.ts';
+import { scriptCalls } from '../../../harness/redis/script_calls.ts';
+import { TestStore } from '../../../harness/redis/store.ts';
+import { snapshot } from '../../../harness/scripts/invariants.ts';
 import { until } from '../../../harness/until.ts';
-import { WebProcess } from '../../../harness/web_process.ts';
 import { RateLimit } from '../../../src/publishing/rate_limit.ts';
 import { spend } from '../../../src/publishing/spending.ts';
 
@@ -157,7 +157,7 @@ test('while Redis is away, who publishes is told as without limits', async (t) =
 });
 
 test('a Redis that goes away under a limited publisher is told like one that goes away under any', async (t) => {
-  const redis = await (await import('../../../harness/private_redis.ts')).PrivateRedis.start();
+  const redis = await (await import('../../../harness/redis/private_redis.ts')).PrivateRedis.start();
   t.after(() => redis.stop());
   const web = new WebProcess({
     ROUTEMASTER_REDIS_URL: redis.url,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
-import { Api, problemIn } from '../../../harness/api.ts';
-import { assertRefused, assertWorks } from '../../../harness/refusal.ts';
+import { Api, problemIn } from '../../../harness/http/api.ts';
+import { assertRefused, assertWorks } from '../../../harness/http/refusal.ts';
 
 const api = new Api({ prepare: assertWorks });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Api, problemIn } from '../../../harness/api.ts';
+import { Api, problemIn } from '../../../harness/http/api.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
-import { Api } from '../../../harness/api.ts';
-import { assertWorks } from '../../../harness/refusal.ts';
+import { Api } from '../../../harness/http/api.ts';
+import { assertWorks } from '../../../harness/http/refusal.ts';
 import { until } from '../../../harness/until.ts';
 import { Admission } from '../../../src/http/admission.ts';
 
@@ -25,11 +24,11 @@ async function slowBodies(t: TestContext, count: number, header: string): Promis
 }
 
 for (const [count, header, what] of [
-  [40, 'Content-Length: 5242880', 'say that they will send 200 MiB'],
-  [1200, 'Content-Length: 100', 'are more than there are places'],
-  [1200, 'Transfer-Encoding: chunked', 'are more than there are places, in chunks'],
+  [40, 'Content-Length: 5242880', 'announce 200 MiB'],
+  [1200, 'Content-Length: 100', 'outnumber the places'],
+  [1200, 'Transfer-Encoding: chunked', 'outnumber the places, in chunks'],
 ] as const) {
-  test(`slow bodies do not keep others out: clients that ${what}`, async (t) => {
+  test(`slow bodies do not keep others out when their clients ${what}`, async (t) => {
     await slowBodies(t, count, header);
     await until(() => assertWorks(api).then(() => true), { timeoutMs: 10_000 });
   });
@@ -40,7 +39,7 @@ test('a slow request is admitted when its body is complete, if there is room the
   const slow = admission.reserve(request('8'));
   slow.arrived(3);
   assert.ok(!admission.hasRoom(request()), 'not yet slow');
-  await pause(1050);
+  await until(() => admission.hasRoom(request()));
   const other = admission.reserve(request('7'));
   assert.throws(() => slow.arrived(1), /try again/);
   assert.throws(() => slow.startWork(), /try again/);

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { until } from './until.ts';
+import { until } from '../until.ts';
 
 /** The directory of the project. */
-export const root = join(import.meta.dirname, '..');
+export const root = join(import.meta.dirname, '..', '..');
 
 /** A process, and all that it has printed. */
 export class PrintingProcess {

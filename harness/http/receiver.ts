@@ -9,7 +9,7 @@ import type {
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { type UntilOptions, until } from './until.ts';
+import { type UntilOptions, until } from '../until.ts';
 
 export interface DeliveredEvent {
   id: string;

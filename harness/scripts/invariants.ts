@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { packJob, SHARES } from '../src/store/job.ts';
-import { type KeyName, LAYOUT } from '../src/store/keys.ts';
-import type { Store } from '../src/store/store.ts';
+import { packJob, SHARES } from '../../src/store/job.ts';
+import { type KeyName, LAYOUT } from '../../src/store/keys.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { assertDeadLetters } from './dead_letters.ts';
 import { assertGaps } from './gaps.ts';
 import { imageOf, type Readable } from './image.ts';
@@ -37,7 +37,7 @@ const SHAPES = Object.entries(LAYOUT)
  * what the lists hold, current batches are open ones, dead letters are whole, subscriptions are noted on both sides, and
  * there is no other key.
  */
-export async function assertConsistent(store: Store): Promise<void> {
+export async function assertConsistent(store: Partition): Promise<void> {
   await assertImageConsistent(await imageOf(store));
 }
 
@@ -65,7 +65,7 @@ export async function assertImageConsistent(store: Readable): Promise<void> {
 }
 
 /** Every key and its bytes, to show that a call changes nothing. */
-export async function snapshot({ redis }: Store): Promise<Record<string, string>> {
+export async function snapshot({ redis }: Partition): Promise<Record<string, string>> {
   const dumps: Record<string, string> = {};
   for (const key of (await redis.keys('*')).sort()) {
     dumps[key] = (await redis.dumpBuffer(key)).toString('hex');

@@ -40,10 +40,10 @@ const PASSING = new Set([
 ]);
 
 /**
- * One partition: a connection, its keys and its scripts. Every call throws StorageFull or StorageUnavailable
- * if that is the reason, so callers need not know Redis's errors.
+ * One full copy of the data layout under its own key prefix, with its connection and its scripts. Every call
+ * throws StorageFull or StorageUnavailable if that is the reason, so callers need not know Redis's errors.
  */
-export class Store {
+export class Partition {
   readonly redis: Redis;
   readonly keys: Keyspace;
   readonly #functions: Functions;

@@ -1,4 +1,4 @@
-import type { Commands } from '../src/store/store.ts';
+import type { Commands } from '../../src/store/partition.ts';
 
 export const RUBY_TOKEN = 'demo--0123456789abcdef';
 /** `create` of https://a.example.com/w/1 in `widgets`, without data. */

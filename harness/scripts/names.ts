@@ -1,5 +1,5 @@
-import { packJob, unpackJob } from '../src/store/job.ts';
-import { Packed } from '../src/store/packed.ts';
+import { packJob, unpackJob } from '../../src/store/job.ts';
+import { Packed } from '../../src/store/packed.ts';
 
 const DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
 

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
 import { connect } from 'node:net';
 import { after, before } from 'node:test';
-import { ERRORS, type ErrorCode } from '../src/errors.ts';
-import type { Store } from '../src/store/store.ts';
-import { PrivateRedis } from './private_redis.ts';
-import { openStore } from './store.ts';
-import { until } from './until.ts';
-import { ROOT_KEY, WebProcess } from './web_process.ts';
+import { ERRORS, type ErrorCode } from '../../src/errors.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { ROOT_KEY, WebProcess } from '../processes/web_process.ts';
+import { PrivateRedis } from '../redis/private_redis.ts';
+import { openStore } from '../redis/store.ts';
+import { until } from '../until.ts';
 
 export interface Answer {
   status: number;
@@ -48,7 +48,7 @@ export class Api {
   readonly #tokens = new Map<string, string>();
   #env: Record<string, string> = {};
   #redis: PrivateRedis | undefined;
-  #store: Store | undefined;
+  #store: Partition | undefined;
   #web: WebProcess | undefined;
   readonly #others: WebProcess[] = [];
   #port = 0;
@@ -77,7 +77,7 @@ export class Api {
     return begun(this.#redis);
   }
 
-  get store(): Store {
+  get store(): Partition {
     return begun(this.#store);
   }
 

@@ -1,21 +1,19 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/**
- * How a command is cut: before the request arrives, before its reply does, or by silence, which loses the reply and keeps the
- * connection.
- */
+/** What is cut: the request, its reply, or by silence the reply alone while the connection stays open. */
 export type Cut = 'request' | 'reply' | 'silence';
 
-/** A TCP proxy before a Redis, which can cut a connection in the middle of a command. */
+/** A TCP proxy in front of a Redis. It can cut a connection during a command, and split a pipeline. */
 export class CuttingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #cutNext: { what: Cut; having: string } | undefined;
+  #splitNext: { before: string; then: () => Promise<unknown> } | undefined;
   /** How many commands were cut. */
   cuts = 0;
 
-  /** `socketPath`: the unix socket of the Redis. */
+  /** Starts a proxy for the Redis at this unix socket. */
   static async start(socketPath: string): Promise<CuttingProxy> {
     const proxy = new CuttingProxy(socketPath);
     proxy.#server.listen(0, '127.0.0.1');
@@ -37,7 +35,7 @@ export class CuttingProxy {
       }
       client.on('data', (bytes) => {
         if (this.#isCut('request', bytes)) client.destroy();
-        else redis.write(bytes);
+        else void this.#forward(bytes, redis);
       });
       redis.on('data', (bytes) => {
         if (this.#isCut('reply', bytes)) client.destroy();
@@ -55,9 +53,28 @@ export class CuttingProxy {
     this.#cutNext = { what, having };
   }
 
+  /** Splits the next pipeline before this text: sends the first part, awaits a reply and `then`, and sends the rest. */
+  splitNext(before: string, then: () => Promise<unknown>): void {
+    this.#splitNext = { before, then };
+  }
+
   stop(): void {
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async #forward(bytes: Buffer, redis: Socket): Promise<void> {
+    const split = this.#splitNext;
+    const at = split ? bytes.indexOf(split.before) : -1;
+    if (!split || at < 0) {
+      redis.write(bytes);
+      return;
+    }
+    this.#splitNext = undefined;
+    redis.write(bytes.subarray(0, at));
+    await once(redis, 'data');
+    await split.then();
+    redis.write(bytes.subarray(at));
   }
 
   #isCut(what: Cut, bytes: Buffer): boolean {

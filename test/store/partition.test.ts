@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { TestStore } from '../../harness/store.ts';
+import { TestStore } from '../../harness/redis/store.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 import { readScripts, standalone } from '../../src/store/script_source.ts';

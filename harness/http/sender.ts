@@ -1,10 +1,10 @@
 import type { TestContext } from 'node:test';
-import { Delivery } from '../src/delivering/delivery.ts';
-import type { ConnectionSettings } from '../src/delivering/delivery_connections.ts';
-import type { DeliveryOutcome } from '../src/delivering/delivery_exchange.ts';
-import type { Subscriber } from '../src/delivering/subscriber.ts';
-import { CallbackPolicy, type PolicyOptions } from '../src/subscribing/callback_policy.ts';
-import { RUBY_EVENT } from './ruby_redis.ts';
+import { Delivery } from '../../src/delivering/delivery.ts';
+import type { ConnectionSettings } from '../../src/delivering/delivery_connections.ts';
+import type { DeliveryOutcome } from '../../src/delivering/delivery_exchange.ts';
+import type { Subscriber } from '../../src/delivering/subscriber.ts';
+import { CallbackPolicy, type PolicyOptions } from '../../src/subscribing/callback_policy.ts';
+import { RUBY_EVENT } from '../redis/ruby_redis.ts';
 
 export interface SenderOptions extends Partial<ConnectionSettings>, PolicyOptions {
   allow?: string[];

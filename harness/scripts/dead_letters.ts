@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { FailedAttempt } from '../src/delivering/attempt.ts';
-import { Queue } from '../src/delivering/queue.ts';
-import type { Store } from '../src/store/store.ts';
+import type { FailedAttempt } from '../../src/delivering/attempt.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import type { Readable } from './image.ts';
 import { shortName } from './names.ts';
 
@@ -77,7 +77,7 @@ const ATTEMPT: FailedAttempt = {
 const QUEUE = { laneLimit: 100, laneLimitMax: 100, leaseMs: 30_000 };
 
 /** Has all batches die that are instant, or that are brought back as others go; the last attempt at each being this one. */
-export async function buryAll(store: Store, attempt = ATTEMPT): Promise<void> {
+export async function buryAll(store: Partition, attempt = ATTEMPT): Promise<void> {
   const queue = new Queue(store, 'main', QUEUE);
   const burial = { damage: 0, throttleMs: 0, reason: 'max_attempts', attempt } as const;
   for (;;) {

@@ -1,6 +1,6 @@
-import type { ScriptReply } from '../src/store/contract.ts';
-import type { Keyspace } from '../src/store/keys.ts';
-import type { Commands } from '../src/store/store.ts';
+import type { ScriptReply } from '../../src/store/contract.ts';
+import type { Keyspace } from '../../src/store/keys.ts';
+import type { Commands } from '../../src/store/partition.ts';
 
 /** What reads Redis: a store, or the image of one. */
 export interface Readable {

@@ -1,4 +1,4 @@
-import { type QueueName, SHARES, type Share } from '../src/store/job.ts';
+import { type QueueName, SHARES, type Share } from '../../src/store/job.ts';
 import type { Readable } from './image.ts';
 import { jobName, shortName } from './names.ts';
 

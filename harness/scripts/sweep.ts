@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { sweep } from '../src/maintenance/sweep/sweep.ts';
-import { infoNumber } from '../src/store/memory.ts';
-import type { Store } from '../src/store/store.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { infoNumber } from '../../src/store/memory.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 /** A sweep finds nothing: nothing was lost, left behind or miscounted. */
-export async function assertNothingToSweep(store: Store): Promise<void> {
+export async function assertNothingToSweep(store: Partition): Promise<void> {
   assert.deepEqual(await sweep(store), [], 'a sweep finds nothing');
 }
 
 /** How many changes Redis has made to its data, ever. */
-export async function writes({ redis }: Store): Promise<number> {
+export async function writes({ redis }: Partition): Promise<number> {
   return infoNumber(await redis.info('persistence'), 'rdb_changes_since_last_save');
 }

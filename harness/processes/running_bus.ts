@@ -3,19 +3,19 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { after, afterEach, before } from 'node:test';
-import type { Store } from '../src/store/store.ts';
-import type { SubscriberReport } from '../src/subscribing/subscriber_report.ts';
-import { BusClient, type Credentials } from './bus_client.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import type { SubscriberReport } from '../../src/subscribing/subscriber_report.ts';
+import { BusClient, type Credentials } from '../http/bus_client.ts';
+import { Receiver } from '../http/receiver.ts';
+import { parseProcfile } from '../local/procfile.ts';
+import { PrivateRedis } from '../redis/private_redis.ts';
+import { openStore } from '../redis/store.ts';
+import { assertConsistent } from '../scripts/invariants.ts';
+import { assertNothingToSweep } from '../scripts/sweep.ts';
+import { until } from '../until.ts';
 import { BusProcess } from './bus_process.ts';
 import { root } from './command.ts';
-import { assertConsistent } from './invariants.ts';
-import { parseProcfile } from './local/procfile.ts';
-import { PrivateRedis } from './private_redis.ts';
 import { processesWith } from './processes.ts';
-import { Receiver } from './receiver.ts';
-import { openStore } from './store.ts';
-import { assertNothingToSweep } from './sweep.ts';
-import { until } from './until.ts';
 
 export const ROOT_KEY = 'root-key-of-the-tests';
 const LINES = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
@@ -38,7 +38,7 @@ export interface BusSettings {
   /** Lines of redis.conf. */
   redis?: Record<string, string>;
   /** Fills Redis before any process starts. */
-  prepare?: (store: Store) => Promise<void>;
+  prepare?: (store: Partition) => Promise<void>;
 }
 
 export interface Event {
@@ -105,7 +105,7 @@ export class RunningBus {
   readonly #announced: RegExp[] = [];
   #processes: BusProcess[] = [];
   #redis: PrivateRedis | undefined;
-  #store: Store | undefined;
+  #store: Partition | undefined;
   #url = '';
   #scenes = 0;
 
@@ -137,7 +137,7 @@ export class RunningBus {
     return this.#redis;
   }
 
-  get store(): Store {
+  get store(): Partition {
     if (!this.#store) throw new Error('the tests have not begun');
     return this.#store;
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { ErrorCode } from '../src/errors.ts';
+import type { ErrorCode } from '../../src/errors.ts';
+import { snapshot } from '../scripts/invariants.ts';
 import { type Answer, type Api, problemIn } from './api.ts';
-import { snapshot } from './invariants.ts';
 
 export interface Refusal {
   code: ErrorCode;

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { decode } from '@msgpack/msgpack';
-import { readAcquired } from '../src/delivering/acquired.ts';
-import type { Batch } from '../src/delivering/batch.ts';
-import type { Grant } from '../src/delivering/grant.ts';
-import type { Subscriber } from '../src/delivering/subscriber.ts';
-import { addedBySubscriber } from '../src/publishing/publication.ts';
-import type { Arguments, Reply } from '../src/store/contracts.ts';
-import { QUEUES, type QueueName } from '../src/store/job.ts';
-import type { Store } from '../src/store/store.ts';
-import type { DropNotice } from '../src/subscribing/drop_notice.ts';
+import { readAcquired } from '../../src/delivering/acquired.ts';
+import type { Batch } from '../../src/delivering/batch.ts';
+import type { Grant } from '../../src/delivering/grant.ts';
+import type { Subscriber } from '../../src/delivering/subscriber.ts';
+import { addedBySubscriber } from '../../src/publishing/publication.ts';
+import type { Arguments, Reply } from '../../src/store/contracts.ts';
+import { QUEUES, type QueueName } from '../../src/store/job.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import type { DropNotice } from '../../src/subscribing/drop_notice.ts';
 import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
 import { jobName, longName, packNamed, seedOf, shortName } from './names.ts';
@@ -84,15 +84,15 @@ const given = <T>(setting: T | ''): T | undefined => (setting === '' ? undefined
 
 /** Calls the scripts as the bus does, with names in place of UIDs and packed jobs. */
 export class Bus {
-  readonly #store: () => Store;
+  readonly #store: () => Partition;
   /** The leases under which workers hold jobs, as acquire gave them. */
   readonly leases = new Map<string, number>();
 
-  constructor(store: () => Store) {
+  constructor(store: () => Partition) {
     this.#store = store;
   }
 
-  get store(): Store {
+  get store(): Partition {
     return this.#store();
   }
 

@@ -1,7 +1,7 @@
-import { eventText } from '../src/publishing/event.ts';
+import { eventText } from '../../src/publishing/event.ts';
+import { until } from '../until.ts';
 import type { Bus } from './bus.ts';
 import { nthWord } from './names.ts';
-import { until } from './until.ts';
 
 const url = 'https://shop.example.com/1';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type DropNotice, readDropNotice } from '../src/subscribing/drop_notice.ts';
+import { type DropNotice, readDropNotice } from '../../src/subscribing/drop_notice.ts';
 import type { Readable } from './image.ts';
 
 /** A subscriber's drop notices: not assigned to a batch yet, assigned to one, and the total of all drops. */

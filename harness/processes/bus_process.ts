@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import type { ProcfileLine } from '../local/procfile.ts';
+import { until } from '../until.ts';
 import { root } from './command.ts';
 import { keep } from './keeper.ts';
-import type { ProcfileLine } from './local/procfile.ts';
-import { until } from './until.ts';
 
 const ERROR = 50;
 const SWEPT = /^the sweep found/;

@@ -1,14 +1,14 @@
 import { once } from 'node:events';
 import { after, before } from 'node:test';
-import { createLog } from '../src/log.ts';
-import { connect } from '../src/store/connection.ts';
-import { Store } from '../src/store/store.ts';
+import { createLog } from '../../src/log.ts';
+import { connect } from '../../src/store/connection.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { PrivateRedis } from './private_redis.ts';
 
 /** A Redis of the test file's own, emptied by `flush`; started before its tests and stopped after them. */
 export class TestStore {
   #redis: PrivateRedis | undefined;
-  #store: Store | undefined;
+  #store: Partition | undefined;
 
   constructor(config: Record<string, string> = {}) {
     before(async () => {
@@ -26,7 +26,7 @@ export class TestStore {
     return this.#redis;
   }
 
-  get store(): Store {
+  get store(): Partition {
     if (!this.#store) throw new Error('the tests have not begun');
     return this.#store;
   }
@@ -37,8 +37,8 @@ export class TestStore {
 }
 
 /** Resolves with a store that is connected. */
-export async function openStore(url: string): Promise<Store> {
+export async function openStore(url: string): Promise<Partition> {
   const redis = connect(url, createLog('silent', {}));
   if (redis.status !== 'ready') await once(redis, 'ready');
-  return new Store(redis);
+  return new Partition(redis);
 }

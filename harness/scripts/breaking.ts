@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Redis } from 'ioredis';
-import { sweep } from '../src/maintenance/sweep/sweep.ts';
-import type { Keyspace } from '../src/store/keys.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import type { Keyspace } from '../../src/store/keys.ts';
+import { TestStore } from '../redis/store.ts';
 import { Bus } from './bus.ts';
 import { assertConsistent } from './invariants.ts';
 import { longName, packNamed, shortName } from './names.ts';
-import { TestStore } from './store.ts';
 import { assertNothingToSweep } from './sweep.ts';
 
 export const redis = new TestStore();

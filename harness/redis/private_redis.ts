@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ReplyError } from 'ioredis';
-import { keep } from './keeper.ts';
-import { freePort } from './ports.ts';
+import { keep } from '../processes/keeper.ts';
+import { freePort } from '../processes/ports.ts';
 import { redisBinary } from './redis_binary.ts';
 import { callRedis } from './redis_call.ts';
 

@@ -1,22 +1,22 @@
-import { Authentication } from '../src/authentication/authentication.ts';
-import type { ClientDirectory } from '../src/authentication/client_directory.ts';
-import { FailedLogins } from '../src/authentication/failed_logins.ts';
-import { LoginLimiter, MAX_FAILURES } from '../src/authentication/login_limiter.ts';
-import { NonceKeys } from '../src/authentication/nonce_keys.ts';
-import { NonceUses } from '../src/authentication/nonce_uses.ts';
-import { Nonces } from '../src/authentication/nonces.ts';
-import type { FailureReason } from '../src/authentication/verdict.ts';
-import { StorageUnavailable } from '../src/errors.ts';
-import type { Log } from '../src/log.ts';
-import { Proxies } from '../src/proxies.ts';
-import type { Arguments } from '../src/store/contracts.ts';
-import type { Store } from '../src/store/store.ts';
+import { Authentication } from '../../src/authentication/authentication.ts';
+import type { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { FailedLogins } from '../../src/authentication/failed_logins.ts';
+import { LoginLimiter, MAX_FAILURES } from '../../src/authentication/login_limiter.ts';
+import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
+import { NonceUses } from '../../src/authentication/nonce_uses.ts';
+import { Nonces } from '../../src/authentication/nonces.ts';
+import type { FailureReason } from '../../src/authentication/verdict.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+import type { Log } from '../../src/log.ts';
+import { Proxies } from '../../src/proxies.ts';
+import type { Arguments } from '../../src/store/contracts.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 export interface AuthenticationParts {
   rootKey: string;
   clients: ClientDirectory;
   log: Log;
-  store: Pick<Store, 'run' | 'command'>;
+  store: Pick<Partition, 'run' | 'command'>;
   proxies?: number;
   md5?: boolean;
   /** The clock of nonces. */
@@ -30,7 +30,7 @@ export interface AuthenticationParts {
 /** Authentication as the web process wires it. */
 export function buildAuthentication(parts: AuthenticationParts): Authentication {
   const { rootKey, clients, log, proxies = 0, md5 = true, monotonicMs, wallMs, failed = () => {} } = parts;
-  const store = parts.store as Store;
+  const store = parts.store as Partition;
   const figures = { authenticationFailed: failed, authenticationSlowed: () => failed('slowed') };
   return new Authentication({
     ...{ rootKey, clients, md5, log },
