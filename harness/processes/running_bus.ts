@@ -14,7 +14,7 @@ import { assertConsistent } from '../scripts/invariants.ts';
 import { assertNothingToSweep } from '../scripts/sweep.ts';
 import { until } from '../until.ts';
 import { BusProcess } from './bus_process.ts';
-import { root } from './command.ts';
+import { compileCache, root } from './command.ts';
 import { processesWith } from './processes.ts';
 
 export const ROOT_KEY = 'root-key-of-the-tests';
@@ -247,12 +247,13 @@ export class RunningBus {
     await this.#settings.prepare?.(this.#store);
   }
 
-  /** Nothing from the environment of who runs the tests gets through. */
+  /** Leaves out the environment of the tests, except where commands, home and compiled files are found. */
   #environment(env: Record<string, string>): NodeJS.ProcessEnv {
     const [name = '', value] = this.#mark.split('=');
     return {
       PATH: [join(root, 'node_modules', '.bin'), process.env.PATH].join(delimiter),
       HOME: process.env.HOME,
+      ...compileCache,
       ...ENV,
       ROUTEMASTER_REDIS_URL: this.redis.url,
       ...this.#settings.env,

@@ -1,4 +1,4 @@
-import { PrintingProcess, root } from './command.ts';
+import { compileCache, PrintingProcess, root } from './command.ts';
 
 export const ROOT_KEY = 'the-root-key-of-this-test';
 
@@ -10,6 +10,7 @@ export class WebProcess extends PrintingProcess {
       cwd: root,
       env: {
         PATH: process.env.PATH,
+        ...compileCache,
         PORT: '0',
         ROUTEMASTER_ROOT_KEY: ROOT_KEY,
         ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '3600',
