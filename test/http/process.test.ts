@@ -97,7 +97,7 @@ describe('FORCE_SSL', () => {
     assert.equal(answer.status, 200);
   });
 
-  test('does not send a client of HTTP 1.0 without Host to nowhere', async () => {
+  test('does not redirect an HTTP/1.0 request without Host, since the target is unknown', async () => {
     const { status, text } = await api.raw('GET /pulse HTTP/1.0\r\n\r\n');
     assert.equal(status, 400);
     assert.equal(JSON.parse(text).code, 'bad_header');
@@ -111,7 +111,7 @@ describe('with a Redis', () => {
   });
   after(() => redis.stop());
 
-  test('WEB_CONCURRENCY=2 is two processes on one port; one that dies is replaced, and SIGTERM ends both', async (t) => {
+  test('WEB_CONCURRENCY=2 starts two processes on one port, replaces one that dies, and ends both at SIGTERM', async (t) => {
     const mark = `test-${process.pid}`;
     const web = webProcess(t, {
       ROUTEMASTER_REDIS_URL: redis.url,

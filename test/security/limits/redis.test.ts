@@ -62,11 +62,11 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
     }
   }
 
-  test('is not trusted unless somebody vouches for it', async () => {
+  test('is not trusted if no known authority signed its certificate', async () => {
     assert.match(await ping(undefined), /unable to verify|self.signed certificate/);
   });
 
-  test('is trusted if the authority that vouches for it is', async () => {
+  test('is trusted if its authority is', async () => {
     assert.equal(await ping({ ca: certificates.caText, verify: true }), 'PONG');
   });
 
@@ -74,7 +74,7 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
     assert.match(await ping({ ca: certificates.caText, verify: true }, 'localhost'), /does not match/);
   });
 
-  test('is not trusted if another authority is', async () => {
+  test('is not trusted if only another authority is', async () => {
     const other = new TestAuthority();
     try {
       assert.match(
@@ -86,7 +86,7 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
     }
   });
 
-  test('is trusted whoever it is, if that is asked for', async () => {
+  test('is trusted without verification if that is configured', async () => {
     assert.equal(await ping({ ca: undefined, verify: false }), 'PONG');
   });
 });
@@ -98,7 +98,7 @@ describe('the ACL of docs/operating.md', () => {
     assert.deepEqual(ALLOWED, [...new Set([...commandsOfScripts(), ...commandsOfCode(), ...own])].sort());
   });
 
-  test('must permit that much: else no process starts, and it says so', async (t) => {
+  test('must permit these commands; otherwise no process starts, and the log names the ACL', async (t) => {
     const user = 'bus on >password ~* &* +@all -info';
     const redis = await PrivateRedis.start({ port: 0, config: { user } });
     t.after(() => redis.stop());
@@ -109,7 +109,7 @@ describe('the ACL of docs/operating.md', () => {
     assert.match(web.output, /Redis says: NOPERM .*docs\/operating\.md has the ACL/);
   });
 
-  test('need not permit functions, nor to count failed authentications, but a process says once what to grant', async (t) => {
+  test('may forbid functions and BITFIELD; a process then logs once what to grant', async (t) => {
     const user = 'bus on >password ~* &* +@all -function -bitfield';
     const redis = await PrivateRedis.start({ port: 0, config: { user } });
     t.after(() => redis.stop());
@@ -143,7 +143,7 @@ describe('the ACL of docs/operating.md', () => {
     );
   });
 
-  test('permits neither to look at Redis itself nor to change it', () => {
+  test('permits no administration of Redis', () => {
     assert.ok(RULES.includes('-@all'));
     for (const command of [
       'config',
@@ -160,7 +160,9 @@ describe('the ACL of docs/operating.md', () => {
   });
 });
 
-describe('a bus whose Redis is behind TLS, and permits what README says', { skip: noOpenssl }, async () => {
+describe('a bus whose Redis is behind TLS and has the ACL of docs/operating.md', {
+  skip: noOpenssl,
+}, async () => {
   if (noOpenssl) return;
   const certificates = new TestAuthority();
   after(() => certificates.remove());
@@ -202,7 +204,7 @@ describe('a bus whose Redis is behind TLS, and permits what README says', { skip
     await assertPermitted();
   });
 
-  test('changes secrets, makes nonces, and counts failed authentications where all processes see them', async (t) => {
+  test('rotates secrets, makes nonces, and counts failed authentications for all processes', async (t) => {
     const { publisher } = await bus.scene(t);
     await bus.root.call('POST', `/api_tokens/${publisher.token}/secret`, {});
     const headers = { authorization: `Basic ${btoa(`${publisher.token}:wrong`)}` };
@@ -235,7 +237,7 @@ describe('a bus whose Redis is behind TLS, and permits what README says', { skip
     await assertPermitted();
   });
 
-  test('sweeps, scrubs what a dead worker held, and shows figures', async (t) => {
+  test('sweeps, frees the jobs of a dead worker, and shows figures', async (t) => {
     const { publisher, topic, subscriber, receiver } = await bus.scene(t);
     const release = receiver.hold();
     await publisher.publish(topic, { url: 'https://a.example/1' });
