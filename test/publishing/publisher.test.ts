@@ -56,7 +56,7 @@ describe('group commit', () => {
     assert.deepEqual(await queued('alice'), events);
   });
 
-  test('takes one call for one publication', async () => {
+  test('makes one call for a publish of several events', async () => {
     const before = await scriptCalls(redis.store);
     await publisher().publish({ ...one('e1'), events: ['e1', 'e2', 'e3'] });
     assert.equal((await scriptCalls(redis.store)) - before, 1);
