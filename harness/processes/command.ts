@@ -37,7 +37,7 @@ export class PrintingProcess {
     return this.#child.pid as number;
   }
 
-  /** Waits until the output matches, and gives the match; throws with the output if the process ends before. */
+  /** Resolves with the match once the output matches. Throws with the output if the process ends first. */
   async prints(pattern: RegExp, timeoutMs = 30_000): Promise<RegExpExecArray> {
     const found = () => pattern.exec(this.output);
     await until(() => found() ?? this.#ended, { timeoutMs, what: `${pattern}` }).catch((error: Error) => {

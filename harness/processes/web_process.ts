@@ -2,9 +2,9 @@ import { compileCache, PrintingProcess, root } from './command.ts';
 
 export const ROOT_KEY = 'the-root-key-of-this-test';
 
-/** The web entry, started as the Procfile does but with the environment that a test gives it. */
+/** The web entry, started as the Procfile does, with only the environment that a test gives it. */
 export class WebProcess extends PrintingProcess {
-  /** Unless `env` says otherwise, PORT is any free one, and counters are not flushed by themselves. */
+  /** By default PORT is any free port, and counters are not flushed periodically. */
   constructor(env: Record<string, string>) {
     super(process.execPath, ['src/web.ts'], {
       cwd: root,
