@@ -8,7 +8,7 @@ import { until } from '../../../harness/until.ts';
 import { readText } from '../../../src/http/body.ts';
 import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/http/server.ts';
 
-/** Quick enough for a test, and far from each other. */
+/** Limits short enough for a test, and far enough apart to tell which one applied. */
 const QUICK: Partial<ServerLimits> = {
   headersTimeoutMs: 200,
   requestTimeoutMs: 600,
@@ -28,9 +28,9 @@ async function serve(t: TestContext, limits: Partial<ServerLimits>, answer = OK)
 
 interface Line {
   socket: Socket;
-  /** What came until now. */
+  /** Returns the bytes received so far. */
   text: () => string;
-  /** All that came, and how long it took the other end to close. */
+  /** Resolves when the connection is closed, with all bytes received and the time since it was opened. */
   ended: Promise<{ text: string; tookMs: number }>;
 }
 
@@ -217,20 +217,26 @@ describe('a request with an Upgrade header', () => {
     socket.pause();
     await until(() => closed);
 
-    const server = new HttpServer(() => {}, {});
+    let requests = 0;
+    const server = new HttpServer(() => void requests++, {});
     const hanging = await open(t, await server.listen(0), GET + wanting());
-    await pause(20);
+    await until(() => requests === 1);
     await server.close(50);
     await hanging.ended;
   });
 
   test('does no harm when its client resets the connection while others are answered', async (t) => {
-    const port = await serve(t, {}, echo);
+    const seen: string[] = [];
+    const port = await serve(t, {}, async (request, response) => {
+      seen.push('request');
+      await echo(request, response);
+      seen.push('answer');
+    });
     const { socket, ended } = await open(t, port, GET.replace('/', '/slow') + wanting() + GET);
-    await pause(20);
+    await until(() => seen.includes('request'));
     socket.resetAndDestroy();
     await ended;
-    await pause(60);
+    await until(() => seen.includes('answer'));
     const { text } = await open(t, port, GET);
     await until(() => count(text()) === 1);
   });
