@@ -5,7 +5,7 @@ export interface CapturedLog {
   log: Log;
   /** Grows as lines are written. */
   lines: Record<string, unknown>[];
-  /** Whether the message of a line matches. */
+  /** True if a line has a message that matches. */
   says: (what: RegExp) => boolean;
 }
 

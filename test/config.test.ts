@@ -7,7 +7,7 @@ import { BootError } from '../src/errors.ts';
 const read = (env: Record<string, string> = {}) => readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...env });
 
 describe('the environment', () => {
-  test('may be empty but for the root key', () => {
+  test('may be empty except for the root key', () => {
     const config = read();
     assert.equal(config.port, 3000);
     assert.equal(config.redisUrl, 'redis://localhost:6379');
@@ -17,7 +17,7 @@ describe('the environment', () => {
     assert.equal(config.maxEventDataBytes, 65_536);
   });
 
-  test('has seconds as Routemaster has them; inside are milliseconds', () => {
+  test('has seconds as in the Ruby Routemaster; the configuration has milliseconds', () => {
     const config = read({
       ROUTEMASTER_TIMEOUT: '1.5',
       ROUTEMASTER_WORKER_LEASE: '60',
@@ -26,7 +26,7 @@ describe('the environment', () => {
     assert.deepEqual([config.deliveryTimeoutMs, config.leaseMs, config.maxBackoffMs], [1500, 60_000, 250]);
   });
 
-  test('has damage as a negative number, as Routemaster has it', () => {
+  test('has health damage as a negative number, as in the Ruby Routemaster', () => {
     assert.equal(read({ ROUTEMASTER_HP_DAMAGE_RATE: '-7' }).damageRate, 7);
     assert.throws(
       () => read({ ROUTEMASTER_HP_DAMAGE_RATE: '7' }),
@@ -42,7 +42,7 @@ describe('the environment', () => {
     ]);
   });
 
-  test('says yes and no in several ways', () => {
+  test('accepts several spellings of yes and no', () => {
     for (const yes of ['true', 'YES', 'on', '1']) assert.equal(read({ FORCE_SSL: yes }).forceSsl, true);
     for (const no of ['false', 'No', 'off', '0'])
       assert.equal(read({ ROUTEMASTER_SSL_VERIFY: no }).sslVerify, false);
@@ -73,8 +73,8 @@ describe('the environment', () => {
   });
 });
 
-describe('what is wrong', () => {
-  test('is told in one go, each variable by name, with what it must be', () => {
+describe('a wrong setting', () => {
+  test('is reported with all others, by name, with what it must be', () => {
     const env = {
       PORT: 'http',
       WEB_CONCURRENCY: '0',
@@ -101,7 +101,7 @@ describe('what is wrong', () => {
     );
   });
 
-  test('is told without values, which may be secret', () => {
+  test('is reported without its value, which may be secret', () => {
     assert.throws(
       () =>
         read({
@@ -126,7 +126,7 @@ describe('what is wrong', () => {
     );
   });
 
-  test('may be too much for a timer', () => {
+  test('may be a duration too long for a timer', () => {
     assert.throws(() => read({ MAX_BACKOFF_MS: '2147483648' }), /at most 2147483647/);
     assert.throws(() => read({ ROUTEMASTER_TIMEOUT: '-1' }), /must be a number of seconds/);
     assert.throws(() => read({ PORT: '65536' }), /at most 65535/);
@@ -148,7 +148,7 @@ describe('a variable that nothing reads', () => {
     ]);
   });
 
-  test('is none of those that the bus or bin/start reads', () => {
+  test('is never one that the bus or bin/start reads', () => {
     const names = [...VARIABLES, 'ROUTEMASTER_DATA_DIR'];
     assert.deepEqual(unknownVariables(Object.fromEntries(names.map((name) => [name, 'x']))), []);
   });

@@ -26,7 +26,7 @@ function logging(): ChildProcess {
   });
 }
 
-test('a process that ends has written all that it logged', async () => {
+test('a process that ends has written its whole log', async () => {
   const child = logging();
   child.stdin?.write('now\n');
   assert.ok(child.stdout);
@@ -36,7 +36,7 @@ test('a process that ends has written all that it logged', async () => {
   assert.match(output, /the last"}\n$/);
 });
 
-test('a process whose log nobody reads any more ends all the same', async () => {
+test('a process whose log has no reader any more still ends', async () => {
   const child = logging();
   child.stdout?.destroy();
   child.stdin?.write('now\n');
@@ -44,7 +44,7 @@ test('a process whose log nobody reads any more ends all the same', async () => 
   assert.deepEqual([code, signal], [3, null]);
 });
 
-test('a process whose log is not read, though it could be, is killed after a second', async () => {
+test('a process whose log has a reader that does not read is killed after a second', async () => {
   const child = logging();
   child.stdout?.pause();
   child.stdin?.write('now\n');

@@ -1,22 +1,22 @@
-// `npm run properties -- --steps 100000 --seed 7`: random calls against a plain model of the bus, for as long as one likes.
-// A failure is shown with the shortest calls that lead to it; the same seed finds it again.
+// `npm run properties -- --steps 100000 --seed 7` compares the bus with a plain model after each of 100,000 random calls.
+// It reports a failure as the shortest calls that lead to it; the same seed finds it again.
 import { parseArgs } from 'node:util';
 import fc from 'fast-check';
 import { PrivateRedis } from '../harness/redis/private_redis.ts';
 import { openStore } from '../harness/redis/store.ts';
 import { behavesAsTheModel } from './model/property.ts';
 
-/** The most steps of one sequence, and how many sequences there are between two looks at what is reached. */
-const LONGEST = 300;
-const ROUND = 5;
-const SAY_EVERY_MS = 5000;
+const MAX_SEQUENCE_STEPS = 300;
+/** Sequences in one check. The number of steps is compared with --steps after each check. */
+const SEQUENCES_PER_CHECK = 5;
+const REPORT_EVERY_MS = 5000;
 
 const HELP = `Usage: npm run properties -- [options]
 
 Calls the bus's scripts at random, and checks what Redis holds after each against a plain model.
 
 Options:
-  --steps N   how many calls (100000)
+  --steps N   number of calls (100000)
   --seed N    the same seed makes the same calls (by chance)
   -h, --help  this text
 `;
@@ -29,21 +29,21 @@ const firstSeed =
 const redis = await PrivateRedis.start();
 const store = await openStore(redis.url);
 const beganMs = performance.now();
-let [steps, saidMs] = [0, beganMs];
-const say = () => {
+let [steps, reportedAtMs] = [0, beganMs];
+const report = () => {
   const seconds = Math.round((performance.now() - beganMs) / 1000);
   console.log(`${steps.toLocaleString('en')} of ${wanted.toLocaleString('en')} steps, ${seconds} s`);
-  saidMs = performance.now();
+  reportedAtMs = performance.now();
 };
-const counted = () => {
+const countStep = () => {
   steps++;
-  if (performance.now() - saidMs >= SAY_EVERY_MS) say();
+  if (performance.now() - reportedAtMs >= REPORT_EVERY_MS) report();
 };
 
 console.log(`seed ${firstSeed}`);
-const property = behavesAsTheModel(() => store, LONGEST, counted);
+const property = behavesAsTheModel(() => store, MAX_SEQUENCE_STEPS, countStep);
 for (let seed = firstSeed; steps < wanted && process.exitCode === undefined; seed++) {
-  const result = await fc.check(property, { numRuns: ROUND, seed });
+  const result = await fc.check(property, { numRuns: SEQUENCES_PER_CHECK, seed });
   if (!result.failed) continue;
   console.error(
     fc.defaultReportMessage(result),
@@ -51,7 +51,7 @@ for (let seed = firstSeed; steps < wanted && process.exitCode === undefined; see
   );
   process.exitCode = 1;
 }
-say();
+report();
 store.redis.disconnect();
 await redis.stop();
 

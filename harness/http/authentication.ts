@@ -6,10 +6,8 @@ import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
 import { NonceUses } from '../../src/authentication/nonce_uses.ts';
 import { Nonces } from '../../src/authentication/nonces.ts';
 import type { FailureReason } from '../../src/authentication/verdict.ts';
-import { StorageUnavailable } from '../../src/errors.ts';
 import type { Log } from '../../src/log.ts';
 import { Proxies } from '../../src/proxies.ts';
-import type { Arguments } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
 export interface AuthenticationParts {
@@ -42,17 +40,3 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
     ),
   });
 }
-
-/** A storage that has keys for nonces and nothing else: for tests without Redis. */
-export const keysAlone: AuthenticationParts['store'] = {
-  run: async (name, args) => {
-    if (name !== 'nonce_keys') throw new Error(`${name} was not to be run`);
-    const { keyOfThisHour: key } = args as unknown as Arguments<'nonce_keys'>;
-    const nowMs = Date.now();
-    const reply = { nowMs, keys: [{ hour: Math.floor(nowMs / 3_600_000), key }] };
-    return reply as never;
-  },
-  command: async () => {
-    throw new StorageUnavailable('there is no Redis');
-  },
-};

@@ -32,7 +32,7 @@ export interface Delivery {
   attempt: number;
   /** The time of its arrival, by `performance.now()`. */
   atMs: number;
-  /** Whether the answer was a 2xx. */
+  /** True if the answer was a 2xx. */
   readonly taken: boolean;
 }
 
@@ -75,7 +75,7 @@ export const answer = {
 
 const TAKE = answer.status(204);
 
-/** A subscriber on a free port of 127.0.0.1, which records and takes every delivery unless a test says otherwise. */
+/** A subscriber on a free port of 127.0.0.1. It records deliveries, and accepts them unless a test plans another answer. */
 export class Receiver {
   readonly deliveries: Delivery[] = [];
   /** The answer to requests for which no other is planned. */
@@ -84,7 +84,7 @@ export class Receiver {
   readonly #scheme: 'http' | 'https';
   readonly #next: Answer[] = [];
 
-  /** `tls`: a certificate and its key, in PEM. */
+  /** Starts a receiver, with https if `tls` has a certificate and its key in PEM. */
   static async start(tls?: { key: string; cert: string }): Promise<Receiver> {
     const receiver = new Receiver(tls);
     receiver.#server.listen(0, '127.0.0.1');
@@ -102,17 +102,17 @@ export class Receiver {
     return `${this.#scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}/events?from=bus`;
   }
 
-  /** The events of the deliveries that it took, in the order of arrival. */
+  /** The events of accepted deliveries, in the order of arrival. */
   get events(): DeliveredEvent[] {
     return this.deliveries.filter(({ taken }) => taken).flatMap(({ events }) => events);
   }
 
-  /** The URLs of these events, which tests tell them apart by. */
+  /** The URLs of the accepted events. Tests give each event its own URL. */
   get urls(): string[] {
     return this.events.map(({ url }) => url);
   }
 
-  /** The URLs that it has not taken. */
+  /** Returns those of `urls` that no accepted delivery had. */
   missing(urls: readonly string[]): string[] {
     const taken = new Set(this.urls);
     return urls.filter((url) => !taken.has(url));
@@ -123,7 +123,7 @@ export class Receiver {
     this.#next.push(...answers);
   }
 
-  /** The next request gets no answer until the returned function is called; then it is taken. */
+  /** Leaves the next request unanswered until the returned function is called, then accepts it. */
   hold(): () => void {
     const held = Promise.withResolvers<void>();
     this.answers((response) => void held.promise.then(() => TAKE(response)));

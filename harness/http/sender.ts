@@ -29,7 +29,7 @@ export function sender(t: TestContext, { allow = [], ...options }: SenderOptions
   };
 }
 
-/** Why a delivery failed; throws if it was taken. */
+/** Returns why a delivery failed. Throws if it was accepted. */
 export function reasonOf(outcome: DeliveryOutcome): string {
   if (outcome.taken) throw new Error('it was taken');
   return outcome.reason;

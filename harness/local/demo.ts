@@ -6,7 +6,7 @@ import { deliveryLines } from './delivery_lines.ts';
 import { demoEvent } from './demo_events.ts';
 import { Receiver } from './sample_receiver.ts';
 
-/** What a later start needs of an earlier one: its publisher owns the topics, its subscriber has batches waiting. */
+/** The clients of an earlier start: the publisher owns the topics, and batches wait for the subscriber. */
 interface Kept {
   publisher: Credentials;
   subscriber: Credentials;
@@ -83,7 +83,7 @@ export class Demo {
     await this.#receiver?.stop();
   }
 
-  /** How many events wait for the sample subscriber; 0 where the bus cannot say. */
+  /** Returns the number of events queued for the sample subscriber; 0 if the bus does not answer. */
   async #queued(): Promise<number> {
     if (!this.#subscriber) return 0;
     try {

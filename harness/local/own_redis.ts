@@ -9,10 +9,10 @@ import { RedisConnection, type RedisReply } from '../redis/redis_call.ts';
 /** What CLIENT LIST shows of a launcher: its connection ends with it, however it ends, as no file does. */
 const launcherName = 'bin/start';
 
-/** The Redis of one data directory, which lives as long as the launcher. */
+/** The Redis of one data directory. It ends with the launcher. */
 export interface OwnRedis {
   url: string;
-  /** Whether an earlier launcher that crashed left it running. */
+  /** True if an earlier launcher crashed and left this Redis running. */
   adopted: boolean;
   /** Settles when the Redis has gone, be it by `stop`. */
   gone: Promise<unknown>;

@@ -14,12 +14,12 @@ export interface Delivery {
   /** The batch's id, the same on every attempt. */
   id: string;
   attempt: number;
-  /** What was dropped before it, as the bus says it. */
+  /** The drop notice of the delivery, as its header has it. */
   gap?: string;
   events: DeliveredEvent[];
 }
 
-/** A sample subscriber: an HTTP server on 127.0.0.1 that takes every batch, and shows it. */
+/** A sample subscriber: an HTTP server on 127.0.0.1 that accepts and prints every batch. */
 export class Receiver {
   readonly port: number;
   readonly callback: string;

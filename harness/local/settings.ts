@@ -33,7 +33,7 @@ export async function readSettings(root: string, args: string[]): Promise<Settin
   };
 }
 
-/** What web and worker get: our environment, and what we settled. */
+/** Returns the environment of web and worker: defaults for bin/start, then the environment of bin/start itself. */
 export function childEnvironment(settings: Settings, root: string, redisUrl: string): NodeJS.ProcessEnv {
   return {
     // For trying out: the bus refuses callbacks to this machine unless told otherwise.

@@ -1,6 +1,6 @@
 import type { Settings } from './settings.ts';
 
-/** What to paste into other terminals: a client, a subscription, an event. */
+/** Commands to paste into other terminals: they create a client, a subscription and an event. */
 export function welcome({ port, rootKey, rootKeyFrom }: Settings, redis: string): string {
   return `
 Routemaster listens on http://127.0.0.1:${port}   (Ctrl-C stops it)

@@ -1,6 +1,6 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 
-/** The command line is wrong; the message says what to change. */
+/** Thrown for a wrong command line; the message says what to change. */
 export class UsageError extends Error {}
 
 /** The values of these options. Throws UsageError for anything else on the command line. */

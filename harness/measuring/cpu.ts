@@ -42,7 +42,7 @@ function ofPs(pid: number): number {
   return (Number(days) * 86_400 + seconds) * 1e6;
 }
 
-/** How long a process's main thread was ready to run and had no CPU, in ms; 0 where the system does not say (not Linux). */
+/** Returns how long the main thread of a process waited for a CPU (ms); 0 except on Linux. */
 export function waitedMs(pid: number): number {
   if (process.platform !== 'linux') return 0;
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
@@ -53,7 +53,7 @@ export function residentMiB(pid: number): number {
   return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / 1024;
 }
 
-/** Starts to count the CPU time of processes. The returned function gives what each has used since, in µs. */
+/** Starts to measure the CPU time of processes. The returned function returns the time since then for each, in µs. */
 export function cpuSince<Pids extends Record<string, number | undefined>>(pids: Pids): () => Pids {
   const now = () =>
     Object.entries(pids).map(([name, pid]): [string, number | undefined] => [

@@ -39,7 +39,7 @@ export class LoadConnection {
     });
   }
 
-  /** Whether another request can be sent. */
+  /** True if another request can be sent. */
   get open(): boolean {
     return this.#ended === undefined && !/\r\nconnection: *close/i.test(this.#lastText);
   }

@@ -32,7 +32,7 @@ export class BusProcess {
   #ending: Ending | undefined;
   #mayEnd = false;
 
-  /** `folder`: of the release that runs; this one unless a test says otherwise. */
+  /** Starts the command in the `folder` of a release, by default this one. */
   constructor({ name, command }: ProcfileLine, env: NodeJS.ProcessEnv, folder = root) {
     this.name = name;
     const child = spawn('sh', ['-c', `exec ${command}`], {

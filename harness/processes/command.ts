@@ -2,10 +2,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { until } from '../until.ts';
 
-/** The directory of the project. */
+/** The folder of the project. */
 export const root = join(import.meta.dirname, '..', '..');
 
-/** A process, and all that it has printed. */
+/** The folder where Node keeps compiled files, if `bin/test` has set one: processes start in half the time. */
+const { NODE_COMPILE_CACHE } = process.env;
+export const compileCache = NODE_COMPILE_CACHE ? { NODE_COMPILE_CACHE } : {};
+
+/** A process and its output. */
 export class PrintingProcess {
   output = '';
   /** Rejects if the process cannot be started. */
@@ -33,7 +37,7 @@ export class PrintingProcess {
     return this.#child.pid as number;
   }
 
-  /** Waits until the output matches, and gives the match; throws with the output if the process ends before. */
+  /** Resolves with the match once the output matches. Throws with the output if the process ends first. */
   async prints(pattern: RegExp, timeoutMs = 30_000): Promise<RegExpExecArray> {
     const found = () => pattern.exec(this.output);
     await until(() => found() ?? this.#ended, { timeoutMs, what: `${pattern}` }).catch((error: Error) => {

@@ -12,7 +12,7 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** Whether a server can listen on this port. Throws when that needs rights that this process has not. */
+/** Returns true if a server can listen on this port. Throws if the process may not listen there. */
 export async function isFreePort(port: number): Promise<boolean> {
   // macOS lets one listen on all addresses while another listens on 127.0.0.1; requests would go to the other.
   return (await canListen(port, '127.0.0.1')) && (await canListen(port));

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Whether a process with this id runs. A zombie does not. */
+/** Returns true if a process with this id runs and is not a zombie. */
 export function runs(pid: number): boolean {
   try {
     process.kill(pid, 0);

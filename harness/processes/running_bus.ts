@@ -14,13 +14,13 @@ import { assertConsistent } from '../scripts/invariants.ts';
 import { assertNothingToSweep } from '../scripts/sweep.ts';
 import { until } from '../until.ts';
 import { BusProcess } from './bus_process.ts';
-import { root } from './command.ts';
+import { compileCache, root } from './command.ts';
 import { processesWith } from './processes.ts';
 
 export const ROOT_KEY = 'root-key-of-the-tests';
 const LINES = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
 
-/** What the bus of a test runs with unless it says otherwise: quick to start, and quick to try again. */
+/** Settings of a bus under test: it starts fast and repeats failed deliveries fast. */
 const ENV = {
   PORT: '0',
   ROUTEMASTER_ROOT_KEY: ROOT_KEY,
@@ -33,7 +33,7 @@ const ENV = {
 
 export interface BusSettings {
   env?: Record<string, string>;
-  /** Of the release whose processes run; this one unless a test says otherwise. */
+  /** The folder of the release to run, by default this one. */
   folder?: string;
   /** Lines of redis.conf. */
   redis?: Record<string, string>;
@@ -93,7 +93,7 @@ export interface Scene {
   receiver: Receiver;
 }
 
-/** What a test, or a scenario of the fault lab, is to the things that end with it. */
+/** A test or fault scenario. It calls the functions given to `after` when it ends. */
 export interface Owner {
   after(end: () => unknown): void;
 }
@@ -109,7 +109,7 @@ export class RunningBus {
   #url = '';
   #scenes = 0;
 
-  /** For the tests of a file or suite: starts before them and stops after them; each must leave the bus sound. */
+  /** A bus for the tests of a file or suite. After each test it checks the state of Redis. */
   static forTests(settings: BusSettings = {}): RunningBus {
     const bus = new RunningBus(settings);
     before(async () => {
@@ -247,12 +247,13 @@ export class RunningBus {
     await this.#settings.prepare?.(this.#store);
   }
 
-  /** Nothing from the environment of who runs the tests gets through. */
+  /** Leaves out the environment of the tests, except where commands, home and compiled files are found. */
   #environment(env: Record<string, string>): NodeJS.ProcessEnv {
     const [name = '', value] = this.#mark.split('=');
     return {
       PATH: [join(root, 'node_modules', '.bin'), process.env.PATH].join(delimiter),
       HOME: process.env.HOME,
+      ...compileCache,
       ...ENV,
       ROUTEMASTER_REDIS_URL: this.redis.url,
       ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,

@@ -1,15 +1,16 @@
-import { PrintingProcess, root } from './command.ts';
+import { compileCache, PrintingProcess, root } from './command.ts';
 
 export const ROOT_KEY = 'the-root-key-of-this-test';
 
-/** The web entry, started as the Procfile does but with the environment that a test gives it. */
+/** The web entry, started as the Procfile does, with only the environment that a test gives it. */
 export class WebProcess extends PrintingProcess {
-  /** Unless `env` says otherwise, PORT is any free one, and counters are not flushed by themselves. */
+  /** By default PORT is any free port, and counters are not flushed periodically. */
   constructor(env: Record<string, string>) {
     super(process.execPath, ['src/web.ts'], {
       cwd: root,
       env: {
         PATH: process.env.PATH,
+        ...compileCache,
         PORT: '0',
         ROUTEMASTER_ROOT_KEY: ROOT_KEY,
         ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '3600',

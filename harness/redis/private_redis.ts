@@ -15,7 +15,7 @@ export interface PrivateRedisOptions {
   dir?: string;
   /** Listen on this loopback port (0: any free one) rather than on a unix socket in `dir`. */
   port?: number;
-  /** The password clients need; it becomes part of `url`. For a port, which other users of the machine can reach. */
+  /** The password of clients, which becomes part of `url`. It protects a port from other users of the machine. */
   password?: string;
   /** Further lines of redis.conf, such as `{ maxmemory: '20mb', appendonly: 'yes' }`. */
   config?: Record<string, string>;
@@ -25,7 +25,7 @@ export interface PrivateRedisOptions {
 const socketPathLimit = 100;
 const stopLimitMs = 30_000;
 
-/** A real Redis (or Valkey) of our own, in its own process group: a Ctrl-C in the terminal does not reach it. */
+/** A private Redis (or Valkey) in its own process group, so that Ctrl-C in the terminal does not reach it. */
 export class PrivateRedis {
   readonly dir: string;
   readonly url: string;
@@ -35,7 +35,7 @@ export class PrivateRedis {
   #process: ChildProcess | undefined;
   #exited: Promise<unknown> = Promise.resolve();
 
-  /** Answers when the server takes commands, with its data loaded. Throws MissingRedisError; an Error with its log. */
+  /** Resolves when the server has loaded its data. Throws MissingRedisError, or an Error with the log of Redis. */
   static async start(options: PrivateRedisOptions = {}): Promise<PrivateRedis> {
     const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'routemaster-redis-'));
     const useSocket = options.port === undefined && fitsSocket(dir);
@@ -79,7 +79,7 @@ export class PrivateRedis {
     return this.#process.pid;
   }
 
-  /** Sends a signal and, if that ends the server, waits for the end: its data stay for `restart()`. */
+  /** Sends a signal and, if that ends the server, waits for its end. Its data stays for `restart()`. */
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     this.#process?.kill(signal);
     if (signal === 'SIGKILL' || signal === 'SIGTERM') await this.#end();
@@ -93,7 +93,7 @@ export class PrivateRedis {
 
   /** Stops it (with its AOF written out) and removes its temporary directory. Calling it again does nothing. */
   async stop(): Promise<void> {
-    // SIGCONT, as a test may have stopped it to play a Redis that hangs.
+    // A test may have stopped it to imitate a Redis that hangs.
     this.#process?.kill('SIGCONT');
     await this.kill(this.#temporary ? 'SIGKILL' : 'SIGTERM');
     if (this.#temporary) rmSync(this.dir, { recursive: true, force: true });

@@ -235,13 +235,13 @@ export class Bus {
     return this.store.run('bury', { ...this.#held('main', worker, job, lease), ...failure });
   }
 
-  /** The workers whose leases are lost. */
+  /** Returns the workers whose leases are lost. */
   async heartbeat(workers: string[], { leaseMs = LEASE_MS, lease }: Held = {}): Promise<string[]> {
     const leases = workers.map((worker) => ({ worker, lease: lease ?? this.leases.get(worker) ?? 0 }));
     return this.store.run('heartbeat', { leaseMs, leases });
   }
 
-  /** When the subscriber of a batch subscribed, as a worker that was given it now would know. */
+  /** Returns when the subscriber of a batch subscribed, as `acquire` would return it now. */
   async #subscriptionOf(job: string): Promise<string> {
     const { redis, keys } = this.store;
     const token = await redis.lindex(keys.batch(bidOf(job)), 0);
@@ -284,7 +284,7 @@ export class Bus {
     return this.store.run('scrub', { leaseMs, queues: QUEUES });
   }
 
-  /** How many were dropped in one call, and how many events of whom. */
+  /** Runs one call of autodrop. Returns the number of dropped batches, and of dropped events by subscriber. */
   async autodrop(n: number) {
     const { batches, dropped } = await this.autodropStep(n);
     return { batches, dropped };
@@ -302,18 +302,18 @@ export class Bus {
     return this.store.run('drop_queue', { token, maxBatches, untilMs });
   }
 
-  /** What became of each letter: how many events of whom are queued again, or why not. */
+  /** Returns for each letter the subscriber and number of events queued again, or why it was not. */
   async revive(client: string, ...names: string[]): Promise<(string | [token: string, events: number])[]> {
     const reply = await this.store.run('revive', { client, bids: names.map(longName) });
     return reply.map(({ outcome, token = '', events = 0 }) => (outcome === 'ok' ? [token, events] : outcome));
   }
 
-  /** How many letters were deleted. */
+  /** Returns the number of deleted letters. */
   async purge(client: string, ...names: string[]): Promise<number> {
     return this.store.run('purge', { client, bids: names.map(longName) });
   }
 
-  /** When a batch was opened, ms by Redis's clock. */
+  /** Returns when a batch was opened (ms, clock of Redis). */
   async createdMs(name: string): Promise<number> {
     return Number(await this.store.redis.lindex(this.store.keys.batch(longName(name)), 1));
   }
@@ -329,7 +329,7 @@ export class Bus {
     return readGaps(this.store, token);
   }
 
-  /** A field of a subscriber's hash. */
+  /** Returns the hash of a subscriber. */
   async subscriber(token: string): Promise<Record<string, string>> {
     return this.store.redis.hgetall(this.store.keys.subscriber(token));
   }
@@ -339,7 +339,7 @@ function bidOf(job: string): string {
   return /\d$/.test(job) ? String(packNamed(job).subarray(-20)) : '';
 }
 
-/** Of a reply of `acquire`. */
+/** Returns the time (ms) in a reply of `acquire`. */
 function timeOf([head = Buffer.of()]: Reply<'acquire'>): number {
   return (decode(head) as number[])[1] as number;
 }

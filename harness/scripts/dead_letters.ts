@@ -10,7 +10,7 @@ export interface DeadLetterState {
   attempts: number;
   events: string[];
   reason: string;
-  /** How many attempts are told of. */
+  /** The number of attempts in the history. */
   history: number;
 }
 

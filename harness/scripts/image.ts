@@ -2,7 +2,7 @@ import type { ScriptReply } from '../../src/store/contract.ts';
 import type { Keyspace } from '../../src/store/keys.ts';
 import type { Commands } from '../../src/store/partition.ts';
 
-/** What reads Redis: a store, or the image of one. */
+/** A source of reads: a store, or an image of one in memory. */
 export interface Readable {
   readonly redis: Commands;
   readonly keys: Keyspace;
@@ -34,9 +34,9 @@ export async function imageOf(store: Readable): Promise<Readable & { image: Imag
 
 interface Value {
   type: string;
-  /** Of hashes and sorted sets by pairs. */
+  /** The elements. A hash or sorted set has them by pairs. */
   items: Buffer[];
-  /** These pairs, once somebody asked for one. */
+  /** The pairs as an object, built at the first lookup. */
   pairs?: Record<string, string>;
 }
 
@@ -155,7 +155,7 @@ export class Image {
   }
 }
 
-/** By Redis's indices, of which the last is included, and -1 is the last of all. */
+/** Slices by Redis indices: `to` is included, and -1 means the last element. */
 function slice<T>(all: T[], from: number | string, to: number | string): T[] {
   return all.slice(Number(from), Number(to) === -1 ? undefined : Number(to) + 1);
 }

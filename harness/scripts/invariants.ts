@@ -8,7 +8,7 @@ import { imageOf, type Readable } from './image.ts';
 import { jobName, shortName } from './names.ts';
 import { type QueueState, readState, type State } from './state.ts';
 
-/** What the parts of a key look like. */
+/** Patterns for the variable parts of a key. */
 const PARTS: Record<string, string> = {
   token: '.+',
   topic: '[a-z0-9_]{1,64}',
@@ -22,7 +22,7 @@ const PARTS: Record<string, string> = {
   minute: '[0-9]+',
 };
 
-/** What no layout of ours has: it is what the Ruby Routemaster calls a batch. */
+/** Keys of batches of the Ruby Routemaster: this bus never has them. */
 const FOREIGN: ReadonlySet<string> = new Set<KeyName>(['ruby_batch']);
 
 const SHAPES = Object.entries(LAYOUT)
@@ -148,7 +148,7 @@ async function assertLeftovers({ redis, keys }: Readable, { main, batches }: Sta
   }
 }
 
-/** Who holds a job, and nobody else, has a lease. */
+/** Asserts that exactly the workers that hold a job have a lease. */
 async function assertLeases({ redis, keys }: Readable, { main, aux }: State): Promise<void> {
   const holders = [...Object.keys(main.pending), ...Object.keys(aux.pending)].sort();
   assert.deepEqual((await redis.hkeys(keys.leases())).sort(), holders, 'who holds a job has a lease');
@@ -178,7 +178,7 @@ async function assertLanes(
     );
     if (paused) continue;
     const of = (jobs: string[]) => jobs.filter((job) => batches[job]?.token === token);
-    // What a packed job ends with is its batch.
+    // A packed job ends with the id of its batch.
     const probe = packed ? shortName(packed.slice(-20)) : undefined;
     assert.ok(probe === undefined || of(main.index).includes(probe), `the probe of ${token} is a job`);
     const outside = of([

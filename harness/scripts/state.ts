@@ -15,14 +15,14 @@ export interface QueueState {
   scheduled: string[];
   /** The next to be acquired first; without what is left of dropped batches. */
   instant: string[];
-  /** By worker. */
+  /** Keyed by worker. */
   pending: Record<string, string[]>;
   pendingIndex: string[];
 }
 
-/** By subscriber. */
+/** Keyed by subscriber. */
 export interface LaneState {
-  /** The jobs that wait aside, the longest waiting first. */
+  /** The jobs that wait outside the queue, the longest waiting first. */
   waiting: Record<string, string[]>;
   inFlight: Record<string, number>;
   /** The subscriber to which each worker delivers. */
@@ -41,7 +41,7 @@ export const EMPTY_LANES: LaneState = {
   shares: { slow: [], failing: [] },
 };
 
-/** What Redis holds of batches and jobs; batches by their short names. */
+/** The batches and jobs in Redis. Batches have short names. */
 export interface State {
   batches: Record<string, BatchState>;
   /** `batches:index`, oldest first. */

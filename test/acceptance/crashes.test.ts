@@ -11,7 +11,7 @@ const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' } });
 const queueOf = async (token: string) =>
   Number(await bus.store.redis.hget(bus.store.keys.gauge_events(), token));
 
-test('a worker killed in mid-delivery: another delivers the batch when the lease is over', async (t) => {
+test('when a worker is killed during a delivery, another delivers the batch after the lease', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   receiver.answers(answer.hang);
   await publisher.publish(topic, { url: url(1) });
@@ -26,7 +26,7 @@ test('a worker killed in mid-delivery: another delivers the batch when the lease
   assert.equal(receiver.deliveries.length, 2);
 });
 
-test('a worker told to stop in mid-delivery finishes it, and nothing is delivered twice', async (t) => {
+test('a worker that stops during a delivery finishes it, and no event is delivered twice', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   const release = receiver.hold();
   await publisher.publish(topic, { url: url(1) });
@@ -46,7 +46,7 @@ test('a worker told to stop in mid-delivery finishes it, and nothing is delivere
   assert.deepEqual(receiver.urls, [url(1), url(2)]);
 });
 
-test('a worker told to stop while a delivery hangs gives it back, and another takes it', async (t) => {
+test('a worker that stops while a delivery hangs gives it back, and another delivers it', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   await bus.process('worker').stop();
   const worker = await bus.start('worker', { ROUTEMASTER_TIMEOUT: '0.5' });
@@ -62,7 +62,7 @@ test('a worker told to stop while a delivery hangs gives it back, and another ta
   await until(async () => (await subscriber.report()).events.queued === 0);
 });
 
-test('a worker frozen past its lease loses its delivery to another, and wakes up unharmed', async (t) => {
+test('a worker frozen past its lease loses its delivery to another, and continues afterwards', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   const frozen = bus.process('worker');
   const release = receiver.hold();
@@ -85,7 +85,7 @@ test('a worker frozen past its lease loses its delivery to another, and wakes up
   assert.deepEqual(await frozen.stop(), { code: 0, signal: null });
 });
 
-test('a worker frozen past its lease while nobody else is there delivers again, under a new lease', async (t) => {
+test('a lone worker frozen past its lease delivers again under a new lease', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   const worker = bus.process('worker');
   const release = receiver.hold();
@@ -109,7 +109,7 @@ test('a worker frozen past its lease while nobody else is there delivers again, 
   assert.equal(receiver.deliveries.length, 2);
 });
 
-test('what was queued when all stopped is delivered after the next start', async (t) => {
+test('events queued at a full stop are delivered after the next start', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 60_000, max: 5 });
   await bus.process('worker').stop();
   await publisher.publish(
@@ -123,7 +123,7 @@ test('what was queued when all stopped is delivered after the next start', async
   assert.equal(receiver.deliveries.length, 2);
 });
 
-test('workers that are killed again and again: everything that was accepted arrives', async (t) => {
+test('every accepted event arrives while workers are killed again and again', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 50, max: 10 });
   const accepted: string[] = [];
   const publish = async (from: number) => {

@@ -28,7 +28,7 @@ async function strict(t: TestContext): Promise<Scene> {
 
 const lettersOf = (client: Client) => client.call('GET', '/dead_letters') as Promise<Letter[]>;
 
-test('a batch that is never taken dies, and is delivered after all when it is retried', async (t) => {
+test('a batch that is never accepted becomes a dead letter, and is delivered when it is retried', async (t) => {
   const { publisher, topic, subscriber, receiver } = await strict(t);
   const refuse = answer.status(503);
   receiver.answers(refuse, refuse);
@@ -58,7 +58,7 @@ test('a batch that is never taken dies, and is delivered after all when it is re
   assert.deepEqual(await lettersOf(subscriber), []);
 });
 
-test('dead letters disturb nothing else, and are counted', async (t) => {
+test('dead letters delay no other delivery, and are counted', async (t) => {
   const { publisher, topic, subscriber, receiver } = await strict(t);
   receiver.usual = (response) => {
     const last = receiver.deliveries.at(-1);

@@ -10,7 +10,7 @@ const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 
 const bus = RunningBus.forTests();
 
-test('one event arrives as it was published, in a request with these headers and no others', async (t) => {
+test('one event arrives as it was published, in a request with exactly the documented headers', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 100 });
   await publisher.publish(topic, {
     id: 'order-7',
@@ -61,7 +61,7 @@ test('the events of two topics reach one subscriber in the order of their accept
   );
 });
 
-test('a full batch goes at once, though its deadline is an hour away', async (t) => {
+test('a full batch is delivered at once, although its deadline is an hour away', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: HOUR_MS, max: 3 });
   for (let n = 1; n <= 2; n++) await publisher.publish(topic, { url: url(n) });
   assert.equal((await subscriber.report()).events.queued, 2);
@@ -73,7 +73,7 @@ test('a full batch goes at once, though its deadline is an hour away', async (t)
   assert.equal(receiver.deliveries.length, 1);
 });
 
-test('an array that holds more than a batch goes in full batches, and the rest waits', async (t) => {
+test('an array larger than a batch is delivered in full batches, and its rest waits', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: HOUR_MS, max: 3 });
   await publisher.publish(
     topic,
@@ -88,7 +88,7 @@ test('an array that holds more than a batch goes in full batches, and the rest w
   await until(async () => (await subscriber.report()).events.queued === 1);
 });
 
-test('a batch that is not full goes when its deadline has come, and not before', async (t) => {
+test('a batch that is not full is delivered at its deadline, not before', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 400, max: 100 });
   const beganMs = performance.now();
   for (let n = 1; n <= 3; n++) await publisher.publish(topic, { url: url(n) });
@@ -97,7 +97,7 @@ test('a batch that is not full goes when its deadline has come, and not before',
   assert.equal(events.length, 3);
 });
 
-test('with a timeout of 0 and batches of one, each event goes by itself and at once', async (t) => {
+test('with a timeout of 0 and batches of one, each event is delivered alone and at once', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 0, max: 1 });
   for (let n = 1; n <= 5; n++) {
     await publisher.publish(topic, { url: url(n) });
@@ -109,7 +109,7 @@ test('with a timeout of 0 and batches of one, each event goes by itself and at o
   }
 });
 
-test('data arrive as they were sent', async (t) => {
+test('data arrives as it was sent', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t);
   const texts = [
     '{"text":"Zoë 🎈 \\u0000\\u2028 \\"quoted\\" \\\\","":"empty key"}',
@@ -157,7 +157,7 @@ test('curl --digest publishes', async (t) => {
   assert.deepEqual(receiver.urls, [url(1)]);
 });
 
-test('what was sent and what waits are told as they are', async (t) => {
+test('the report of a subscriber counts sent and queued events', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 300, max: 100 });
   const { events: none, last_attempted_at: never } = await subscriber.report();
   assert.deepEqual([none, never], [{ sent: 0, queued: 0, oldest: null }, null]);

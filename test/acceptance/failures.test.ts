@@ -61,7 +61,7 @@ test('Retry-After is honoured, for all batches of the subscriber', async (t) => 
   assert.deepEqual(early, []);
 });
 
-test('a redirect is a failure, and nobody follows it', async (t) => {
+test('a redirect is a failure, and is not followed', async (t) => {
   const scene = await bus.scene(t);
   const elsewhere = await bus.receiver(t);
   scene.receiver.answers(answer.status(307, { location: elsewhere.callback }));
@@ -69,7 +69,7 @@ test('a redirect is a failure, and nobody follows it', async (t) => {
   assert.deepEqual(elsewhere.deliveries, []);
 });
 
-test('a subscriber that does not answer has failed when the time limit is over', async (t) => {
+test('a delivery without an answer fails at the time limit', async (t) => {
   const scene = await bus.scene(t);
   scene.receiver.answers(answer.hang);
   const { first, second } = await takenAtTheSecondAttempt(scene);
@@ -82,7 +82,7 @@ test('a connection that breaks off is a failure', async (t) => {
   await takenAtTheSecondAttempt(scene);
 });
 
-test('a 2xx takes the batch, though its body never ends', async (t) => {
+test('a 2xx accepts the batch even if its body never ends', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   receiver.answers(answer.endless);
   await publisher.publish(topic, { url: url(1) });
@@ -93,7 +93,7 @@ test('a 2xx takes the batch, though its body never ends', async (t) => {
   assert.equal((await subscriber.report()).health_points, 100);
 });
 
-test('a callback where nobody listens is tried until somebody does', async (t) => {
+test('a callback without a listener is tried until one listens', async (t) => {
   const scene = await bus.scene(t);
   const { publisher, topic, subscriber, receiver } = scene;
   const gone = await bus.receiver(t);
@@ -123,7 +123,7 @@ test('a subscriber that hangs does not slow another', async (t) => {
   await until(() => slow.urls.length === 8, { what: 'the slow one gets all in the end' });
 });
 
-test('410 Gone: nothing more is tried until the subscriber subscribes again, and nothing is lost', async (t) => {
+test('410 Gone pauses deliveries until the subscriber subscribes again, and loses no event', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   receiver.answers(answer.status(410));
   await publisher.publish(topic, { url: url(1) });
@@ -139,7 +139,7 @@ test('410 Gone: nothing more is tried until the subscriber subscribes again, and
   assert.equal((await subscriber.report()).paused_at, null);
 });
 
-test('a batch is given up after as many attempts as its subscriber asked for, and the next goes on', async (t) => {
+test('a batch becomes a dead letter after the maximum attempts of its subscriber, and the next is delivered', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   const { callback } = receiver;
   await subscriber.call('POST', '/subscription', { topics: [topic], callback, uuid: 'me', max_attempts: 2 });
@@ -153,7 +153,7 @@ test('a batch is given up after as many attempts as its subscriber asked for, an
   assert.deepEqual((await subscriber.report()).dead_letters, { batches: 1, events: 1 });
 });
 
-test('a payload that cannot be decoded is a dead letter at once; no process ends, and the others go on', async (t) => {
+test('a batch that cannot be decoded becomes a dead letter at once; no process ends, and other batches are delivered', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   bus.announceError(/a job failed; its batch is a dead letter now/);
   const garbled = { topic, client: publisher.token, events: ['garbled'] };

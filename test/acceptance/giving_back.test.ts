@@ -42,7 +42,7 @@ function workersFor(t: TestContext): Workers {
 }
 
 // The worker process gives 22 s, which no test should wait for; hence the class that keeps the promise.
-test('a delivery that outlasts the stop is given back, for another worker to take at once', async (t) => {
+test('a delivery that outlasts the stop is given back, and another worker acquires it at once', async (t) => {
   const { store } = redis;
   const receiver = await Receiver.start();
   t.after(() => receiver.stop());
@@ -83,7 +83,7 @@ test('a delivery that outlasts the stop is given back, for another worker to tak
   await assertNothingToSweep(store);
 });
 
-test('a job under which Redis went away runs again within moments, as no other of its name can be put', async (t) => {
+test('a periodic job during which Redis went away runs again within moments, since its name is still taken', async (t) => {
   const { store } = redis;
   const queue = new Queue(store, 'aux', QUEUE_SETTINGS);
   const { log, lines } = capturedLog();

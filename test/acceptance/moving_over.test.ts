@@ -90,7 +90,7 @@ test('everything that was queued is delivered', async () => {
   assert.equal(receiver.deliveries.length, 3);
 });
 
-test('nothing of Ruby is left: no batch, no job, no worker', async () => {
+test('no batch, job or worker of the Ruby Routemaster is left', async () => {
   const { redis } = bus.store;
   await until(async () => (await redis.exists('batches:index', 'batches:gauges:event')) === 0);
   assert.deepEqual(await redis.keys('batches:*'), []);
@@ -99,7 +99,7 @@ test('nothing of Ruby is left: no batch, no job, no worker', async () => {
   await until(async () => (await redis.hmget('workers', DEAD, LIVED)).every((heard) => heard === null));
 });
 
-test('its clients publish with their token and any password, and the topic goes on', async () => {
+test('its clients publish to their topics with their token and any password', async () => {
   const publisher = bus.clientOf(PUBLISHER, 'whatever');
   await publisher.publish('widgets', { url: 'https://a.example.com/w/2' });
   await publisher.publish('widgets', { url: 'https://a.example.com/w/3' });
@@ -114,7 +114,7 @@ test('its clients publish with their token and any password, and the topic goes 
   );
 });
 
-test('its subscribers stand as they were', async () => {
+test('its subscribers are unchanged', async () => {
   const report = await until(async () => {
     const found = await bus.clientOf(SUBSCRIBER, 'x').report();
     return found.events.queued === 0 ? found : undefined;
@@ -125,14 +125,14 @@ test('its subscribers stand as they were', async () => {
   assert.deepEqual(report.events, { sent: 7, queued: 0, oldest: null });
 });
 
-test('its counters go on', async () => {
+test('its counters continue', async () => {
   assert.deepEqual(packField('events.published', { topic: 'widgets' }), PUBLISHED);
   await until(
     async () => (await bus.metric('routemaster_events_published_total', { topic: 'widgets' })) === 43,
   );
 });
 
-test('a second start takes nothing over again', async () => {
+test('a second start changes nothing', async () => {
   await bus.process('worker').stop();
   const worker = await bus.start('worker');
   assert.ok(worker.log.every(({ msg }) => !/Ruby/.test(msg)));

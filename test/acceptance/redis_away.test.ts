@@ -11,7 +11,7 @@ const bus = RunningBus.forTests({
   redis: { appendonly: 'yes', appendfsync: 'always' },
 });
 
-test('Redis is killed and comes back under a running bus: nothing that was accepted is lost', async (t) => {
+test('a restart of Redis under a running bus loses no accepted event', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
   const pids = [bus.process('web').pid, bus.process('worker').pid];
   const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
@@ -30,7 +30,7 @@ test('Redis is killed and comes back under a running bus: nothing that was accep
   assert.deepEqual([bus.process('web').pid, bus.process('worker').pid], pids, 'no process ended');
 });
 
-test('while Redis is away, web says so at once, and a delivery under way is not repeated for it', async (t) => {
+test('while Redis is away, web answers 503 at once, and a delivery in flight is not repeated', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   const release = receiver.hold();
   await publisher.publish(topic, { url: url(1) });
@@ -71,7 +71,7 @@ test('processes that start while Redis is away wait for it', async (t) => {
   await receiver.delivery(1);
 });
 
-test('a worker told to stop while it waits for Redis does', async () => {
+test('a worker that waits for Redis stops at SIGTERM', async () => {
   await bus.process('worker').stop();
   await bus.redis.kill('SIGKILL');
   const started = bus.start('worker').catch(() => 'ended');

@@ -6,7 +6,7 @@ import { until } from '../../harness/until.ts';
 const bus = RunningBus.forTests();
 bus.announceError(/^the sweep found something wrong/);
 
-test('a batch that lost its job is delivered after the next sweep, which warns and counts it', async (t) => {
+test('a batch without a job is delivered after the next sweep, which logs and counts the finding', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 3_600_000, max: 10 });
   await publisher.publish(topic, { url: 'https://shop.example.com/1' });
   const { redis, keys } = bus.store;

@@ -6,7 +6,7 @@ import { until } from '../../harness/until.ts';
 
 const bus = RunningBus.forTests();
 
-test('an https callback with a certificate that nobody vouches for is refused, or delivered to if so set', {
+test('an https callback with an untrusted certificate is refused, unless verification is turned off', {
   skip: noOpenssl,
 }, async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { tls: selfSigned() });

@@ -13,7 +13,7 @@ async function gaugesOf(token: string): Promise<(string | null)[]> {
   return Promise.all([redis.hget(keys.gauge_events(), token), redis.hget(keys.gauge_batches(), token)]);
 }
 
-test('who unsubscribes from a topic still gets what is queued, and nothing that comes later', async (t) => {
+test('a subscriber that leaves a topic gets its queued events, and no later ones', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 400, max: 100 });
   await publisher.publish(topic, [{ url: url(1) }, { url: url(2) }]);
   await subscriber.call('DELETE', `/subscriber/topics/${topic}`);
@@ -26,7 +26,7 @@ test('who unsubscribes from a topic still gets what is queued, and nothing that 
   assert.equal(receiver.deliveries.length, 1);
 });
 
-test('who leaves takes its queue with it, and another subscriber of the topic keeps its own', async (t) => {
+test('a subscriber that leaves loses its queue, and another subscriber of the topic keeps its own', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 400, max: 3 });
   const stays = await bus.client('stays');
   const witness = await bus.receiver(t);
@@ -57,7 +57,7 @@ test('a batch that fails after its subscriber has left is not tried again', asyn
   assert.equal(receiver.deliveries.length, 1);
 });
 
-test('a batch that is taken after its subscriber has left is done', async (t) => {
+test('a batch that is accepted after its subscriber has left is deleted', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   const release = receiver.hold();
   await publisher.publish(topic, { url: url(1) });
@@ -69,7 +69,7 @@ test('a batch that is taken after its subscriber has left is done', async (t) =>
   assert.equal(await bus.store.redis.exists(bus.store.keys.subscriber(subscriber.token)), 0);
 });
 
-test('a client that root removes leaves with its subscription and its queue', async (t) => {
+test('a client removed by root loses its subscription and its queue', async (t) => {
   const { publisher, topic, subscriber } = await bus.scene(t, { timeout: 3_600_000, max: 100 });
   await publisher.publish(topic, { url: url(1) });
   await bus.root.call('DELETE', `/api_tokens/${subscriber.token}`);

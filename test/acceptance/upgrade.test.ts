@@ -11,7 +11,7 @@ import { prepareStorage } from '../../src/maintenance/schema.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { restoreSchema1, schema1 } from '../fixtures/schema_1.ts';
 
-describe('a Redis that the release before filled', () => {
+describe('a Redis filled by the previous release', () => {
   const redis = new TestStore();
 
   test('differs only in its schema after the upgrade', async () => {
@@ -25,7 +25,7 @@ describe('a Redis that the release before filled', () => {
   });
 });
 
-describe('a bus on a Redis that the release before filled', () => {
+describe('a bus on a Redis filled by the previous release', () => {
   let receiver: Receiver;
   const bus = RunningBus.forTests({
     env: { ROUTEMASTER_WORKER_LEASE: '1' },
@@ -45,7 +45,7 @@ describe('a bus on a Redis that the release before filled', () => {
   const urls = (topic: string) =>
     receiver.events.filter((event) => event.topic === topic).map(({ url }) => url.split('/').at(-1));
 
-  test('delivers whatever was queued: current, ready, held by a dead worker, aside, or to be tried again', async (t) => {
+  test('delivers all queued batches: current, ready, held by a dead worker, waiting outside the queue, or scheduled for another attempt', async (t) => {
     t.after(() => receiver.stop());
     await until(() => ['current', 'ready', 'held', 'failing'].every((topic) => urls(topic).length > 0));
     await until(() => urls('held').length === 3 && urls('ready').length === 4);
@@ -79,7 +79,7 @@ describe('a bus on a Redis that the release before filled', () => {
     assert.equal(new Set(ids).size, ids.length);
   });
 
-  test('knows what was published under a key, and counts on', async () => {
+  test('recognizes repeated idempotency keys, and continues its counters', async () => {
     const published = () => bus.metric('routemaster_events_published_total', { topic: 'current' });
     const counted = () => bus.store.redis.hget(bus.store.keys.topic('current'), 'counter');
     await until(async () => (await published()) === 3);
@@ -95,14 +95,14 @@ describe('a bus on a Redis that the release before filled', () => {
   });
 });
 
-describe('while processes of the release before still run', () => {
+describe('while processes of the previous release still run', () => {
   const WAITING = 'waiting until the workers of the former release are gone: stop them';
   const hear = async ({ redis, keys }: Partition, worker: string) => {
     const [seconds] = await redis.time();
     await redis.hset(keys.workers(), worker, Number(seconds) * 1000);
   };
 
-  test('a boot waits for its workers, and goes on when the last has retired or is not heard of', async (t) => {
+  test('a boot waits for its workers, and continues when the last has retired or expired', async (t) => {
     const bus = await RunningBus.open({
       env: { ROUTEMASTER_WORKER_LEASE: '2' },
       prepare: async ({ redis, keys }) => void (await redis.set(keys.schema(), '1')),
@@ -131,7 +131,7 @@ describe('while processes of the release before still run', () => {
     assert.equal(bus.process('worker').log.filter(({ msg }) => msg === WAITING).length, 1);
   });
 
-  test('what its web stores is delivered among the events of today', async (t) => {
+  test('events stored by its web processes are delivered among the new ones', async (t) => {
     const bus = await RunningBus.open({});
     t.after(() => bus.close());
     await bus.start('web');

@@ -70,7 +70,7 @@ async function occupyWorkers(busy: Scene, later: Answer): Promise<(() => void)[]
   return ends;
 }
 
-test('an event on an idle bus takes two calls of one thread: it acquires the batch, and acknowledges it', async (t) => {
+test('an event on an idle bus takes two calls of one thread: acquire and ack', async (t) => {
   const idle = await scene(t);
   const { redis, keys } = bus.store;
   await until(async () => (await redis.scard(keys.workers_main())) === WORKERS, { what: 'all threads run' });

@@ -21,7 +21,7 @@ async function allWork(): Promise<boolean> {
   return true;
 }
 
-test('two web processes share a port, and nothing that they accept is lost', async (t) => {
+test('two web processes share a port and lose no accepted event', async (t) => {
   await until(allWork);
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 50, max: 100 });
   const urls = Array.from({ length: 300 }, (_, n) => url(n));
@@ -30,7 +30,7 @@ test('two web processes share a port, and nothing that they accept is lost', asy
   assert.deepEqual(receiver.urls.sort(), urls.sort());
 });
 
-test('a web process that is killed is replaced, the other goes on, and what was accepted arrives', async (t) => {
+test('a killed web process is replaced, the other continues, and every accepted event arrives', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
   bus.announceError(/^a web process died$/);
   const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
@@ -46,7 +46,7 @@ test('a web process that is killed is replaced, the other goes on, and what was 
   await until(() => receiver.missing(accepted).length === 0);
 });
 
-test('web told to stop under load answers what it has begun, and ends well', async (t) => {
+test('web that stops under load answers every request that it has begun, and exits with 0', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
   const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
   await Promise.all(ledgers.map((each) => each.accepts(20)));

@@ -62,7 +62,7 @@ describe('/api_tokens', () => {
     assert.deepEqual([status, body], [204, undefined]);
   });
 
-  test('POST of a name makes a client, and shows its secret this once', async () => {
+  test('POST of a name makes a client, and shows its secret only in this answer', async () => {
     const made = await post({ name: 'billing' });
     assert.equal(made.status, 201);
     assert.deepEqual(Object.keys(made.body), ['token', 'name', 'secret']);
@@ -72,13 +72,13 @@ describe('/api_tokens', () => {
     assert.deepEqual(body, [{ token: made.body.token, name: 'billing' }]);
   });
 
-  test('what POST answers authenticates at once', async () => {
+  test('the token and secret in the answer of POST work at once', async () => {
     const { token, secret } = (await post({ name: 'billing' })).body;
     assert.equal((await call('GET', '/api_tokens', undefined, basic(token, secret))).status, 403);
     assert.equal((await call('GET', '/api_tokens', undefined, basic(token, 'x'))).status, 401);
   });
 
-  test('POST of a name and a token makes a token-only client; again, it renames it', async () => {
+  test('POST of a name and a token makes a token-only client; a second POST renames it', async () => {
     const made = await post({ name: 'other', token: 'other--0001' });
     assert.deepEqual([made.status, made.body], [201, { token: 'other--0001', name: 'other' }]);
     const renamed = await post({ name: 'other_two', token: 'other--0001' });
@@ -127,7 +127,7 @@ describe('/api_tokens', () => {
       });
     }
 
-    test('what is no JSON', async () => {
+    test('a body that is not JSON', async () => {
       for (const body of ['{"name":', '']) {
         const answer = await call('POST', '/api_tokens', body);
         assert.deepEqual([answer.status, answer.body.code], [400, 'bad_body']);
@@ -149,12 +149,12 @@ describe('/api_tokens', () => {
     assert.deepEqual(await redis.store.redis.keys('*'), []);
   });
 
-  test('DELETE of no client is no error, and removes a subscriber that was left', async () => {
+  test('DELETE of an unknown client succeeds, and removes a subscriber without a client', async () => {
     assert.equal((await call('DELETE', '/api_tokens/does-not-exist')).status, 204);
     assert.deepEqual(removedSubscribers, ['does-not-exist']);
   });
 
-  test('DELETE refuses what can be no token, and what ROUTEMASTER_CLIENTS sets', async () => {
+  test('DELETE refuses a malformed token and a token of ROUTEMASTER_CLIENTS', async () => {
     const refused: [path: string, detail: RegExp][] = [
       ['BAD%20TOKEN', /no client has this token/],
       ['a'.repeat(65), /no client has this token/],
@@ -185,7 +185,7 @@ describe('/api_tokens', () => {
     assert.deepEqual(removedSubscribers, []);
   });
 
-  test('takes no other method, and no other spelling', async () => {
+  test('accepts no other method and no other spelling of the path', async () => {
     const put = await call('PUT', '/api_tokens');
     assert.deepEqual([put.status, put.headers.get('allow')], [405, 'GET, POST']);
     const get = await call('GET', '/api_tokens/x');

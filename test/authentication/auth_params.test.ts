@@ -36,7 +36,7 @@ describe('the parameters of an Authorization header', () => {
     });
   });
 
-  test('are refused when one is there twice, whatever its case', () => {
+  test('are refused when one appears twice, in any case', () => {
     refused('realm="a", REALM="b"', /parameter realm twice/);
   });
 
@@ -64,7 +64,7 @@ describe('the parameters of an Authorization header', () => {
     refused(many(33), /more than 32/);
   });
 
-  test('come out as they went in, whatever they hold', () => {
+  test('are read as they were written, for any content', () => {
     const name = fc.stringMatching(/^[a-z0-9_*]{1,8}$/);
     const value = fc.string({
       unit: fc.integer({ min: 32, max: 255 }).map((code) => String.fromCharCode(code)),
@@ -81,7 +81,7 @@ describe('the parameters of an Authorization header', () => {
   });
 
   // A quadratic reader would need hours for each of these; Node lets 16 KB of headers through.
-  test('take time in proportion to their length, whatever they hold', () => {
+  test('take time in proportion to their length, for any content', () => {
     const long = 256 * 1024;
     const hostile = [
       ','.repeat(long),

@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 
 describe('a request without credentials', () => {
-  test('is answered with the three challenges, and is no failure', async () => {
+  test('is answered with the three challenges, and does not count as a failure', async () => {
     const { status, challenges, body } = await server.get('/client');
     assert.equal(status, 401);
     assert.equal(challenges.length, 3);
@@ -22,7 +22,7 @@ describe('a request without credentials', () => {
     assert.deepEqual(server.log, []);
   });
 
-  test('is told so where credentials came and are wrong, and not what is wrong about them', async () => {
+  test('is answered differently from wrong credentials, whose answer does not say what is wrong', async () => {
     const { token } = await server.clients.create('shop');
     const detail = async (...given: string[]) => String((await server.get('/client', ...given)).body.detail);
     const wrong = await detail(basic(token, 'a-wrong-secret'));
@@ -31,7 +31,7 @@ describe('a request without credentials', () => {
     assert.doesNotMatch(await detail(), /wrong/);
   });
 
-  test('is told whose credentials are needed', async () => {
+  test('is answered with the role that is needed', async () => {
     const detail = async (path: string) => String((await server.get(path)).body.detail);
     assert.match(await detail('/client'), /takes a client's credentials/);
     assert.match(await detail('/root'), /takes the root credentials/);
@@ -47,7 +47,7 @@ test('an unknown scheme is answered with the challenges', async () => {
   }
 });
 
-test('two Authorization headers are refused, though each be right', async () => {
+test('two Authorization headers are refused, even if each is right', async () => {
   const right = basic(FIXED_TOKEN, '');
   const { status, body } = await server.get('/client', right, right);
   assert.equal(status, 400);
@@ -66,14 +66,14 @@ describe('right credentials of the wrong role', () => {
     assert.match(String(client.body.detail), /takes the root credentials/);
   });
 
-  test('are right where both roles may call', async () => {
+  test('are accepted on a route that both roles may call', async () => {
     assert.equal((await server.get('/either', basic(ROOT_KEY, ''))).status, 200);
     assert.equal((await server.get('/either', basic(FIXED_TOKEN, ''))).status, 200);
   });
 });
 
 describe('a failure', () => {
-  test('is logged with its reason and address, and the name of a client that has a secret', async () => {
+  test('is logged with its reason and address, and with the name of a client that has a secret', async () => {
     const { token } = await server.clients.create('billing');
     await server.get('/client', basic(token, 'a-wrong-secret'));
     assert.deepEqual(server.log, [
@@ -89,7 +89,7 @@ describe('a failure', () => {
     ]);
   });
 
-  test('is logged without anything that may be a credential', async () => {
+  test('is logged without any text that may be a credential', async () => {
     const { token, secret } = await server.clients.create('billing');
     const guess = 'a-guess';
     await server.get('/client', basic(token, guess));
@@ -104,7 +104,7 @@ describe('a failure', () => {
   });
 });
 
-test('a new client is let in at once, though its token was refused a moment ago', async () => {
+test('a new client is admitted at once, even if its token was refused a moment ago', async () => {
   assert.equal((await server.get('/client', basic('mine', ''))).status, 401);
   await server.clients.register('mine', 'mine');
   assert.equal((await server.get('/client', basic('mine', ''))).status, 200);
@@ -125,7 +125,7 @@ test('a hundred requests of a client at a time are all answered', async () => {
   for (const { status } of await Promise.all(requests)) assert.equal(status, 200);
 });
 
-test('while Redis is away, clients are told to try again; root and fixed clients are let in', async () => {
+test('while Redis is away, clients are asked to try again; root and clients of ROUTEMASTER_CLIENTS are admitted', async () => {
   await server.redis.redis.kill('SIGKILL');
   const { status, body } = await server.get('/client', basic('anybody', ''));
   assert.equal(status, 503);

@@ -68,7 +68,7 @@ describe('Basic', () => {
     assert.equal((await server.get('/client', `XBasic ${encoded}`)).status, 401);
   });
 
-  test('without a user and a password is refused, saying how to write them', async () => {
+  test('without a user and a password is refused, with the expected format', async () => {
     for (const header of [
       'Basic',
       'Basic ',
@@ -81,7 +81,7 @@ describe('Basic', () => {
     }
   });
 
-  test('does not send the root key to Redis, nor asks again for what it asked a moment ago', async () => {
+  test('does not send the root key to Redis, and looks a client up once a second', async () => {
     await server.clients.register('watched', 'watched');
     const commands: string[] = [];
     const monitor = await server.redis.store.redis.monitor();

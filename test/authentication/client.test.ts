@@ -30,7 +30,7 @@ describe('a client that the bus makes', () => {
     assert.notEqual(again.secret, made.secret);
   });
 
-  test('is stored with digests of its secret, and no more of it', async () => {
+  test('is stored with digests of its secret, without the secret', async () => {
     const { token, secret } = await clients().create('billing');
     assert.deepEqual(await stored('api_tokens:by_token'), { [token]: 'billing' });
     const { created_at, ...digests } = await stored(`api_token:${token}`);
@@ -73,7 +73,7 @@ test('a client that the Ruby Routemaster stored is token-only', async () => {
   assert.deepEqual(await clients().find(ruby), { token: ruby, name: 'legacy', ha1: null });
 });
 
-test('half a record is no token-only client', async () => {
+test('a client with only one digest is not token-only', async () => {
   await redis.store.redis.hset('api_tokens:by_token', 'half', 'half');
   await redis.store.redis.hset('api_token:half', 'ha1_md5', 'ab');
   assert.deepEqual((await clients().find('half'))?.ha1, { sha256: '', md5: 'ab' });
@@ -97,7 +97,7 @@ test('clients are listed by name, then by token', async () => {
   ]);
 });
 
-test('a removed client leaves nothing behind; removing it again is no error', async () => {
+test('a removed client leaves nothing behind; removing it again succeeds', async () => {
   const { token } = await clients().create('billing');
   assert.equal(await clients().remove(token), true);
   assert.equal(await clients().remove(token), false);
@@ -105,7 +105,7 @@ test('a removed client leaves nothing behind; removing it again is no error', as
   assert.deepEqual(await redis.store.redis.keys('*'), []);
 });
 
-test('a client that is removed while it is looked up never looks like one without a secret', async (t) => {
+test('a client that is removed during its lookup is unknown, never token-only', async (t) => {
   const { token } = await clients().create('billing');
   const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
   t.after(() => proxy.stop());
@@ -137,7 +137,7 @@ describe('clients of ROUTEMASTER_CLIENTS', () => {
   });
 });
 
-test('when Redis is full, making a client says so and stores nothing; finding and removing one work', async () => {
+test('when Redis is full, making a client fails and stores nothing; finding and removing one work', async () => {
   const { token } = await clients().create('billing');
   await redis.store.redis.config('SET', 'maxmemory', '1');
   try {

@@ -18,7 +18,7 @@ class Rig {
   }
 }
 
-test('the directory asks once for all who look up the same client at a time, and for a second after', async () => {
+test('the directory reads a client once for all lookups at the same time and in the next second', async () => {
   const rig = new Rig();
   const found = [rig.directory.find('billing'), rig.directory.find('billing')];
   assert.equal(rig.directory.known('billing'), undefined);
@@ -30,7 +30,7 @@ test('the directory asks once for all who look up the same client at a time, and
   assert.equal(rig.asked.length, 1);
 });
 
-test('the directory counts the second from the question, and asks again after it', async () => {
+test('the directory counts the second from the start of the lookup, and reads again after it', async () => {
   const rig = new Rig();
   const found = rig.directory.find('billing');
   rig.nowMs = 600;
@@ -43,7 +43,7 @@ test('the directory counts the second from the question, and asks again after it
   assert.equal(await again, undefined);
 });
 
-test('the directory does not join a lookup of more than a second ago, whose answer may be older than a removal', async () => {
+test('the directory does not share a lookup older than a second, since its answer may precede a removal', async () => {
   const rig = new Rig();
   const slow = rig.directory.find('billing');
   rig.nowMs = 1002;
@@ -67,7 +67,7 @@ test('the directory remembers neither unknown tokens nor failures', async () => 
   assert.equal(rig.asked.length, 3);
 });
 
-test('the directory remembers 10,000 clients, the latest', async () => {
+test('the directory remembers the latest 10,000 clients', async () => {
   const directory = new ClientDirectory({ find: async (token) => ({ ...billing, token }) }, () => 1);
   for (let index = 0; index <= 10_000; index += 1) await directory.find(`billing--${index}`);
   assert.equal(directory.known('billing--0'), undefined);

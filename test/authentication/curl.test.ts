@@ -27,7 +27,7 @@ describe('curl', { skip }, () => {
     };
   }
 
-  test('--digest, with the best algorithm that it knows', async () => {
+  test('--digest, with the best algorithm of curl', async () => {
     const { status, sent } = await curl('--digest', '-u', pair, '/client?a=1');
     assert.equal(status, 200);
     assert.match(sent.join('\n'), /^> Authorization: Digest .*algorithm=SHA-256/);
@@ -60,7 +60,7 @@ describe('curl', { skip }, () => {
     assert.equal((await curl('--digest', '-u', `root:${ROOT_KEY}`, '/root')).status, 200);
   });
 
-  test('with a wrong secret is refused, once', async () => {
+  test('with a wrong secret is refused once', async () => {
     for (const how of ['--digest', '--basic', '--anyauth']) {
       const { status, sent } = await curl(how, '-u', `${pair}x`, '/client');
       assert.equal(status, 401);

@@ -88,7 +88,7 @@ describe('Digest lets in', () => {
 });
 
 describe('Digest refuses', () => {
-  test('a wrong secret, and says so in the log with the name of the client', async () => {
+  test('a wrong secret, and logs the failure with the name of the client', async () => {
     const { status, challenges: again } = await send(await answer('SHA-256', { secret: 'wrong' }));
     assert.equal(status, 401);
     assert.ok(again.every((challenge) => !challenge.includes('stale')));
@@ -104,7 +104,7 @@ describe('Digest refuses', () => {
     assert.equal((await send(await answer('SHA-256', { user: 'nobody' }))).status, 401);
   });
 
-  test('a token-only client, whatever it answers, and tells it to use Basic', async () => {
+  test('a token-only client with any answer, and advises Basic', async () => {
     for (const wrong of ['', FIXED_TOKEN, 'x']) {
       const { status, body } = await send(await answer('SHA-256', { user: FIXED_TOKEN, secret: wrong }));
       assert.equal(status, 401);
@@ -112,7 +112,7 @@ describe('Digest refuses', () => {
     }
   });
 
-  test('who answers without a secret for a record that lacks the digest of the algorithm', async () => {
+  test('an answer without a secret for a client that has no digest of the algorithm', async () => {
     for (const [algorithm, missing] of [
       ['SHA-256', 'ha1_sha256'],
       ['MD5', 'ha1_md5'],
@@ -180,7 +180,7 @@ describe('Digest refuses', () => {
     }
   });
 
-  test('what it cannot read, and says what is amiss', async () => {
+  test('a malformed answer, and says what is wrong with it', async () => {
     const right = header(await answer());
     const malformed: [string, RegExp][] = [
       ['Digest', /must be/],
@@ -199,8 +199,8 @@ describe('Digest refuses', () => {
   });
 });
 
-describe('a nonce of more than five minutes ago', () => {
-  test('is stale in a right answer: the client may try again with a new one', async () => {
+describe('a nonce that is older than five minutes', () => {
+  test('makes a right answer stale: the client may try again with a new nonce', async () => {
     const right = await answer();
     aheadMs += 5 * 60_000;
     const { status, challenges: again } = await send(right);
@@ -214,7 +214,7 @@ describe('a nonce of more than five minutes ago', () => {
     assert.equal((await send(answerParameters(fresh, { user: token, secret, uri: '/client' }))).status, 200);
   });
 
-  test('is not so called in a wrong answer', async () => {
+  test('does not make a wrong answer stale', async () => {
     const wrong = await answer('SHA-256', { secret: 'wrong' });
     aheadMs += 5 * 60_000;
     const { status, challenges: again } = await send(wrong);

@@ -29,15 +29,15 @@ describe('the response of a Digest', () => {
     createHash(hash).update('Mufasa:http-auth@example.org:Circle of Life').digest('hex');
   const answer = readAnswer(rfc);
 
-  test('is that of the example of RFC 7616 for SHA-256', () => {
+  test('equals the example of RFC 7616 for SHA-256', () => {
     assert.equal(expectedResponse('SHA-256', ha1('sha256'), 'GET', answer), answer.response);
   });
 
-  test('is that of the example of RFC 7616 for MD5', () => {
+  test('equals the example of RFC 7616 for MD5', () => {
     assert.equal(expectedResponse('MD5', ha1('md5'), 'GET', answer), '8ca523f5e9506fed4657c9700eebdbec');
   });
 
-  test('is over the bytes that were sent', () => {
+  test('covers the bytes as they were sent', () => {
     const bytes = Buffer.from('/caf\u00e9', 'utf8');
     const digest = (text: Buffer | string) => createHash('md5').update(text).digest('hex');
     const ha2 = digest(Buffer.concat([Buffer.from('GET:'), bytes]));
@@ -50,7 +50,7 @@ describe('the response of a Digest', () => {
 });
 
 describe('an answer to a Digest challenge', () => {
-  test('is read with all that the response is made of', () => {
+  test('is read with every part of the response', () => {
     assert.deepEqual(readAnswer(rfc), {
       username: 'Mufasa',
       realm: 'http-auth@example.org',
@@ -63,12 +63,12 @@ describe('an answer to a Digest challenge', () => {
     });
   });
 
-  test('is MD5 when it names no algorithm; the name may be quoted, and in any case', () => {
+  test('is MD5 when it names no algorithm; the name may be quoted and in any case', () => {
     assert.equal(readAnswer(without('algorithm').replace('-256,', '')).algorithm, 'MD5');
     assert.equal(readAnswer(rfc.replace('algorithm=SHA-256', 'algorithm="sha-256"')).algorithm, 'SHA-256');
   });
 
-  test('must have each of these', () => {
+  test('must have every required parameter', () => {
     for (const name of ['realm', 'nonce', 'uri', 'nc', 'cnonce', 'qop', 'response']) {
       refused(without(name), new RegExp(`Digest parameter ${name} must be`));
     }

@@ -18,7 +18,7 @@ beforeEach(() => {
   nowMs = Date.UTC(2026, 0, 1);
 });
 
-test('a nonce is fresh for five minutes, and old after', () => {
+test('a nonce is fresh for five minutes, then old', () => {
   const nonce = nonces.issue();
   assert.equal(nonces.check(nonce), 'fresh');
   nowMs += 5 * minuteMs - 1;
@@ -27,7 +27,7 @@ test('a nonce is fresh for five minutes, and old after', () => {
   assert.equal(nonces.check(nonce), 'old');
 });
 
-test('one of another hour is checked with the key of that hour', () => {
+test('a nonce of another hour is checked with the key of that hour', () => {
   const [nonce, other] = [nonces.issue(), nonces.issue()];
   nowMs += hourMs;
   assert.equal(nonces.check(nonce), 'old');
@@ -35,7 +35,7 @@ test('one of another hour is checked with the key of that hour', () => {
   assert.equal(forgetful.check(other), 'unknown');
 });
 
-test('one that is a little ahead of our idea of the time is fresh; a far one is not', () => {
+test('a nonce slightly ahead of the clock of the process is fresh; one far ahead is not', () => {
   const nonce = nonces.issue();
   nowMs -= minuteMs - 1;
   assert.equal(nonces.check(nonce), 'fresh');
@@ -43,7 +43,7 @@ test('one that is a little ahead of our idea of the time is fresh; a far one is 
   assert.equal(nonces.check(nonce), 'old');
 });
 
-test('no two are the same, even in one millisecond, nor what their counts are kept under', async () => {
+test('no two nonces are the same, even within a millisecond; their uses have different keys', async () => {
   const taken = new Set<string>();
   const issuing = new Nonces(hourKeys('k'), { consume: async ({ nonce }) => !!taken.add(nonce) });
   const issued = Array.from({ length: 100 }, () => issuing.issue());
@@ -52,7 +52,7 @@ test('no two are the same, even in one millisecond, nor what their counts are ke
   assert.equal(taken.size, 100);
 });
 
-test('processes with the same keys know the nonces of each other; others do not', () => {
+test('processes with the same keys accept the nonces of each other; others do not', () => {
   assert.equal(new Nonces(hourKeys('k'), counts).check(nonces.issue()), 'fresh');
   assert.equal(new Nonces(hourKeys('x'), counts).check(nonces.issue()), 'unknown');
 });
@@ -65,7 +65,7 @@ test('a nonce that was changed anywhere is unknown', () => {
   }
 });
 
-test('what never was a nonce is unknown', () => {
+test('a text that never was a nonce is unknown', () => {
   for (const text of [
     '',
     'A',

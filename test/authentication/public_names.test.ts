@@ -14,7 +14,7 @@ const short = (token: string) => createHash('sha256').update(token).digest('hex'
 
 beforeEach(() => redis.flush());
 
-test('a client with a secret goes by its token', async () => {
+test('a client with a secret is shown by its token', async () => {
   const { token } = await clients().create('billing');
   assert.equal(await nameOf(token), token);
 });
@@ -31,14 +31,14 @@ test('a client that lost its secret has a token that is a credential', async () 
   assert.equal(await nameOf(token), `billing.${short(token)}`);
 });
 
-test('a client that is no more, or that was not asked about, is unknown', async () => {
+test('a client that was removed or not looked up is unknown', async () => {
   const { token } = await clients().create('billing');
   await clients().remove(token);
   assert.equal(await nameOf(token), `unknown.${short(token)}`);
   assert.equal((await new PublicNames(clients()).of([]))('x'), `unknown.${short('x')}`);
 });
 
-test('each client is asked about once', async () => {
+test('each client is looked up once', async () => {
   const asked: string[] = [];
   const find = async (token: string) => {
     asked.push(token);

@@ -37,7 +37,7 @@ test('rows are measured in turn, and ratios taken run by run', async () => {
   assert.deepEqual(ratios[0]?.metrics.webMicros, { median: 2, min: 1.1, max: 3 });
 });
 
-test('a target is met when the median reaches any of its bars, and says what was found', async () => {
+test('a target is met when the median reaches any of its bars, and reports the figure', async () => {
   const { plan: made } = plan([30, 11, 10], [10, 10, 5]);
   const bar = { row: 'bus', floor: 'floor', metric: 'webMicros' as const };
   const targets = [

@@ -16,7 +16,7 @@ async function inDirectory(run: (dir: string) => Promise<void>): Promise<void> {
   }
 }
 
-test('what was written before a stop is there after the next start', () =>
+test('data written before a stop is there after the next start', () =>
   inDirectory(async (dir) => {
     const first = await startOwnRedis(dir);
     await callRedis(first.url, 'SET', 'a', 'kept');
@@ -48,7 +48,7 @@ test('a Redis that a crashed launcher left running is taken over, and shut down 
     await left.stop();
   }));
 
-test('a file that names a Redis of somebody else is not believed', () =>
+test('a file that names a Redis of another application is ignored', () =>
   inDirectory(async (dir) => {
     const other = await PrivateRedis.start();
     await writeFile(join(dir, 'redis.url'), other.url);

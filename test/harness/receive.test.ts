@@ -6,7 +6,7 @@ import { freePort } from '../../harness/processes/ports.ts';
 
 const event = { topic: 'orders', type: 'create', url: 'https://shop.example.com/orders/1', t: 1_000 };
 
-test('bin/receive prints the batches that are delivered to it, and refuses what is none', async () => {
+test('bin/receive prints the batches that are delivered to it, and refuses other bodies', async () => {
   const port = await freePort();
   const receive = new Command('receive', [String(port)]);
   await receive.prints(/waiting for batches/);
@@ -39,7 +39,7 @@ test('a batch is shown with its attempt, and each event with its age and data', 
   ]);
 });
 
-test('what was dropped is shown before the batch that tells of it', () => {
+test('a drop notice is shown before the batch that carries it', () => {
   const gap = 'batches=2, events=150, from=17, to=18, topics=("orders";events=150)';
   assert.deepEqual(deliveryLines({ id: 'b3', attempt: 1, gap, events: [event] }, 1_250), [
     `dropped for lack of memory: ${gap}`,

@@ -62,11 +62,11 @@ test('after SIGKILL and a restart it answers at the same address, with what its 
   await redis.stop();
 });
 
-test('a configuration that Redis refuses is told in its own words', async () => {
+test('a configuration that Redis refuses is reported in the words of Redis', async () => {
   await assert.rejects(PrivateRedis.start({ config: { 'no-such-setting': '1' } }), /Bad directive/);
 });
 
-test('when the process that started it is killed, Redis and its temporary files go too', async () => {
+test('when the process that started it is killed, Redis and its temporary files are removed', async () => {
   const module = new URL('../../harness/redis/private_redis.ts', import.meta.url);
   const source = `const { PrivateRedis } = await import(${JSON.stringify(module.href)});
     const { pid, dir } = await PrivateRedis.start();

@@ -119,7 +119,7 @@ test('a signal while it starts leaves nothing behind', async () => {
   await interrupted(bus);
 });
 
-test('a PORT that is taken is told', async () => {
+test('a PORT that is taken is reported', async () => {
   const holder = createServer().listen(0, '127.0.0.1');
   await until(() => holder.listening);
   const { port } = holder.address() as { port: number };

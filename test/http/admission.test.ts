@@ -37,7 +37,7 @@ async function house(t: TestContext, admission: Admission) {
   };
 }
 
-test('a request beyond the number is refused at once; there is room again when others are done', async (t) => {
+test('a request beyond the maximum number is refused at once; there is room again when others end', async (t) => {
   const { post, under, release } = await house(t, new Admission({ maxRequests: 2 }));
   const [first, second] = [post(), post()];
   await under(2);
@@ -54,7 +54,7 @@ test('a request beyond the number is refused at once; there is room again when o
   assert.equal((await third).status, 204);
 });
 
-test('a request beyond the bytes is refused; one alone may be as large as any body', async (t) => {
+test('a request beyond the maximum bytes is refused; a single request may have any allowed body', async (t) => {
   const { post, under, release } = await house(t, new Admission({ maxBytes: 10 }));
   const large = post('x'.repeat(100));
   await under(1);
@@ -84,7 +84,7 @@ test('a body without a length counts as it arrives', async (t) => {
   );
 });
 
-test('asking whether there is room takes none', () => {
+test('hasRoom reserves nothing', () => {
   const admission = new Admission({ maxRequests: 2, maxBytes: 10 });
   const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
   assert.ok(admission.hasRoom(request('100')), 'for one alone');

@@ -98,7 +98,7 @@ describe('a request is refused', () => {
     test(title, () => assertRefused(api, () => publish(headers), refusal));
   }
 
-  test('that ends early, in its body or before it', async () => {
+  test('that ends early, within its body or before it', async () => {
     const refusal: Refusal = { code: 'bad_body', detail: /closed before the whole request had come/ };
     const half = EVENT.slice(0, 20);
     await assertRefused(api, () => publish(['Host: bus', LENGTH], half, { end: true }), refusal);
@@ -112,7 +112,7 @@ describe('a request is refused', () => {
     );
   });
 
-  test('that is none', async () => {
+  test('that is not HTTP', async () => {
     const refusal: Refusal = { code: 'bad_header', detail: malformed };
     for (const bytes of [
       'hello\r\n\r\n',
@@ -136,7 +136,7 @@ describe('a request is refused', () => {
   });
 });
 
-test('a client that hangs up in mid-request is forgotten', async () => {
+test('a client that hangs up during a request leaves nothing behind', async () => {
   const authorization = await api.authorization('pub');
   for (let i = 0; i < 20; i++) {
     const socket = connect(api.port, '127.0.0.1');

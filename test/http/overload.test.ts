@@ -3,11 +3,13 @@ import { once } from 'node:events';
 import { Agent, createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/http/api.ts';
-import { buildAuthentication, keysAlone } from '../../harness/http/authentication.ts';
+import { buildAuthentication } from '../../harness/http/authentication.ts';
+import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
+import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
@@ -15,23 +17,27 @@ import { Proxies } from '../../src/proxies.ts';
 import { NO_CONTENT, route } from '../../src/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
-/** How long the lookup of a slow client takes. */
-const LOOKUP_MS = 100;
+const redis = new TestStore();
 const KNOWN = { authorization: basic('pub', '') };
+/** Clients whose lookups wait for `endSlowLookups`. */
+const SLOW = Array.from({ length: 6 }, (_, n) => `slow${n}`);
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
 
-/** A web process with room for so many publications. It answers none of them until it is `released`. */
+/** Starts a web process that admits `maxRequests` publishes at a time, and answers them when `release` is called. */
 async function crampedWeb(t: TestContext, maxRequests: number) {
   const waiting: (() => void)[] = [];
   let lookups = 0;
+  const slowLookups = Promise.withResolvers<void>();
+  const clients = new Clients(redis.store, []);
+  for (const token of ['pub', ...SLOW]) await clients.register('pub', token);
   const find = async (token: string) => {
     lookups++;
-    if (token.startsWith('slow')) await pause(LOOKUP_MS);
-    return { token, name: 'pub', ha1: null };
+    if (SLOW.includes(token)) await slowLookups.promise;
+    return clients.find(token);
   };
   const log = pino({ level: 'silent' });
   const authentication = buildAuthentication({
-    ...{ rootKey: 'root', clients: new ClientDirectory({ find }), log, store: keysAlone },
+    ...{ rootKey: 'root', clients: new ClientDirectory({ find }), log, store: redis.store },
   });
   const publish = route('POST /topics/:name', ['client'], {
     takesText: true,
@@ -57,8 +63,10 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
     port,
     lookups: () => lookups,
     publish: (path = PLAIN, headers = {}, body = EVENT) => send(port, 'POST', path, headers, body),
-    /** Over one connection. */
+    /** Publishes on one kept connection. */
     publishAgain: (headers = {}, body = EVENT) => send(port, 'POST', PLAIN, headers, body, agent),
+    endSlowLookups: () => slowLookups.resolve(),
+    connections: () => promisify(server.getConnections.bind(server))(),
     full: () => until(() => waiting.length === maxRequests),
     release: () => {
       for (const done of waiting.splice(0)) done();
@@ -87,7 +95,7 @@ test('a publish beyond the limit is refused at once, on either path, before auth
   );
 });
 
-test('a refused publish keeps its connection, and its body is not taken for a request', async (t) => {
+test('a refused publish keeps its connection, and its body is not read as a request', async (t) => {
   const web = await crampedWeb(t, 1);
   const underWay = web.publish(PLAIN, KNOWN);
   await web.full();
@@ -103,7 +111,7 @@ test('a refused publish keeps its connection, and its body is not taken for a re
   assert.equal((await accepted).status, 204);
 });
 
-test('a stranger takes no room, however slow its body is', async (t) => {
+test('a caller without credentials takes no room, however slow its body is', async (t) => {
   const web = await crampedWeb(t, 1);
   const strangers = Array.from({ length: 5 }, () => connect(web.port, '127.0.0.1'));
   t.after(() => strangers.map((each) => each.destroy()));
@@ -119,18 +127,19 @@ test('a stranger takes no room, however slow its body is', async (t) => {
   assert.equal((await accepted).status, 204);
 });
 
-test('a client that leaves during its lookup keeps no room, however much of its body has arrived', async (t) => {
+test('a client that leaves during its lookup frees its room, however much of its body has arrived', async (t) => {
   const web = await crampedWeb(t, 2);
   const bodies = [EVENT, EVENT.slice(0, 5), ''];
   for (const [n, body] of [...bodies, ...bodies].entries()) {
     const socket = connect(web.port, '127.0.0.1');
     const before = web.lookups();
-    const head = `POST ${PLAIN} HTTP/1.1\r\nHost: bus\r\nAuthorization: ${basic(`slow${n}`, '')}`;
+    const head = `POST ${PLAIN} HTTP/1.1\r\nHost: bus\r\nAuthorization: ${basic(SLOW[n] ?? '', '')}`;
     socket.write(`${head}\r\nContent-Length: ${EVENT.length}\r\n\r\n${body}`);
     await until(() => web.lookups() > before);
     socket.destroy();
   }
-  await pause(2 * LOOKUP_MS);
+  await until(async () => (await web.connections()) === 0);
+  web.endSlowLookups();
   const accepted = [web.publish(PLAIN, KNOWN), web.publish(PLAIN, KNOWN)];
   await web.full();
   web.release();

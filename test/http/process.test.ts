@@ -15,30 +15,37 @@ function webProcess(t: TestContext, env: Record<string, string>): WebProcess {
   return web;
 }
 
-describe('a web process refuses to start, with what to change', { concurrency: true }, () => {
-  const wrong: [env: Record<string, string>, message: RegExp][] = [
-    [
-      { ROUTEMASTER_ROOT_KEY: '', PORT: 'http', WEB_CONCURRENCY: '0' },
-      /ROUTEMASTER_ROOT_KEY must be set.*\n {2}PORT must be a whole number\n {2}WEB_CONCURRENCY must be at least 1/,
-    ],
-    [{ ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/33' }, /ROUTEMASTER_CALLBACK_ALLOW has 10.0.0.0\/33.*CIDR/],
-    [
-      { ROUTEMASTER_CALLBACK_PORTS: 'https' },
-      /ROUTEMASTER_CALLBACK_PORTS has https, which is neither a port/,
-    ],
-    [{ ROUTEMASTER_EGRESS_PROXY: 'proxy:3128' }, /ROUTEMASTER_EGRESS_PROXY must be a URL such as http:/],
-    [{ ROUTEMASTER_REDIS_URL: 'http://localhost' }, /ROUTEMASTER_REDIS_URL begins with http: where redis:/],
-  ];
-  for (const [env, message] of wrong) {
-    test(Object.keys(env).join(', '), async (t) => {
-      const web = webProcess(t, env);
+describe('a web process refuses to start, and says what to change,', { concurrency: true }, () => {
+  test('if settings are wrong, and names each of them', async (t) => {
+    const web = webProcess(t, {
+      ROUTEMASTER_ROOT_KEY: '',
+      PORT: 'http',
+      WEB_CONCURRENCY: '0',
+      ROUTEMASTER_EGRESS_PROXY: 'proxy:3128',
+    });
+    assert.equal(await web.exitCode, 78, web.output);
+    for (const message of [
+      /ROUTEMASTER_ROOT_KEY must be set/,
+      / {2}PORT must be a whole number/,
+      / {2}WEB_CONCURRENCY must be at least 1/,
+      / {2}ROUTEMASTER_EGRESS_PROXY must be a URL such as http:/,
+    ])
+      assert.match(web.output, message);
+    assert.doesNotMatch(web.output, /\n\s+at /);
+  });
+
+  for (const [name, value, message] of [
+    ['ROUTEMASTER_CALLBACK_PORTS', 'https', /ROUTEMASTER_CALLBACK_PORTS has https, which is neither a port/],
+    ['ROUTEMASTER_REDIS_URL', 'http://localhost', /ROUTEMASTER_REDIS_URL begins with http: where redis:/],
+  ] as const) {
+    test(`if ${name} is ${value}`, async (t) => {
+      const web = webProcess(t, { [name]: value });
       assert.equal(await web.exitCode, 78, web.output);
       assert.match(web.output, message);
-      assert.doesNotMatch(web.output, /\n\s+at /);
     });
   }
 
-  test('a PORT that is taken, by one process or several', async (t) => {
+  test('if its PORT is taken, with one process or several', async (t) => {
     const first = webProcess(t, { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
     const port = String(await first.port());
     for (const processes of ['1', '2']) {
@@ -52,7 +59,7 @@ describe('a web process refuses to start, with what to change', { concurrency: t
 describe('FORCE_SSL', () => {
   const api = new Api({ env: { FORCE_SSL: 'yes' }, headers: { 'x-forwarded-proto': 'https' } });
 
-  test('sends plain http to https, path and query kept, and the method by the status', async () => {
+  test('redirects plain http to https with the same path, query and method', async () => {
     const headers = { host: 'bus.example.com', 'x-forwarded-proto': 'http' };
     for (const [method, path] of [
       ['GET', '/pulse'],
@@ -65,7 +72,7 @@ describe('FORCE_SSL', () => {
     }
   });
 
-  test('leaves out the port, which speaks http', async () => {
+  test('leaves out the port of plain http', async () => {
     for (const [host, named] of [
       ['127.0.0.1:3000', '127.0.0.1'],
       ['[::1]:3000', '[::1]'],
@@ -75,7 +82,7 @@ describe('FORCE_SSL', () => {
     }
   });
 
-  test('lets through what came to the router by https, whatever the caller wrote before', async () => {
+  test('accepts requests that reached the router by https, whatever header the caller forged', async () => {
     for (const proto of ['https', 'http,https', 'http, https']) {
       const answer = await api.call('GET', '/topics', {
         as: 'root',
@@ -85,12 +92,12 @@ describe('FORCE_SSL', () => {
     }
   });
 
-  test('answers health checks, which come from beside it over plain http', async () => {
+  test('answers health checks over plain http, since they do not pass the router', async () => {
     const answer = await api.call('GET', '/health', { headers: { 'x-forwarded-proto': 'http' } });
     assert.equal(answer.status, 200);
   });
 
-  test('does not send a client of HTTP 1.0 without Host to nowhere', async () => {
+  test('does not redirect an HTTP/1.0 request without Host, since the target is unknown', async () => {
     const { status, text } = await api.raw('GET /pulse HTTP/1.0\r\n\r\n');
     assert.equal(status, 400);
     assert.equal(JSON.parse(text).code, 'bad_header');
@@ -104,7 +111,7 @@ describe('with a Redis', () => {
   });
   after(() => redis.stop());
 
-  test('WEB_CONCURRENCY=2 is two processes on one port; one that dies is replaced, and SIGTERM ends all', async (t) => {
+  test('WEB_CONCURRENCY=2 starts two processes on one port, replaces one that dies, and ends both at SIGTERM', async (t) => {
     const mark = `test-${process.pid}`;
     const web = webProcess(t, {
       ROUTEMASTER_REDIS_URL: redis.url,

@@ -14,7 +14,7 @@ const ROOT = basic(ROOT_KEY, '');
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const publish = (api: Api, body = EVENT) => api.call('POST', '/topics/widgets', { as: 'pub', body });
 
-describe('Redis goes away', () => {
+describe('while Redis is away', () => {
   const api = new Api({ env: { ROUTEMASTER_CLIENTS: 'fixed--1' }, prepare: assertWorks });
   const calls = [
     ['pub', 'POST', '/topics/widgets', EVENT],
@@ -33,7 +33,7 @@ describe('Redis goes away', () => {
     ['root', 'GET', '/metrics'],
   ] as const;
 
-  test('every call is answered 503 at once, health 200; all is well again when Redis is back', async () => {
+  test('every call is answered 503 at once, health 200; calls succeed again when Redis is back', async () => {
     api.enter({ name: 'fixed', token: 'fixed--1' });
     for (const round of ['first', 'second']) {
       await api.redis.kill('SIGKILL');
@@ -56,7 +56,7 @@ describe('Redis goes away', () => {
     }
   });
 
-  test('publishes that are under way are answered, each 204 or 503', async () => {
+  test('publishes under way are answered, each 204 or 503', async () => {
     const publishes = Array.from({ length: 200 }, () =>
       api.call('POST', '/topics/widgets', { as: 'fixed', body: EVENT }),
     );
@@ -68,7 +68,7 @@ describe('Redis goes away', () => {
   });
 });
 
-test('a Redis that hangs is given up after seconds, and used again when it goes on', async (t) => {
+test('calls to a Redis that hangs time out after seconds, and succeed again when it continues', async (t) => {
   const redis = await privateRedis(t);
   const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
   const { port, pulse } = await ready(web);
@@ -98,7 +98,7 @@ test('a web process that starts while Redis is away answers 503, and works as so
 describe('Redis is full', () => {
   const api = new Api({ redisConfig: { maxmemory: '8mb' }, prepare: assertWorks });
 
-  test('a publish is answered 503 storage_full, and not a part of it is stored', async () => {
+  test('a publish is answered 503 storage_full, and no part of it is stored', async () => {
     await api.call('POST', '/subscription', {
       as: 'sub',
       body: '{"topics":["widgets"],"callback":"https://a.example","timeout":3600000}',
@@ -121,7 +121,7 @@ describe('Redis is full', () => {
     assert.equal(Number(queued), Number(counter) - 1, 'all but the event from before the subscription');
   });
 
-  test('no write is taken', async () => {
+  test('every write is refused', async () => {
     await api.store.redis.config('SET', 'maxmemory', '1');
     const before = await snapshot(api.store);
     const writes = [
@@ -138,7 +138,7 @@ describe('Redis is full', () => {
     }
   });
 
-  test('what reads, and what frees memory, works on; then publishing does', async () => {
+  test('reads and calls that free memory still work; publishing works after them', async () => {
     const allowed = [
       ['pub', 'GET', '/topics', 200],
       ['sub', 'GET', '/subscriptions', 200],
@@ -163,7 +163,7 @@ describe('Redis is full', () => {
   });
 });
 
-describe('a web process refuses to start, with what to change,', () => {
+describe('a web process refuses to start, and says what to change,', () => {
   test('on a Redis that would evict events', async (t) => {
     const redis = await privateRedis(t, { 'maxmemory-policy': 'allkeys-lru' });
     for (const processes of ['1', '2']) {

@@ -7,7 +7,7 @@ const busy = (ms: number) => {
   for (const endMs = performance.now() + ms; performance.now() < endMs; );
 };
 
-test('work that arrives one by one begins at once', async () => {
+test('work items that arrive one by one begin at once', async () => {
   const budget = new WorkBudget();
   for (let i = 0; i < 3; i++) {
     assert.equal(budget.turn(), undefined);
@@ -16,7 +16,7 @@ test('work that arrives one by one begins at once', async () => {
   }
 });
 
-test('work beyond the budget of a turn goes on in the next turns, in order, and others run in between', async () => {
+test('work beyond the budget of a turn continues in the next turns, in order, and other callbacks run in between', async () => {
   const budget = new WorkBudget(10);
   const heard: (number | string)[] = [];
   const work = async (name: number) => {

@@ -33,7 +33,7 @@ test('the same seed decides the same', () => {
   assert.deepEqual(readOptions(['--seed', '7'], SCENARIOS).seed, 7);
 });
 
-test('what Redis and a process say to each other is cut into messages, however it arrives', () => {
+test('the traffic between Redis and a process is split into messages, however it arrives', () => {
   const messages = [
     '*2\r\n$3\r\nGET\r\n$1\r\na\r\n',
     '$-1\r\n',

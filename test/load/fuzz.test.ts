@@ -6,7 +6,7 @@ import { broken, misspoken } from '../../fuzz/grammar.ts';
 import { readOptions } from '../../fuzz/options.ts';
 import { Random } from '../../harness/random.ts';
 
-test('malformed requests and slow connections hurt nobody', async () => {
+test('malformed requests and slow connections do not affect other clients', async () => {
   const said: string[] = [];
   const verdict = await fuzz(
     { requests: 3000, slow: 1000, seed: 1, help: false },

@@ -16,8 +16,8 @@ const bus = new Bus(() => redis.store);
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
-describe('what autodrop takes', () => {
-  test('is dead letters first, those that died first, and then batches, the oldest first', async () => {
+describe('what autodrop drops', () => {
+  test('is dead letters first, in the order of their deaths, and then batches, the oldest first', async () => {
     await aliceWithBatches(bus, 1, 1, 1, 1);
     await bus.acquire(['w1', 'w2', 'w3']);
     await bus.bury('w2', 'ab1');
@@ -40,7 +40,7 @@ describe('what autodrop takes', () => {
     assert.equal((await bus.autodrop(1)).batches, 0);
   });
 
-  test('is the oldest batches first within a millisecond too', async () => {
+  test('is ordered by age within a millisecond too', async () => {
     await bus.subscribe('alice', { max: 1 });
     const words = Array.from({ length: 20 }, (_, i) => nthWord(i)).reverse();
     await Promise.all(words.map((word) => bus.publish(word, 'widgets', ['e'])));
@@ -51,7 +51,7 @@ describe('what autodrop takes', () => {
     );
   });
 
-  test('goes on with batches in the call that took the last dead letter', async () => {
+  test('includes batches in the call that drops the last dead letter', async () => {
     await aliceWithBatches(bus, 1, 1, 1);
     await bus.acquire(['w1']);
     await bus.bury('w1', 'aa1');
@@ -59,20 +59,20 @@ describe('what autodrop takes', () => {
     assert.deepEqual((await bus.state()).index, ['ac1']);
   });
 
-  test('is no more than some thousand events a call', async () => {
+  test('is limited to some thousand events a call', async () => {
     await bus.subscribe('alice', { max: 1000 });
     for (let i = 0; i < 9; i++) await bus.publish(nthWord(i), 'widgets', storedEvents('widgets', 1000));
     assert.deepEqual(await bus.autodrop(100), { batches: 2, dropped: { alice: 2000 } });
   });
 
-  test('is no more than a megabyte or two a call', async () => {
+  test('is limited to one or two megabytes a call', async () => {
     await bus.subscribe('alice', { max: 10 });
     for (let i = 0; i < 9; i++)
       await bus.publish(nthWord(i), 'widgets', storedEvents('widgets', 10, 'x'.repeat(40_000)));
     assert.deepEqual(await bus.autodrop(100), { batches: 4, dropped: { alice: 40 } });
   });
 
-  test('is written for all batches of a call at once: each more takes one command', async () => {
+  test('is counted for all batches of a call at once: each further batch takes one command', async () => {
     await bus.subscribe('alice', { max: 1 });
     await loadScripts(bus.store);
     const spent: number[] = [];
@@ -86,7 +86,7 @@ describe('what autodrop takes', () => {
     assert.equal(thirty - one, 29);
   });
 
-  test('tells what was in batches from what was in dead letters', async () => {
+  test('is reported separately for batches and dead letters', async () => {
     await aliceWithBatches(bus, 2, 3);
     await bus.acquire(['w1']);
     await bus.bury('w1', 'aa1');
@@ -94,7 +94,7 @@ describe('what autodrop takes', () => {
     assert.deepEqual([dropped, queued], [{ alice: 5 }, { alice: 3 }]);
   });
 
-  test('leaves an ordered lane with its next batch on its way, and says so', async (t) => {
+  test('makes the next batch of an ordered lane ready, and announces it', async (t) => {
     await bus.subscribe('alice', { max: 1, ordered: 1 });
     await bus.publish('a', 'widgets', storedEvents('widgets', 3));
     await bus.acquire(['w1', 'w2', 'w3']);
@@ -124,7 +124,7 @@ describe('a large batch', () => {
     }
   }
 
-  test('is counted in several calls, and dropped by the last of them, to the event', async () => {
+  test('is counted in several calls, and dropped by the last of them, with the exact number of events', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 20_000 });
     for (const [i, topic] of ['widgets', 'gadgets', 'widgets', 'gadgets'].entries())
       await bus.publish(nthWord(i), topic, storedEvents(topic, 2000 + i));
@@ -139,7 +139,7 @@ describe('a large batch', () => {
     assert.deepEqual((await bus.state()).index, []);
   });
 
-  test('may grow meanwhile', async () => {
+  test('may grow between these calls', async () => {
     await bus.subscribe('alice', { max: 20_000 });
     await publishLarge('a');
     let grown = 0;
@@ -151,7 +151,7 @@ describe('a large batch', () => {
     );
   });
 
-  test('may be delivered or die meanwhile: what was counted of a batch counts for that batch alone', async () => {
+  test('may be delivered or die between these calls: its counted events are not added to another batch', async () => {
     await bus.subscribe('alice', { max: 10_000, topics: ['widgets', 'gadgets'] });
     await publishLarge('a');
     await bus.publish('b', 'gadgets', storedEvents('gadgets', 5));
@@ -172,7 +172,7 @@ describe('a large batch', () => {
     assert.deepEqual((await bus.gaps('alice')).ever?.topics, { widgets: 10_000, gadgets: 5 });
   });
 
-  test('is counted from its beginning again where the process that did so died', async () => {
+  test('is counted again from its beginning if the counting process died', async () => {
     await bus.subscribe('alice', { max: 10_000 });
     await publishLarge('a');
     await bus.autodropStep(1);

@@ -26,7 +26,7 @@ beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
 describe('bury', () => {
-  test('makes a dead letter of the batch, whole, and leaves nothing of it among the batches', async () => {
+  test('moves the whole batch to the dead letters', async () => {
     await delivering();
     const created = String(await bus.createdMs('a1'));
     const earliest = await bus.nowMs();
@@ -60,7 +60,7 @@ describe('bury', () => {
     assert.deepEqual(await history('a1'), ['{"at":1}']);
   });
 
-  test('damages and throttles the subscriber as any failure does', async () => {
+  test('lowers the health of the subscriber and throttles it, like any failure', async () => {
     await delivering();
     const earliest = await bus.nowMs();
     await bus.bury('w1', 'a1', { damage: 2, throttleMs: MINUTE_MS });
@@ -69,7 +69,7 @@ describe('bury', () => {
     assert.ok(Number(throttled_until) >= earliest + MINUTE_MS);
   });
 
-  test('has the lane go on with what waited', async () => {
+  test('returns the next waiting job of the lane to the queue', async () => {
     await delivering();
     await bus.acquire(['w2'], { laneLimit: 1 });
     assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['b1'] });
@@ -77,7 +77,7 @@ describe('bury', () => {
     assert.deepEqual(await acquire('w1'), ['b1']);
   });
 
-  test('has the lane of one that fails try the next when its time has come', async () => {
+  test('schedules the next attempt in the lane of a failing subscriber', async () => {
     await delivering();
     await bus.acquire(['w2'], { laneLimit: 1 });
     await bus.bury('w1', 'a1', { damage: 2, throttleMs: MINUTE_MS });
@@ -98,7 +98,7 @@ describe('bury', () => {
     assert.deepEqual(await bus.subscriber('alice'), {}, 'and brings no subscriber back');
   });
 
-  test('of a batch that was deleted meanwhile forgets the job', async () => {
+  test('deletes the job of a batch that no longer exists', async () => {
     await delivering();
     const { redis: commands, keys } = redis.store;
     const bid = longName('a1');
@@ -113,7 +113,7 @@ describe('bury', () => {
     assert.equal((await bus.subscriber('alice')).health_points, '100');
   });
 
-  test('gives room on trial to the next', async () => {
+  test('lets the next delivery on trial start', async () => {
     await bus.subscribe('alice', { max: 1, proven: false });
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'], proven: false });
     await bus.publish('a', 'widgets', ['e']);
@@ -125,7 +125,7 @@ describe('bury', () => {
 });
 
 describe('the history of a batch', () => {
-  test('has what came of each attempt, the last at the end', async () => {
+  test('has the outcome of each attempt, the latest last', async () => {
     await delivering();
     await bus.nack('w1', 'a1', { attempt: 'first' });
     await bus.acquire(['w1']);
@@ -137,7 +137,7 @@ describe('the history of a batch', () => {
     assert.deepEqual(await history('a1'), ['first', 'second', 'third']);
   });
 
-  test('has the last twenty', async () => {
+  test('has the latest twenty attempts', async () => {
     await delivering();
     for (let n = 1; n <= 24; n++) {
       await bus.nack('w1', 'a1', { attempt: `${n}` });
@@ -148,13 +148,13 @@ describe('the history of a batch', () => {
     assert.deepEqual(await history('a1'), [...kept, 'the last']);
   });
 
-  test('has nothing of a delivery that was given back untried', async () => {
+  test('omits a delivery that was given back untried', async () => {
     await delivering();
     await bus.nack('w1', 'a1');
     assert.deepEqual(await history('a1'), []);
   });
 
-  test('goes with the batch when it is taken, or dropped', async () => {
+  test('is deleted with the batch when it is accepted or dropped', async () => {
     await delivering();
     await bus.nack('w1', 'a1', { attempt: 'first' });
     await bus.acquire(['w1', 'w2']);

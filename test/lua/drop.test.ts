@@ -119,7 +119,7 @@ describe('when memory is exhausted', () => {
     assert.deepEqual(await snapshot(bus.store), before);
   });
 
-  test('all that frees memory or moves jobs goes on', async () => {
+  test('scripts that free memory or move jobs still run', async () => {
     await queues();
     await exhaust();
     assert.equal(await bus.enqueue('autodrop'), true);
@@ -141,7 +141,7 @@ describe('when memory is exhausted', () => {
     assert.deepEqual(await bus.autodrop(100), { batches: 2, dropped: { alice: 3 } });
   });
 
-  test('autodrop makes room, and publishing goes on', async () => {
+  test('autodrop frees memory, and publishing works again', async () => {
     await bus.subscribe('alice', { max: 1 });
     const used = Number(/^used_memory:(\d+)/m.exec(await bus.store.redis.info('memory'))?.[1]);
     await bus.store.redis.config('SET', 'maxmemory', String(used + 2_000_000));
@@ -159,7 +159,7 @@ describe('when memory is exhausted', () => {
 });
 
 describe('drop_queue', () => {
-  test('deletes the batches of one subscriber with their jobs, and nobody else’s', async () => {
+  test('deletes the batches of one subscriber with their jobs, and no others', async () => {
     await queues();
     await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.dropQueue('alice'), { batches: 3, events: 5 });
@@ -174,7 +174,7 @@ describe('drop_queue', () => {
     });
   });
 
-  test('takes the oldest n, and says 0 when nothing is left', async () => {
+  test('drops the oldest n, and returns 0 when no batch remains', async () => {
     await queues();
     assert.deepEqual(await bus.dropQueue('alice', 2), { batches: 2, events: 4 });
     assert.deepEqual((await bus.state()).queued, { alice: ['d1'], bob: ['c1'] });
@@ -182,7 +182,7 @@ describe('drop_queue', () => {
     assert.deepEqual(await bus.dropQueue('alice', 2), { batches: 0, events: 0 });
   });
 
-  test('spares batches that are being delivered', async () => {
+  test('keeps batches that are being delivered', async () => {
     await queues();
     await bus.acquire(['w1']);
     await bus.store.run('remove_subscriber', { token: 'alice' });
@@ -192,7 +192,7 @@ describe('drop_queue', () => {
     assert.equal((await bus.ack('w1', 'a1')).removed, 2);
   });
 
-  test('clears index entries of which the lists are gone, so that it ends', async () => {
+  test('deletes index entries whose batch is gone, so that it ends', async () => {
     await queues();
     await bus.store.redis.zadd('batches:index:alice', 1, longName('lost1'), 2, longName('lost2'));
     assert.deepEqual(await bus.dropQueue('alice', 2), { batches: 2, events: 0 });

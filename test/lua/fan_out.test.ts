@@ -50,7 +50,7 @@ describe('many at once', () => {
     await redis.flush();
   });
 
-  test('subscribers have what is kept of all in tables that are looked up at once', async () => {
+  test('reads the settings of all subscribers of a topic with one command each', async () => {
     for (let n = 0; n < 20; n++) await bus.subscribe(`s${n}`);
     await bus.publish('a', 'widgets', ['e1']);
     const { redis: commands, keys } = bus.store;
@@ -61,7 +61,7 @@ describe('many at once', () => {
   });
 });
 
-test('a call that fails at one subscriber leaves what it did for others whole', async () => {
+test('a publish that fails at one subscriber leaves the batches of the others whole', async () => {
   const tokens = Array.from({ length: 20 }, (_, n) => `s${n}`);
   for (const token of tokens) await bus.subscribe(token, { max: 2 });
   await bus.publish('a', 'widgets', ['e1']);

@@ -23,8 +23,8 @@ const createdMs = (name: string) => bus.createdMs(name);
 
 const NOTHING = { untold: null, telling: null, ever: null };
 
-describe('what was dropped', () => {
-  test('is noted for each subscriber, to the event: how much, of which topics, from when to when', async () => {
+describe('a drop notice', () => {
+  test('has the exact number of dropped events of a subscriber, their topics and their times', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 5, timeout: 0 });
     await bus.subscribe('bob', { topics: ['gadgets'], max: 5, timeout: 0 });
     await publishEvents(bus, 'a', 'widgets', 3);
@@ -42,7 +42,7 @@ describe('what was dropped', () => {
     assert.deepEqual([untold?.batches, untold?.events, untold?.topics], [2, 6, { gadgets: 6 }]);
   });
 
-  test('has dead letters in it, by the time that their batches were opened', async () => {
+  test('includes dead letters by the time when their batches were opened', async () => {
     await aliceWithBatches(bus, 2, 3);
     const [from, to] = [await createdMs('aa1'), await createdMs('ab1')];
     await bus.acquire(['w1']);
@@ -52,7 +52,7 @@ describe('what was dropped', () => {
     assert.deepEqual((await bus.gaps('alice')).ever, all);
   });
 
-  test('is noted nowhere if the subscriber has left', async () => {
+  test('is not kept for a subscriber that has left', async () => {
     await aliceWithBatches(bus, 1, 1);
     await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.autodrop(100), { batches: 2, dropped: { alice: 2 } });
@@ -60,14 +60,14 @@ describe('what was dropped', () => {
   });
 });
 
-describe('a gap is told', () => {
+describe('a drop notice is sent', () => {
   /** What the batches that these workers get tell of. */
   const told = async (...workers: string[]) => {
     const { grants } = await bus.acquire(workers);
     return Object.fromEntries(grants.map(({ job, gap }) => [job, gap?.events]));
   };
 
-  test('by the next batch, and when that was taken not again', async () => {
+  test('with the next batch, and not again once that is accepted', async () => {
     await aliceWithBatches(bus, 2, 3, 1, 1);
     await bus.autodrop(2);
     const { ever } = await bus.gaps('alice');
@@ -79,7 +79,7 @@ describe('a gap is told', () => {
     assert.deepEqual(await told('w1'), { ad1: undefined });
   });
 
-  test('by one of several batches that are under way', async () => {
+  test('with only one of several batches in flight', async () => {
     await aliceWithBatches(bus, 2, 1, 1, 1);
     await bus.autodrop(1);
     assert.deepEqual(await told('w1', 'w2'), { ab1: 2, ac1: undefined });
@@ -91,7 +91,7 @@ describe('a gap is told', () => {
     assert.equal((await bus.gaps('alice')).telling, null);
   });
 
-  test('by the same batch at every attempt, while the next batch tells what was dropped since', async () => {
+  test('with the same batch at every attempt; later drops go with the next batch', async () => {
     await aliceWithBatches(bus, 2, 3, 4, 1, 1);
     await bus.autodrop(1);
     await bus.acquire(['w1', 'w2']);
@@ -106,14 +106,14 @@ describe('a gap is told', () => {
     assert.deepEqual(await told('w1'), { ae1: 4 });
   });
 
-  test('to a worker again whose reply was lost', async () => {
+  test('again in the repeated reply to a worker whose first reply was lost', async () => {
     await aliceWithBatches(bus, 2, 1);
     await bus.autodrop(1);
     assert.deepEqual(await told('w1'), { ab1: 2 });
     assert.deepEqual(await told('w1'), { ab1: 2 });
   });
 
-  test('by another batch, with what was dropped since, if the one that was to tell is dropped or dies', async () => {
+  test('with another batch, including later drops, if the batch that carried it is dropped or dies', async () => {
     await aliceWithBatches(bus, 1, 2, 1, 1, 1);
     await bus.autodrop(1);
     assert.deepEqual(await told('w1'), { ab1: 1 });
@@ -127,7 +127,7 @@ describe('a gap is told', () => {
     assert.deepEqual([untold, telling, ever?.events], [null, null, 3]);
   });
 
-  test('not to who subscribes anew: a batch of its former queue that is still under way ends nothing', async () => {
+  test('separately after the subscriber leaves and subscribes again: a batch of its former queue settles no notice', async () => {
     await aliceWithBatches(bus, 1, 1, 1);
     await bus.autodrop(1);
     assert.deepEqual(await told('w1'), { ab1: 1 });
@@ -196,7 +196,7 @@ describe('whatever happens in whatever order', () => {
     { weight: 2, arbitrary: fc.record({ drop: fc.integer({ min: 1, max: 3 }) }) },
   );
 
-  test('each drop is told once with a batch that was taken, or is to be told yet', async () => {
+  test('each drop is announced once with an accepted batch, or is still to be announced', async () => {
     const property = fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 60 }), async (steps) => {
       await redis.flush();
       await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: 0, max: 3 });

@@ -22,7 +22,7 @@ beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
 describe('enqueue', () => {
-  test('puts an instant job, behind the others', async () => {
+  test('adds an instant job behind the others', async () => {
     assert.equal(await bus.enqueue('monitor'), true);
     assert.equal(await bus.enqueue('scrub'), true);
     const instant = ['monitor', 'scrub'];
@@ -40,7 +40,7 @@ describe('enqueue', () => {
     });
   }
 
-  test('takes the job over from a worker that died with it', async () => {
+  test('takes the job over from a dead worker', async () => {
     await bus.enqueue('scrub');
     await bus.acquire(['x1'], { q: 'aux' });
     await bus.enqueue('monitor');
@@ -55,14 +55,14 @@ describe('enqueue', () => {
     assert.equal((await bus.ack('x1', 'scrub', { q: 'aux' })).held, false);
   });
 
-  test('takes it over from a worker that nobody ever heard of', async () => {
+  test('takes it over from an unknown worker', async () => {
     await bus.enqueue('scrub');
     await bus.acquire(['x1'], { q: 'aux' });
     await bus.store.redis.hdel('workers', 'x1');
     assert.equal(await bus.enqueue('scrub', LEASE_MS), true);
   });
 
-  test('leaves other jobs of the dead to the scrub', async () => {
+  test('leaves other jobs of dead workers to the scrub', async () => {
     await bus.enqueue('monitor');
     await bus.acquire(['x1'], { q: 'aux' });
     await silentFor('x1', LEASE_MS + 1);
@@ -72,7 +72,7 @@ describe('enqueue', () => {
 });
 
 describe('schedule', () => {
-  test('makes what is due instant, in the order of the deadlines, and tells when the next is due', async () => {
+  test('makes due jobs instant in the order of their deadlines, and returns when the next is due', async () => {
     const { redis: commands } = bus.store;
     for (const [token, timeout] of Object.entries({ alice: 60_000, bob: 40_000, carol: 90_000 })) {
       await bus.subscribe(token, { topics: [token], timeout });
@@ -89,7 +89,7 @@ describe('schedule', () => {
     assert.deepEqual(current, { alice: ['alice1'], bob: ['bob1'], carol: ['carol1'] }, 'batches stay open');
   });
 
-  test('promotes jobs of all queues, at most as many as asked, and says 0 when some are left', async () => {
+  test('promotes jobs of all queues up to the given number, and returns 0 if due jobs remain', async () => {
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
     await bus.acquire(['w1', 'w2', 'w3']);
@@ -107,7 +107,7 @@ describe('schedule', () => {
     assert.deepEqual([aux.instant, aux.scheduled], [['monitor'], []]);
   });
 
-  test('says -1 when nothing is scheduled', async () => {
+  test('returns -1 when no job is scheduled', async () => {
     assert.deepEqual(await bus.schedule(), { promoted: 0, nextDueMs: -1 });
   });
 });
@@ -145,14 +145,14 @@ describe('scrub', () => {
     );
   });
 
-  test('changes nothing while all are heard of', async () => {
+  test('changes nothing while all workers send heartbeats', async () => {
     await busyWorkers();
     const before = await snapshot(bus.store);
     assert.deepEqual(await bus.scrub(LEASE_MS), { workers: 0, jobs: [0, 0] });
     assert.deepEqual(await snapshot(bus.store), before);
   });
 
-  test('goes by Redis’s clock, as heartbeats do: what a host’s clock says is of no interest', async () => {
+  test('uses the clock of Redis, as heartbeats do', async () => {
     await busyWorkers();
     for (const worker of ['w1', 'x1']) await silentFor(worker, LEASE_MS - 5000);
     await silentFor('w2', LEASE_MS + 1);
@@ -164,14 +164,14 @@ describe('scrub', () => {
     assert.deepEqual(await workers(), ['w1', 'x1']);
   });
 
-  test('gives back the job of a worker that nobody ever heard of', async () => {
+  test('gives back the job of an unknown worker', async () => {
     await busyWorkers();
     await bus.store.redis.hdel('workers', 'w1');
     assert.deepEqual(await bus.scrub(LEASE_MS), { workers: 0, jobs: [1, 0] });
     assert.deepEqual((await bus.state()).main.instant, ['a1', 'a3']);
   });
 
-  test('forgets workers that died idle', async () => {
+  test('deletes workers that died idle', async () => {
     await bus.acquire(['w1']);
     await silentFor('w1', LEASE_MS + 1);
     assert.deepEqual(await bus.scrub(LEASE_MS), { workers: 1, jobs: [0, 0] });
@@ -180,7 +180,7 @@ describe('scrub', () => {
 });
 
 describe('retire', () => {
-  test('forgets workers that hold no job, and leaves the others to the scrub', async () => {
+  test('deletes workers that hold no job, and leaves the others to the scrub', async () => {
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     await bus.acquire(['w1', 'w2', 'w3']);

@@ -30,7 +30,7 @@ beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
 describe('a lane', () => {
-  test('holds as many deliveries as its limit; the rest wait aside, and others pass', async () => {
+  test('holds as many deliveries as its limit; further jobs wait outside the queue, and other subscribers pass', async () => {
     await publishForBoth(['a', 'b', 'c', 'd'], ['x']);
     assert.deepEqual(await acquire('w1', 'w2', 'w3', 'w4', 'w5'), ['a1', 'b1', 'x1']);
     assert.deepEqual(await lanes(), {
@@ -41,7 +41,7 @@ describe('a lane', () => {
     });
   });
 
-  test('goes on with what waited the longest when a delivery is taken', async () => {
+  test('continues with the job that waited longest when a delivery is accepted', async () => {
     await publishForBoth(['a', 'b', 'c', 'd']);
     await acquire('w1', 'w2', 'w3');
     await bus.ack('w2', 'b1', { laneLimit });
@@ -49,7 +49,7 @@ describe('a lane', () => {
     assert.deepEqual((await lanes()).waiting, { alice: ['d1'] });
   });
 
-  test('takes turns with others: what it brings back goes behind what the queue has', async () => {
+  test('takes turns with others: its waiting jobs return at the end of the queue', async () => {
     await publishForBoth(['a', 'b', 'c'], ['x', 'y', 'z']);
     assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a1', 'b1', 'x1']);
     await bus.ack('w1', 'a1', { laneLimit });
@@ -60,7 +60,7 @@ describe('a lane', () => {
     assert.deepEqual(await acquire('w2'), ['c1']);
   });
 
-  test('has room again when a delivery is given back, and when its worker died', async () => {
+  test('has room again when a delivery is given back, and when its worker dies', async () => {
     await publishForBoth(['a', 'b', 'c']);
     await acquire('w1', 'w2');
     await bus.nack('w1', 'a1', {});
@@ -70,14 +70,14 @@ describe('a lane', () => {
     assert.deepEqual((await acquire('w3', 'w4')).sort(), ['a1', 'b1']);
   });
 
-  test('goes on when a delivery is to be tried again later though its subscriber is not throttled', async () => {
+  test('continues when a delivery is scheduled for another attempt and its subscriber is not throttled', async () => {
     await publishForBoth(['a', 'b', 'c']);
     await acquire('w1', 'w2', 'w3');
     await bus.nack('w1', 'a1', { delayMs: 60_000 });
     assert.deepEqual(await acquire('w1'), ['c1']);
   });
 
-  test('brings back one job for each that ends, and another while it is narrower than it may be', async () => {
+  test('returns one waiting job for each delivery that ends, and one more while it is below its limit', async () => {
     await publishForBoth(['a', 'b', 'c', 'd', 'e', 'f']);
     await acquire('w1', 'w2', 'w3');
     await bus.ack('w1', 'a1', { laneLimit });
@@ -88,14 +88,14 @@ describe('a lane', () => {
     assert.deepEqual(wider.instant, ['c1', 'd1', 'e1']);
   });
 
-  test('counts a worker that asks again for what it holds once', async () => {
+  test('counts a delivery once when its worker acquires it again', async () => {
     await publishForBoth(['a', 'b']);
     await acquire('w1');
     assert.deepEqual(await acquire('w1'), ['a1']);
     assert.deepEqual((await lanes()).inFlight, { alice: 1 });
   });
 
-  test('of a subscriber that left is emptied with its queue, but for what is in flight', async () => {
+  test('is emptied with the queue when its subscriber leaves, except for deliveries in flight', async () => {
     await publishForBoth(['a', 'b', 'c', 'd']);
     await acquire('w1', 'w2', 'w3');
     await bus.store.run('remove_subscriber', { token: 'alice' });
@@ -105,7 +105,7 @@ describe('a lane', () => {
     assert.deepEqual(await lanes(), EMPTY_LANES);
   });
 
-  test('whose subscriber left before its queue could be dropped brings all back, one by one', async () => {
+  test('returns its jobs one by one if its subscriber left before its queue was dropped', async () => {
     await publishForBoth(['a', 'b', 'c', 'd']);
     await acquire('w1', 'w2', 'w3');
     await bus.store.run('remove_subscriber', { token: 'alice' });
@@ -118,7 +118,7 @@ describe('a lane', () => {
     assert.deepEqual((await bus.state()).batches, {});
   });
 
-  test('keeps a batch that waits aside open', async () => {
+  test('keeps a batch open while its job waits outside the queue', async () => {
     await bus.subscribe('alice', { max: 3 });
     await bus.publish('a', 'widgets', ['1', '2', '3']);
     await bus.publish('b', 'widgets', ['4', '5', '6']);
@@ -145,26 +145,26 @@ describe('a subscriber that asks for a number of deliveries in flight', () => {
     );
   }
 
-  test('below the default has that many', async () => {
+  test('below the default gets that many', async () => {
     await subscribe(1);
     await publish(4);
     assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a1']);
   });
 
-  test('above the default has that many', async () => {
+  test('above the default gets that many', async () => {
     await subscribe(5);
     await publish(9);
     assert.deepEqual((await acquire(...WORKERS)).length, 5);
     assert.equal((await lanes()).waiting.alice?.length, 4);
   });
 
-  test('beyond what anybody may have has that: a hundred here', async () => {
+  test('above the maximum gets the maximum, here a hundred', async () => {
     await subscribe(1000);
     await publish(150);
     assert.equal((await acquire(...WORKERS)).length, 100);
   });
 
-  test('has its lane opened up to that number when it fails no longer, and no further', async () => {
+  test('has its lane opened up to that number after its failures end', async () => {
     await subscribe(5);
     await publish(20);
     await acquire('w1', 'w2', 'w3');
@@ -178,7 +178,7 @@ describe('a subscriber that asks for a number of deliveries in flight', () => {
     assert.equal(await inFlight(), 5);
   });
 
-  test('and later for more gets it at once, as jobs wait', async () => {
+  test('and later for more gets them at once if jobs wait', async () => {
     await subscribe(1);
     await publish(9);
     await acquire(...WORKERS);
@@ -187,7 +187,7 @@ describe('a subscriber that asks for a number of deliveries in flight', () => {
     assert.equal(await inFlight(), 4);
   });
 
-  test('and later for fewer has no more than that as soon as the others have ended', async () => {
+  test('and later for fewer gets that number as soon as the other deliveries have ended', async () => {
     await subscribe(4);
     await publish(9);
     await acquire(...WORKERS);
@@ -201,7 +201,7 @@ describe('a subscriber that asks for a number of deliveries in flight', () => {
     assert.equal(await inFlight(), 2);
   });
 
-  test('and leaves that out later keeps it', async () => {
+  test('keeps the number when a later subscription omits it', async () => {
     await subscribe(1);
     await subscribe('');
     await publish(4);
@@ -209,7 +209,7 @@ describe('a subscriber that asks for a number of deliveries in flight', () => {
   });
 });
 
-test('of a lane that fails, only one waits for the time to try again, whatever happens', async () => {
+test('has only one scheduled attempt while its lane fails', async () => {
   await publishForBoth(['a', 'b', 'c', 'd', 'e']);
   await acquire('w1', 'w2', 'w3');
   await bus.nack('w1', 'a1', { delayMs: 50_000, damage: 2, throttleMs: 40_000 });

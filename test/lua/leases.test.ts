@@ -51,7 +51,7 @@ for (const [what, settle] of Object.entries(SETTLE)) {
       await changesNothing(() => settle('w1', 'a1', { lease: lease + 1 }), false);
     });
 
-    test('under a lease that has run out, though nobody scrubbed it', async () => {
+    test('under an expired lease that no scrub has found', async () => {
       await delivering();
       await silentFor('w1', LEASE_MS + 5);
       await changesNothing(() => settle('w1', 'a1', { leaseMs: LEASE_MS }), false);
@@ -59,13 +59,13 @@ for (const [what, settle] of Object.entries(SETTLE)) {
       assert.equal(await settle('w1', 'a1', { leaseMs: LEASE_MS }), true, 'it was this that refused it');
     });
 
-    test('from a worker that nobody ever heard of', async () => {
+    test('from an unknown worker', async () => {
       await delivering();
       await bus.store.redis.hdel('workers', 'w1');
       await changesNothing(() => settle('w1', 'a1', {}), false);
     });
 
-    test('when it comes late, and the same worker holds the same job again', async () => {
+    test('when it arrives late, and the same worker holds the same job again', async () => {
       const lease = await delivering();
       await bus.nack('w1', 'a1');
       await bus.acquire(['w1']);
@@ -74,13 +74,13 @@ for (const [what, settle] of Object.entries(SETTLE)) {
       assert.equal(await settle('w1', 'a1', {}), true);
     });
 
-    test('a second time, as the reply of the first was lost', async () => {
+    test('a second time, after the reply of the first was lost', async () => {
       const lease = await delivering();
       assert.equal(await settle('w1', 'a1', {}), true);
       await changesNothing(() => settle('w1', 'a1', { lease }), false);
     });
 
-    test('after the job was scrubbed, and when it is somebody else’s', async () => {
+    test('after the job was scrubbed, and when another worker holds it', async () => {
       await delivering();
       await bus.scrub(-1);
       await changesNothing(() => settle('w1', 'a1', {}), false);
@@ -93,7 +93,7 @@ for (const [what, settle] of Object.entries(SETTLE)) {
 }
 
 describe('a lease', () => {
-  test('is of a number that was never used before', async () => {
+  test('has a number that was never used before', async () => {
     const first = await delivering();
     await bus.acquire(['w2']);
     await bus.ack('w1', 'a1');
@@ -102,7 +102,7 @@ describe('a lease', () => {
     assert.deepEqual([leaseOf('w2'), leaseOf('w1')], [first + 1, first + 2]);
   });
 
-  test('goes on for the worker that asks again: the reply that gave it the job was lost, or this call came late', async () => {
+  test('continues when its worker acquires again, because a reply was lost or a call was late', async () => {
     const given = await delivering();
     const { grants } = await bus.acquire(['w1']);
     assert.deepEqual([grants[0]?.job, grants[0]?.batch?.[2]], ['a1', '1']);
@@ -110,7 +110,7 @@ describe('a lease', () => {
     assert.equal((await bus.ack('w1', 'a1', { lease: given })).held, true);
   });
 
-  test('that has run out is followed by a new one for the worker that asks again', async () => {
+  test('that has expired is replaced by a new one when its worker acquires again', async () => {
     const lost = await delivering();
     await bus.acquire(['w1'], { leaseMs: -1 });
     assert.equal(leaseOf('w1'), lost + 1);
@@ -156,14 +156,14 @@ describe('a heartbeat', () => {
     assert.equal((await bus.ack('w1', 'a1')).held, true);
   });
 
-  test('does not revive one that has run out, and says so', async () => {
+  test('does not revive an expired lease, and returns it as lost', async () => {
     await delivering();
     await silentFor('w1', LEASE_MS + 5);
     await changesNothing(() => bus.heartbeat(['w1'], { leaseMs: LEASE_MS }), ['w1']);
     assert.deepEqual(await bus.scrub(LEASE_MS), { workers: 1, jobs: [1, 0] });
   });
 
-  test('answers which leases are lost, and renews the others', async () => {
+  test('returns the lost leases, and renews the others', async () => {
     await delivering();
     await bus.acquire(['w2', 'w3']);
     await bus.ack('w1', 'a1');
@@ -173,7 +173,7 @@ describe('a heartbeat', () => {
     assert.ok((await heard('w2')) > before);
   });
 
-  test('under an old number renews nothing: the worker holds a job by another lease', async () => {
+  test('under an old number renews nothing, although the worker holds the job by another lease', async () => {
     const old = await delivering();
     await bus.nack('w1', 'a1');
     await bus.acquire(['w1']);

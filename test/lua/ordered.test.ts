@@ -57,7 +57,7 @@ describe('an ordered subscriber', () => {
     assert.deepEqual(await drain(), FIVE);
   });
 
-  test('gets them so however many were opened within a millisecond', async () => {
+  test('gets batches opened within one millisecond in order', async () => {
     await subscribe();
     const publications = Array.from({ length: 300 }, (_, i): Published => ['widgets', 'shop', [`e${i}`]]);
     await bus.publishAll('z', ...publications.slice(0, 200));
@@ -72,7 +72,7 @@ describe('an ordered subscriber', () => {
     );
   });
 
-  test('gets them so though Redis’s clock was set back', async () => {
+  test('gets batches in order although the clock of Redis was set back', async () => {
     await subscribe();
     await publish('d');
     const { redis: commands, keys } = bus.store;
@@ -82,7 +82,7 @@ describe('an ordered subscriber', () => {
     assert.deepEqual(await drain(), ['d1', 'b1', 'e1', 'a1']);
   });
 
-  test('gets none while the oldest is in flight, whatever comes meanwhile', async () => {
+  test('gets no other batch while the oldest is in flight', async () => {
     await five();
     assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['d1']);
     await publish('f');
@@ -90,12 +90,12 @@ describe('an ordered subscriber', () => {
     assert.deepEqual(await waiting(), ['b1', 'e1', 'a1', 'c1', 'f1']);
   });
 
-  test('that was never delivered to gets them so, too', async () => {
+  test('gets batches in order before its first delivery too', async () => {
     await five({ proven: false });
     assert.deepEqual(await drain(), FIVE);
   });
 
-  test('gets a batch that takes events still in its turn', async () => {
+  test('gets a batch that is still open in its turn', async () => {
     await subscribe({ max: 2 });
     await bus.publish('b', 'widgets', ['1', '2', '3']);
     await bus.publish('a', 'widgets', ['4', '5']);
@@ -104,7 +104,7 @@ describe('an ordered subscriber', () => {
     assert.deepEqual(await drain(), ['b1', 'b2', 'a1']);
   });
 
-  test('does not hold up others, however much of it waits', async () => {
+  test('does not delay other subscribers, however many of its batches wait', async () => {
     await five();
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
     await bus.publish('x', 'gadgets', ['1', '2', '3']);
@@ -113,7 +113,7 @@ describe('an ordered subscriber', () => {
 });
 
 describe('nothing passes the oldest batch', () => {
-  test('when it is to be tried again later', async () => {
+  test('when it is scheduled for another attempt', async () => {
     await five();
     await acquire('w1');
     await bus.nack('w1', 'd1', { delayMs: MINUTE_MS, damage: 2, throttleMs: 1 });
@@ -124,7 +124,7 @@ describe('nothing passes the oldest batch', () => {
     assert.deepEqual(await drain(), [...FIVE, 'f1']);
   });
 
-  test('when the subscriber may be tried before the batch may', async () => {
+  test('when the subscriber may be tried before the batch', async () => {
     await five();
     await acquire('w1');
     await bus.nack('w1', 'd1', { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS / 2 });
@@ -136,7 +136,7 @@ describe('nothing passes the oldest batch', () => {
     assert.deepEqual(await drain(), FIVE);
   });
 
-  test('when it comes before the subscriber may be tried: it is the probe', async () => {
+  test('when it is due before the subscriber may be tried: it is the probe', async () => {
     await five();
     await acquire('w1');
     await bus.nack('w1', 'd1', { delayMs: 1, damage: 2, throttleMs: MINUTE_MS });
@@ -157,14 +157,14 @@ describe('nothing passes the oldest batch', () => {
     assert.deepEqual(await drain(), FIVE);
   });
 
-  test('when its worker died', async () => {
+  test('when its worker dies', async () => {
     await five();
     await acquire('w1', 'w2');
     await bus.scrub(-1);
     assert.deepEqual(await drain(), FIVE);
   });
 
-  test('when the worker died that delivered one behind it, for which it had to wait', async () => {
+  test('when the worker of an earlier delivery from behind it dies', async () => {
     await five({ ordered: 0 });
     await acquire('w1', 'w2');
     await subscribe();
@@ -176,15 +176,15 @@ describe('nothing passes the oldest batch', () => {
   });
 });
 
-describe('the next batch comes', () => {
-  test('when the oldest became a dead letter', async () => {
+describe('the next batch becomes ready', () => {
+  test('when the oldest becomes a dead letter', async () => {
     await five();
     await acquire('w1', 'w2');
     await bus.bury('w1', 'd1');
     assert.deepEqual(await drain(), FIVE.slice(1));
   });
 
-  test('when the oldest became one for the subscriber’s failures', async () => {
+  test('when the oldest becomes a dead letter after many failures of the subscriber', async () => {
     await five();
     await acquire('w1', 'w2');
     await bus.bury('w1', 'd1', { damage: 2, throttleMs: MINUTE_MS });
@@ -195,7 +195,7 @@ describe('the next batch comes', () => {
     assert.deepEqual(await drain(), FIVE.slice(1));
   });
 
-  test('when those before it were dropped, wherever they were', async () => {
+  test('when the batches before it are dropped, in any state', async () => {
     await subscribe();
     await publishApart('d', 'b', 'e', 'a', 'c');
     await acquire('w1', 'w2');
@@ -205,7 +205,7 @@ describe('the next batch comes', () => {
     assert.deepEqual(await drain(), FIVE.slice(2));
   });
 
-  test('when those behind the one in flight were dropped', async () => {
+  test('when the batches behind the one in flight are dropped', async () => {
     await subscribe();
     await publishApart('d', 'b', 'e', 'a', 'c');
     await acquire('w1', 'w2');
@@ -215,7 +215,7 @@ describe('the next batch comes', () => {
     assert.deepEqual(await drain(), ['a1', 'c1']);
   });
 
-  test('though a delivery that began in no order is still in flight', async () => {
+  test('although a delivery from before the subscriber was ordered is still in flight', async () => {
     await five({ ordered: 0 });
     await acquire('w1', 'w2');
     await subscribe();
@@ -226,14 +226,14 @@ describe('the next batch comes', () => {
   });
 });
 
-describe('a subscriber that comes to ask for order', () => {
-  test('gets what waits in the order in which it was accepted', async () => {
+describe('a subscriber that becomes ordered', () => {
+  test('gets its waiting batches in the order of acceptance', async () => {
     await five({ ordered: 0 });
     await subscribe();
     assert.deepEqual(await drain(), FIVE);
   });
 
-  test('gets nothing new before the oldest, of all that were in flight, was taken', async () => {
+  test('gets no new batch before the oldest of those in flight is accepted', async () => {
     await five({ ordered: 0 });
     assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['d1', 'b1', 'e1']);
     await subscribe();
@@ -245,7 +245,7 @@ describe('a subscriber that comes to ask for order', () => {
     assert.deepEqual(await drain(), ['d1', 'a1', 'c1']);
   });
 
-  test('has its oldest batch wait for one that is in flight behind it', async () => {
+  test('has its oldest batch wait for a newer one in flight', async () => {
     await five({ ordered: 0 });
     await acquire('w1', 'w2');
     await subscribe();
@@ -255,7 +255,7 @@ describe('a subscriber that comes to ask for order', () => {
     assert.deepEqual(await drain(), ['d1', 'e1', 'a1', 'c1']);
   });
 
-  test('has what waited aside come in order, whatever the order in which it went aside', async () => {
+  test('gets batches that waited outside the queue in order, whatever their order there', async () => {
     await five({ ordered: 0, inFlight: 1 });
     await acquire('w1', 'w2');
     await bus.nack('w1', 'd1', { delayMs: MINUTE_MS });
@@ -269,7 +269,7 @@ describe('a subscriber that comes to ask for order', () => {
     assert.deepEqual(await drain(), ['d1', 'e1', 'a1', 'c1']);
   });
 
-  test('while it fails has its oldest batch tried next, though another was to be the probe', async () => {
+  test('gets its oldest batch next while it fails, although another was the probe', async () => {
     await five({ ordered: 0 });
     await acquire('w1');
     await bus.nack('w1', 'd1', { delayMs: 2 * MINUTE_MS, damage: 2, throttleMs: MINUTE_MS });
@@ -284,7 +284,7 @@ describe('a subscriber that comes to ask for order', () => {
     assert.deepEqual(await drain(), FIVE);
   });
 
-  test('and then for none has its lane wide again', async () => {
+  test('and then unordered again has several deliveries in flight', async () => {
     await five();
     assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['d1']);
     await subscribe({ ordered: 0 });

@@ -27,7 +27,7 @@ async function paused(wanted: Wanted = {}): Promise<void> {
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
-test('a subscriber that has moved is tried at once, however long its old callback asked to wait', async () => {
+test('a subscriber with a new callback is tried at once, however long its old callback asked to wait', async () => {
   await subscribe();
   await bus.publish('a', 'widgets', ['1', '2']);
   await acquire('w1');
@@ -40,8 +40,8 @@ test('a subscriber that has moved is tried at once, however long its old callbac
   assert.deepEqual(await acquire('w1', 'w2'), ['a2']);
 });
 
-describe('a subscriber that is gone', () => {
-  test('is paused: nothing is acquired, whoever asks, and all its jobs wait aside', async () => {
+describe('a subscriber that answers 410 Gone', () => {
+  test('is paused: no worker acquires its jobs, and all of them wait outside the queue', async () => {
     await paused();
     assert.deepEqual(await acquire('w3', 'w4'), []);
     await bus.nack('w2', 'a2', { delayMs: 1, throttleMs: 1 });
@@ -53,7 +53,7 @@ describe('a subscriber that is gone', () => {
     assert.deepEqual(lanes, { ...EMPTY_LANES, waiting: { alice: ['a1', 'a3', 'a4', 'a2', 'b1'] } });
   });
 
-  test('is noted with the time, once', async () => {
+  test('has the time of the pause, set once', async () => {
     const earliest = await bus.nowMs();
     await paused();
     const { paused_at, health_points } = await bus.subscriber('alice');
@@ -63,19 +63,19 @@ describe('a subscriber that is gone', () => {
     assert.equal((await bus.subscriber('alice')).paused_at, paused_at);
   });
 
-  test('does not count as an attempt that nobody was there', async () => {
+  test('has no attempt counted for that answer', async () => {
     await paused();
     assert.equal((await bus.state()).batches.a1?.attempts, 0);
   });
 
-  test('stays paused though a delivery that was in flight is taken, and though others fail or die', async () => {
+  test('stays paused when its deliveries in flight are accepted, fail or die', async () => {
     await paused();
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1', 'w2', 'w3'), []);
     assert.notEqual((await bus.subscriber('alice')).paused_at, undefined);
   });
 
-  test('takes events still: its open batch grows while it waits', async () => {
+  test('still collects events: its open batch grows during the pause', async () => {
     await bus.subscribe('alice', { max: 3 });
     await bus.publish('a', 'widgets', ['1', '2', '3']);
     await acquire('w1');
@@ -95,7 +95,7 @@ describe('a subscriber that is gone', () => {
     return bus.store.run('nack', { q: 'main', ...held, ...failure, gone: subscribedAt });
   };
 
-  test('is not, where it has subscribed since, with the same callback too: that is no more than a failure', async () => {
+  test('is not paused if it has subscribed since, even with the same callback: the answer counts as an ordinary failure', async () => {
     await paused();
     const { subscribed_at = '' } = await bus.subscriber('alice');
     await subscribe();
@@ -105,7 +105,7 @@ describe('a subscriber that is gone', () => {
     assert.deepEqual([main.scheduled, batches.a2?.attempts], [['a2'], 1]);
   });
 
-  test('is not, where it has left and come back since', async () => {
+  test('is not paused if it has left and subscribed again since', async () => {
     await paused();
     const { subscribed_at = '' } = await bus.subscriber('alice');
     await bus.store.run('remove_subscriber', { token: 'alice' });
@@ -115,7 +115,7 @@ describe('a subscriber that is gone', () => {
     assert.equal((await bus.subscriber('alice')).paused_at, undefined);
   });
 
-  test('is paused also where nobody noted when it subscribed', async () => {
+  test('is also paused if the time of its subscription is unknown', async () => {
     await subscribe();
     await bus.store.redis.hdel('subscriber:alice', 'subscribed_at');
     await bus.publish('a', 'widgets', ['1', '2']);
@@ -124,7 +124,7 @@ describe('a subscriber that is gone', () => {
     assert.notEqual((await bus.subscriber('alice')).paused_at, undefined);
   });
 
-  test('does not disturb others', async () => {
+  test('does not affect other subscribers', async () => {
     await paused();
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
     await bus.publish('x', 'gadgets', ['1', '2']);
@@ -133,7 +133,7 @@ describe('a subscriber that is gone', () => {
 });
 
 describe('subscribing again', () => {
-  test('ends the pause: all that waited goes on at once, and workers are told', async () => {
+  test('ends the pause: all waiting jobs return at once, and workers are woken', async () => {
     await paused();
     await bus.nack('w2', 'a2', { throttleMs: MINUTE_MS });
     await acquire('w1', 'w2', 'w3');
@@ -148,7 +148,7 @@ describe('subscribing again', () => {
     assert.deepEqual((await acquire('w1', 'w2', 'w3', 'w4')).sort(), ['a1', 'a2', 'a3', 'a4']);
   });
 
-  test('does so also when a probe was scheduled for later', async () => {
+  test('ends the pause also when a probe was scheduled', async () => {
     await subscribe();
     await bus.publish('a', 'widgets', ['1', '2', '3', '4']);
     await acquire('w1', 'w2');
@@ -162,13 +162,13 @@ describe('subscribing again', () => {
     assert.equal((await bus.subscriber('alice')).probe, undefined);
   });
 
-  test('has the lane of a newcomer try one first', async () => {
+  test('tries one batch first if the subscriber never accepted one', async () => {
     await paused({ proven: false });
     await subscribe({ proven: false });
     assert.deepEqual(await acquire('w1', 'w2', 'w3', 'w4'), ['a1']);
   });
 
-  test('has an ordered lane go on with the oldest', async () => {
+  test('continues an ordered lane with its oldest batch', async () => {
     await paused({ ordered: 1 });
     await bus.publish('b', 'widgets', ['5']);
     assert.deepEqual(await acquire('w1', 'w2'), []);
@@ -179,7 +179,7 @@ describe('subscribing again', () => {
     }
   });
 
-  test('while nothing is paused changes nothing', async () => {
+  test('changes nothing if the subscriber is not paused', async () => {
     await subscribe();
     await bus.publish('a', 'widgets', ['1', '2', '3']);
     await bus.acquire(['w1', 'w2'], { laneLimit: 1 });
@@ -211,7 +211,7 @@ describe('while a subscriber is paused', () => {
     assert.deepEqual(await acquire('w1'), ['b1']);
   });
 
-  test('it can leave: nothing of it is left but what is in flight', async () => {
+  test('it can leave: only its deliveries in flight remain', async () => {
     await paused();
     const { nowMs: untilMs } = await bus.store.run('remove_subscriber', { token: 'alice' });
     assert.deepEqual(await bus.dropQueue('alice', 500, untilMs), { batches: 3, events: 3 });
@@ -221,7 +221,7 @@ describe('while a subscriber is paused', () => {
     assert.deepEqual([main.index, batches, lanes], [[], {}, EMPTY_LANES]);
   });
 
-  test('it can leave though its queue is not dropped: its jobs delete the batches one by one', async () => {
+  test('it can leave without its queue being dropped: its jobs delete the batches one by one', async () => {
     await paused();
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1'), []);
@@ -234,7 +234,7 @@ describe('while a subscriber is paused', () => {
     assert.deepEqual((await bus.state()).batches, {});
   });
 
-  test('it can leave and come back before its queue is dropped', async () => {
+  test('it can leave and subscribe again before its queue is dropped', async () => {
     await paused();
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1'), []);

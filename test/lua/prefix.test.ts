@@ -57,7 +57,7 @@ async function everything(bus: Bus): Promise<void> {
   await assertNothingToSweep(store);
 }
 
-test('all keys of a partition begin with its prefix, and partitions do not meet', async () => {
+test('all keys of a partition begin with its prefix, and partitions share none', async () => {
   const [zero, one] = [partition('{0}:'), partition('{1}:')];
   await everything(zero);
   await assertConsistent(zero.store);
@@ -71,7 +71,7 @@ test('all keys of a partition begin with its prefix, and partitions do not meet'
   assert.ok(after.every(([key]) => /^\{[01]\}:/.test(key)));
 });
 
-test('without a prefix the same calls leave the same, unprefixed', async () => {
+test('without a prefix the same calls leave the same keys, unprefixed', async () => {
   const [plain, zero] = [partition(''), partition('{0}:')];
   await everything(plain);
   const state = await plain.state();

@@ -29,7 +29,7 @@ describe('topics', () => {
     assert.deepEqual(await bus.store.redis.hgetall('topic:widgets'), { publisher: 'shop', counter: '1' });
   });
 
-  test('that a subscription created belong to nobody until then', async () => {
+  test('created by a subscription have no publisher until then', async () => {
     await bus.subscribe('alice', { topics: ['widgets'] });
     assert.equal(await bus.store.redis.exists('topic:widgets'), 0);
     await bus.publish('a', 'widgets', ['e1']);
@@ -43,7 +43,7 @@ describe('topics', () => {
     assert.deepEqual(await bus.store.redis.hgetall('topic:widgets'), { publisher: 'shop', counter: '8' });
   });
 
-  test('claimed in the middle of a group refuse their publication and no other', async () => {
+  test('of another client refuse their own publish in a group and no other', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     const { accepted, added } = await bus.publishAll(
       'a',
@@ -60,7 +60,7 @@ describe('topics', () => {
     assert.equal(await bus.store.redis.hget('topic:gadgets', 'counter'), '2');
   });
 
-  test('without subscribers count their events and store none', async () => {
+  test('without subscribers count their events but store none', async () => {
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     assert.deepEqual(await bus.state(), EMPTY);
     assert.equal(await bus.store.redis.hget('topic:widgets', 'counter'), '2');
@@ -68,7 +68,7 @@ describe('topics', () => {
 });
 
 describe('the first event for a subscriber', () => {
-  test('opens a batch, with its job scheduled when the batch has waited its timeout', async () => {
+  test('opens a batch and schedules its job for the end of the timeout', async () => {
     await bus.subscribe('alice', { timeout: 700 });
     const earliest = await bus.nowMs();
     await bus.publish('a', 'widgets', ['e1']);

@@ -233,7 +233,7 @@ describe('nack', () => {
     assert.deepEqual([grants[0]?.job, grants[0]?.batch?.[2]], ['a1', '1']);
   });
 
-  test('of a batch that was deleted meanwhile forgets the job', async () => {
+  test('deletes the job of a batch that no longer exists', async () => {
     await delivering();
     await bus.store.redis.del(`batch:${longName('a1')}`);
     await bus.store.redis.zrem('batches:index', longName('a1'));

@@ -16,7 +16,7 @@ beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
 describe('subscribe', () => {
-  test('makes the subscriber, healthy and with the defaults, and its topics, unclaimed', async () => {
+  test('creates the subscriber, healthy and with the defaults, and its topics, unclaimed', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: '', max: '', proven: false });
     const { subscribed_at, ...rest } = await bus.subscriber('alice');
     assert.match(subscribed_at ?? '', /^\d{16}$/);
@@ -34,7 +34,7 @@ describe('subscribe', () => {
     assert.equal(await bus.store.redis.exists('topic:widgets'), 0);
   });
 
-  test('keeps what is left empty, and what the subscriber has earned', async () => {
+  test('keeps omitted settings, and the health of the subscriber', async () => {
     await bus.subscribe('alice', { timeout: 0, max: 7 });
     await bus.store.redis.hset('subscriber:alice', 'health_points', 40, 'sent', 12);
     await bus.subscribe('alice', { timeout: '', max: '' });
@@ -57,7 +57,7 @@ describe('subscribe', () => {
     assert.deepEqual(await members('topics'), ['gadgets', 'gizmos', 'widgets']);
   });
 
-  test('a second time changes nothing but when that was', async () => {
+  test('a second time changes only the time of the subscription', async () => {
     await bus.subscribe('alice');
     const { subscribed_at = '' } = await bus.subscriber('alice');
     const before = await snapshot(bus.store);
@@ -67,7 +67,7 @@ describe('subscribe', () => {
     assert.deepEqual(await snapshot(bus.store), before);
   });
 
-  test('counts for the next event, and a topic left does not', async () => {
+  test('applies to the next event, for topics added and topics removed', async () => {
     await bus.publish('a', 'widgets', ['e1']);
     await bus.subscribe('alice');
     await bus.publish('b', 'widgets', ['e2']);
@@ -78,7 +78,7 @@ describe('subscribe', () => {
 });
 
 describe('unsubscribe', () => {
-  test('ends one subscription; what is queued stays', async () => {
+  test('ends one subscription and keeps queued events', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.publish('a', 'widgets', ['e1']);
     assert.equal(await run('unsubscribe', { token: 'alice', topic: 'widgets' }), 'ok');
@@ -87,7 +87,7 @@ describe('unsubscribe', () => {
     assert.deepEqual((await bus.state()).queued, { alice: ['a1'] });
   });
 
-  test('says what is missing, and changes nothing then', async () => {
+  test('returns what is missing, and changes nothing', async () => {
     await bus.subscribe('alice', { topics: ['widgets'] });
     await bus.subscribe('bob', { topics: ['gadgets'] });
     const before = await snapshot(bus.store);
@@ -98,8 +98,8 @@ describe('unsubscribe', () => {
   });
 });
 
-describe('a subscriber that changes', () => {
-  test('its timeout to a shorter one hurries the batch that is open; to a longer one does not delay it', async () => {
+describe('a subscriber that changes its settings', () => {
+  test('has its open batch delivered earlier with a shorter timeout, but not later with a longer one', async () => {
     await bus.subscribe('alice', { timeout: 3_600_000 });
     await bus.publish('a', 'widgets', ['e1']);
     const before = await bus.nowMs();
@@ -112,7 +112,7 @@ describe('a subscriber that changes', () => {
     assert.equal(await due(), hurried);
   });
 
-  test('by leaving and coming back, loses what it had, and nothing that came since', async () => {
+  test('by leaving and subscribing again loses its old queue, but no later event', async () => {
     await bus.subscribe('alice');
     await bus.publish('a', 'widgets', ['old']);
     const { nowMs: untilMs } = await removeSubscriber();
@@ -123,7 +123,7 @@ describe('a subscriber that changes', () => {
     assert.deepEqual((await bus.state()).batches, { b1: { token: 'alice', attempts: 0, events: ['new'] } });
   });
 
-  test('does so too if it is ordered, whose batches can stand at later times than they were opened at', async () => {
+  test('does so too if it is ordered, although its batches may be indexed later than they were opened', async () => {
     await bus.subscribe('alice', { max: 1, ordered: 1 });
     await bus.publish('a', 'widgets', ['old', 'older', 'oldest']);
     const { redis: commands, keys } = bus.store;
@@ -134,7 +134,7 @@ describe('a subscriber that changes', () => {
 });
 
 describe('remove_subscriber', () => {
-  test('forgets the subscriber and its subscriptions; its topics stay', async () => {
+  test('deletes the subscriber and its subscriptions, and keeps its topics', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.subscribe('bob', { topics: ['gadgets'] });
     assert.equal((await removeSubscriber()).found, true);
@@ -146,7 +146,7 @@ describe('remove_subscriber', () => {
     assert.equal((await removeSubscriber()).found, false);
   });
 
-  test('leaves its batches to drop_queue, or else to their jobs', async () => {
+  test('leaves its batches to drop_queue or to their jobs', async () => {
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1']);
     await run('remove_subscriber', { token: 'alice' });
@@ -159,7 +159,7 @@ describe('remove_subscriber', () => {
 });
 
 describe('a subscriber that leaves while it is paused', () => {
-  test('has its batches deleted by their jobs, should nobody drop them', async () => {
+  test('has its batches deleted by their jobs if its queue is not dropped', async () => {
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
     await bus.acquire(['w1']);
@@ -178,7 +178,7 @@ describe('a subscriber that leaves while it is paused', () => {
     assert.deepEqual((await bus.state()).batches, {});
   });
 
-  test('takes with it what was dropped of its queue', async () => {
+  test('takes its drop notice with it', async () => {
     await bus.subscribe('alice');
     const { redis: commands, keys } = bus.store;
     const gaps = [keys.drop_notice('alice'), keys.drop_notice_carried('alice'), keys.dropped('alice')];
@@ -190,7 +190,7 @@ describe('a subscriber that leaves while it is paused', () => {
 });
 
 describe('remove_topic', () => {
-  test('forgets the topic and ends its subscriptions; what is queued stays', async () => {
+  test('deletes the topic and its subscriptions, and keeps queued events', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.publish('a', 'widgets', ['e1']);
     assert.equal(await run('remove_topic', { topic: 'widgets', client: 'shop' }), 'ok');

@@ -38,7 +38,7 @@ beforeEach(async () => {
 });
 
 describe('a Redis that the Ruby Routemaster filled', () => {
-  test('is in our layout after the boot, with a schema', async () => {
+  test('has the layout of this bus and a schema after the boot', async () => {
     await takeOver();
     await assertConsistent(redis.store);
     assert.equal(await redis.store.redis.get('schema'), '2');
@@ -63,7 +63,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.deepEqual(queued, expected);
   });
 
-  test('has its jobs as they were, and one for the batch that had none, due at once', async () => {
+  test('keeps its jobs, and gets one that is due at once for a batch without a job', async () => {
     await takeOver();
     const { redis: commands } = redis.store;
     assert.deepEqual(await commands.lrangeBuffer('jobs:instant:main', 0, -1), [RUBY_JOB]);
@@ -75,17 +75,17 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.ok(Math.abs(due - Number(seconds) * 1000) < 10_000);
   });
 
-  test('has no index entry left of which the list is gone', async () => {
+  test('loses index entries whose batch is gone', async () => {
     await takeOver();
     assert.equal(await redis.store.redis.zscore('batches:index', LOST_BID), null);
   });
 
-  test('has no aux jobs: our tickers make them anew', async () => {
+  test('loses its aux jobs, since tickers create new ones', async () => {
     await takeOver();
     assert.deepEqual(await redis.store.redis.keys('jobs:*:aux*'), []);
   });
 
-  test('delivers the oldest batch with its events, and leaves its open batch open', async () => {
+  test('delivers the oldest batch with its events, and keeps its open batch open', async () => {
     await takeOver();
     const { grants } = await new Queue(redis.store, 'main', SETTINGS).acquire(['w1']);
     const [grant] = grants;
@@ -102,7 +102,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.deepEqual(await redis.store.redis.smembers(`batches:current:${RUBY_TOKEN}`), [OTHER_BID]);
   });
 
-  test('keeps topics, subscribers, clients and counters as they stand', async () => {
+  test('keeps topics, subscribers, clients and counters unchanged', async () => {
     const before = await snapshot(redis.store);
     await takeOver();
     const after = await snapshot(redis.store);
@@ -124,7 +124,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.deepEqual(client, { token: RUBY_TOKEN, name: 'demo', ha1: null });
   });
 
-  test('taken over twice is as it was after the first time', async () => {
+  test('is unchanged by a second takeover', async () => {
     await takeOver();
     const once = await snapshot(redis.store);
     await takeOver();
@@ -134,13 +134,13 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.deepEqual(await snapshot(redis.store), once);
   });
 
-  test('taken over by several processes at once is taken over once', async () => {
+  test('is taken over once, even by several processes at a time', async () => {
     await Promise.all([takeOver(), takeOver(), takeOver()]);
     await assertConsistent(redis.store);
     assert.equal(await redis.store.redis.zcard('batches:index'), 3);
   });
 
-  test('has its open batch take the events that come next, up to what the subscriber asked for', async () => {
+  test('adds the next events to its open batch, up to the maximum of the subscriber', async () => {
     await redis.store.redis.hset(`subscriber:${RUBY_TOKEN}`, 'max_events', 2);
     await takeOver();
     for (const seed of ['a', 'b']) await bus.publishAll(seed, ['widgets', 'publisher--42', [RUBY_EVENT]]);
@@ -149,7 +149,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     await assertConsistent(redis.store);
   });
 
-  test('that has several current batches of a subscriber keeps one of them open', async () => {
+  test('with several current batches of a subscriber keeps one of them open', async () => {
     await redis.store.redis.sadd(`batches:current:${RUBY_TOKEN}`, BID, JOBLESS_BID);
     await takeOver();
     await assertConsistent(redis.store);
@@ -157,7 +157,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.ok(open === OTHER_BID || open === JOBLESS_BID, `${open} was never attempted`);
   });
 
-  test('with more batches than one call takes', async () => {
+  test('with more batches than one call handles is taken over whole', async () => {
     const pipeline = redis.store.redis.pipeline();
     for (let i = 0; i < 300; i++) {
       const bid = `many${i}`.padEnd(20, '_');

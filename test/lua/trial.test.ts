@@ -43,8 +43,8 @@ const throttleIsOver = (token = 'bob') => bus.store.redis.hset(`subscriber:${tok
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
-describe('subscribers that never took a batch', () => {
-  test('leave one of two workers to the others, however many workers do what is no delivery', async () => {
+describe('subscribers that never accepted a batch', () => {
+  test('leave one of two workers to proven subscribers, however many workers run other jobs', async () => {
     await bus.acquire(['x1', 'x2', 'x3', 'x4'], { q: 'aux' });
     await bus.acquire(['w1', 'w2']);
     await newcomers(2);
@@ -52,7 +52,7 @@ describe('subscribers that never took a batch', () => {
     assert.deepEqual(await acquire('w1', 'w2'), ['newa1', 'bob1']);
   });
 
-  test('hold half of the workers together, one each; the rest is for those that are proven', async () => {
+  test('hold at most half of the workers together, one each; the rest is for proven subscribers', async () => {
     await newcomers(20, 3);
     await proven('bob', 10);
     await bus.subscribe('carol', { topics: ['carol'], max: 1 });
@@ -72,7 +72,7 @@ describe('subscribers that never took a batch', () => {
     assert.deepEqual(inFlight, { newa: 1, newb: 1, newc: 1, newd: 1, bob: 3, carol: 1 });
   });
 
-  test('hang for as long as they like: the others go on with the workers that are left', async () => {
+  test('may hang without delaying proven subscribers, who use the other workers', async () => {
     await newcomers(20, 2);
     await proven('bob', 30);
     await acquire(...WORKERS);
@@ -88,7 +88,7 @@ describe('subscribers that never took a batch', () => {
     assert.deepEqual((await bus.state()).queued.bob, undefined);
   });
 
-  test('open their lane with the first batch that they take, up to its limit', async () => {
+  test('get their whole lane with the first batch that they accept', async () => {
     await newcomers(1, 9);
     assert.deepEqual(await acquire(...WORKERS), ['newa1']);
     await bus.ack('w1', 'newa1', { laneLimit });
@@ -96,7 +96,7 @@ describe('subscribers that never took a batch', () => {
     assert.deepEqual((await lanes()).shares, EMPTY_LANES.shares);
   });
 
-  test('open it up to the limit that they asked for, if that is higher', async () => {
+  test('get as many deliveries as they asked for, if that is higher', async () => {
     await bus.subscribe('alice', { topics: ['alice'], max: 1, inFlight: 6, proven: false });
     await bus.publish('alice', 'alice', events(9));
     assert.deepEqual(await acquire(...WORKERS), ['alice1']);
@@ -105,7 +105,7 @@ describe('subscribers that never took a batch', () => {
     assert.equal((await acquire(...WORKERS)).length, 6);
   });
 
-  test('are one of a few workers: a single one is enough for a trial', async () => {
+  test('may use the only worker of a bus', async () => {
     await newcomers(2);
     assert.deepEqual(await acquire('w1'), ['newa1']);
     assert.deepEqual(await acquire('w2', 'w3'), []);
@@ -114,7 +114,7 @@ describe('subscribers that never took a batch', () => {
 });
 
 describe('a subscriber that fails', () => {
-  test('is on trial again: one delivery at a time, all that fail in a quarter of the workers', async () => {
+  test('is on trial again: one delivery at a time, all failing subscribers within a quarter of the workers', async () => {
     const failing = ['ann', 'ben', 'bob'];
     for (const token of failing) {
       await proven(token, 3);
@@ -136,7 +136,7 @@ describe('a subscriber that fails', () => {
     assert.deepEqual(await acquire('w5', 'w7'), ['bob2', 'ann3'], 'ann is proven again');
   });
 
-  test('has its lane opened by a batch that was in flight: its probe is not put off any longer', async () => {
+  test('recovers with a batch that was in flight: its probe becomes ready at once', async () => {
     await proven('bob', 6);
     await acquire('w1', 'w2');
     await bus.nack('w1', 'bob1', { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS });
@@ -167,7 +167,7 @@ describe('the probe of a lane that fails', () => {
     assert.deepEqual([main.scheduled.sort(), now.waiting], [['bob1', 'bob4'], { bob: ['bob5', 'bob6'] }]);
   }
 
-  test('is all that waits for its time: what ends meanwhile brings nothing back', async () => {
+  test('is the only scheduled job of its lane: deliveries that end return no waiting job', async () => {
     await probing();
     await bus.nack('w2', 'bob2', { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS });
     await bus.bury('w3', 'bob3', { damage: 2, throttleMs: MINUTE_MS });
@@ -175,7 +175,7 @@ describe('the probe of a lane that fails', () => {
     assert.deepEqual([main.instant, now.waiting], [[], { bob: ['bob5', 'bob6'] }]);
   });
 
-  test('waits aside like others where deliveries are in flight still, and comes back like others', async () => {
+  test('waits outside the queue like other jobs while deliveries are in flight, and returns like them', async () => {
     await probing();
     await throttleIsOver();
     await bus.ripen('bob4');
@@ -190,7 +190,7 @@ describe('the probe of a lane that fails', () => {
     assert.deepEqual(await acquire('w1'), ['bob6']);
   });
 
-  test('is none any more when it is in flight', async () => {
+  test('is an ordinary delivery once it is in flight', async () => {
     await probing();
     await bus.ack('w2', 'bob2', { laneLimit: 1 });
     await bus.nack('w3', 'bob3', { delayMs: 2 * MINUTE_MS, damage: 2, throttleMs: MINUTE_MS });
@@ -221,7 +221,7 @@ describe('a delivery that waits for room on trial', () => {
     'is gone for good': () => bus.nack('w1', 'newa1', { pause: 1, throttleMs: MINUTE_MS }),
   };
   for (const [what, end] of Object.entries(ends)) {
-    test(`is served first when another that was on trial ${what}`, async () => {
+    test(`starts first when another on trial ${what}`, async () => {
       await crowd();
       await proven('bob', 1);
       await end();
@@ -230,7 +230,7 @@ describe('a delivery that waits for room on trial', () => {
     });
   }
 
-  test('is served first when the worker of another died', async () => {
+  test('starts first when the worker of another dies', async () => {
     await crowd();
     await bus.store.redis.hset('workers', 'w1', 1);
     await bus.scrub(MINUTE_MS);
@@ -239,12 +239,12 @@ describe('a delivery that waits for room on trial', () => {
     assert.deepEqual((await lanes()).shares.slow, ['w2', 'w3', 'w4', 'w9']);
   });
 
-  test('is served when more workers come', async () => {
+  test('starts when more workers are there', async () => {
     await crowd();
     assert.deepEqual(await acquire('w9', 'w10', 'w11', 'w12'), ['newe1', 'newf1']);
   });
 
-  test('wakes the workers when it has room; who acks is told itself', async () => {
+  test('wakes the workers when it has room, except the one that acks: its reply says so', async () => {
     await crowd();
     const listener = await Listener.open(redis.redis.url);
     const announced = (call: () => Promise<unknown>) => listener.during(redis.store, call);
@@ -265,13 +265,13 @@ describe('a delivery that waits for room on trial', () => {
     assert.deepEqual(acked, { held: false, removed: 0 }, 'who holds nothing has nobody to tell');
   });
 
-  test('counts as ready for who acks, as far as there is room', async () => {
+  test('counts as ready in the reply of an ack, if it has room', async () => {
     await crowd();
     const { left } = await bus.acquire([], { laneLimit, finished: [{ worker: 'w1', job: 'newa1' }] });
     assert.equal(left, 2, 'newa2, which the ack brought back, and one of newe1 and newf1');
   });
 
-  test('leaves its place to the next of its lane when its batch is dropped', async () => {
+  test('is replaced by the next of its lane when its batch is dropped', async () => {
     await crowd();
     assert.deepEqual(await bus.dropQueue('newe', 1), { batches: 1, events: 1 });
     await bus.ack('w1', 'newa1', { laneLimit });
@@ -279,7 +279,7 @@ describe('a delivery that waits for room on trial', () => {
     assert.deepEqual(await acquire('w1', 'w2'), ['newf1', 'newe2']);
   });
 
-  test('outlives autodrop of others, and of its own lane', async () => {
+  test('survives autodrop of other lanes and of its own', async () => {
     await crowd();
     // Those in flight are spared: newa2, newb2, newc2, newd2, newe1, newe2 and newf1 go.
     assert.equal((await bus.autodrop(7)).batches, 7);
@@ -288,7 +288,7 @@ describe('a delivery that waits for room on trial', () => {
     assert.deepEqual(await acquire('w1'), ['newf2']);
   });
 
-  test('is deleted by its job where the subscriber left, and its queue was not dropped', async () => {
+  test('is deleted by its job if the subscriber left and its queue was not dropped', async () => {
     await crowd();
     await bus.store.run('remove_subscriber', { token: 'newe' });
     await bus.ack('w1', 'newa1', { laneLimit });

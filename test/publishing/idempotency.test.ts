@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 
-test('a digest names the client and its key, a fingerprint what goes under it; both the same each time', () => {
+test('the digest depends on client and key, the fingerprint on topic and body', () => {
   const one = idempotency('shop', 'key', 'widgets', '{"type":"noop"}');
   assert.match(one.digest, /^[A-Za-z0-9_-]{22}$/);
   assert.equal(one.fingerprint.length, 16);

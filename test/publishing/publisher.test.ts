@@ -39,7 +39,7 @@ beforeEach(async () => {
 afterEach(() => assertConsistent(redis.store));
 
 describe('group commit', () => {
-  test('sends at once what came in one turn of the event loop, and all that arrive meanwhile in the next call', async () => {
+  test('sends the publishes of one turn of the event loop at once, and those that arrive meanwhile in the next call', async () => {
     const shared = publisher();
     const before = await scriptCalls(redis.store);
     const many = () => Array.from({ length: 250 }, (_, i) => shared.publish(one(`e${i}`)));
@@ -57,14 +57,14 @@ describe('group commit', () => {
     assert.deepEqual(await queued('alice'), events);
   });
 
-  test('takes one call for one publication', async () => {
+  test('makes one call for a publish of several events', async () => {
     const before = await scriptCalls(redis.store);
     await publisher().publish({ ...one('e1'), events: ['e1', 'e2', 'e3'] });
     assert.equal((await scriptCalls(redis.store)) - before, 1);
     assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3']);
   });
 
-  test('splits what is too much for one call: 2,000 events, or 2 MB', async () => {
+  test('splits groups at 2,000 events or 2 MB a call', async () => {
     const shared = publisher();
     const thousand = { ...one(''), events: Array.from({ length: 1000 }, (_, i) => `${i}`) };
     let before = await scriptCalls(redis.store);
@@ -77,7 +77,7 @@ describe('group commit', () => {
     assert.equal((await scriptCalls(redis.store)) - before, 2, '2 MB; the last');
   });
 
-  test('bounds how often events are copied: many subscribers, fewer events a call; far too many are refused', async () => {
+  test('puts fewer events into a call if there are many subscribers, and refuses far too many', async () => {
     const crowd = Array.from({ length: 200 }, (_, i) => `s${i}`);
     for (const token of crowd)
       await bus.subscribe(token, { topics: ['crowded'], timeout: 60_000, max: 10_000 });
@@ -101,7 +101,7 @@ describe('group commit', () => {
     assert.equal((await queued('s0')).length, 801);
   });
 
-  test('sends alone what is over the bounds by itself', async () => {
+  test('sends a publish alone if it exceeds the bounds by itself', async () => {
     const events = Array.from({ length: 10_000 }, (_, i) => `${i}`);
     const shared = publisher();
     // It has to know how many subscribers there are.
@@ -115,8 +115,8 @@ describe('group commit', () => {
   });
 });
 
-describe('answers', () => {
-  test('go to those who asked: a topic of another client’s is refused in the middle of a group', async () => {
+describe('the outcome of a publish', () => {
+  test('is its own: a topic of another client is refused in the middle of a group', async () => {
     const shared = publisher();
     const answers = await Promise.all([
       shared.publish(one('e1')),
@@ -130,7 +130,7 @@ describe('answers', () => {
     assert.deepEqual(await queued('alice'), ['e1', 'e4']);
   });
 
-  test('come after the events are in Redis, with figures of what was accepted only', async () => {
+  test('comes after the events are in Redis, and only accepted events are counted', async () => {
     await bus.subscribe('bob', { topics: ['widgets', 'gadgets'] });
     const shared = publisher();
     const two = { ...one(''), events: ['123', '45'] };
@@ -151,7 +151,7 @@ describe('an idempotency key', () => {
     idempotency: idempotency('shop', key, topic, event),
   });
 
-  test('stores a publication once, however often and in however many processes it is repeated', async () => {
+  test('stores a publish once, however often and in however many processes it is repeated', async () => {
     const [shared, other] = [publisher(), publisher()];
     assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
     assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
@@ -160,7 +160,7 @@ describe('an idempotency key', () => {
     assert.deepEqual(await queued('alice'), ['e1']);
   });
 
-  test('works in the middle of a group, whose other publications go on together', async () => {
+  test('works in the middle of a group that is stored in one call', async () => {
     const shared = publisher();
     const before = await scriptCalls(redis.store);
     const answers = await Promise.all([
@@ -182,7 +182,7 @@ describe('an idempotency key', () => {
     assert.deepEqual(figures.counted.at(-1), ['added', 'alice', 6]);
   });
 
-  test('stands for a topic and a body, and for its client only', async () => {
+  test('belongs to one client, topic and body', async () => {
     const shared = publisher();
     assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
     assert.equal(await shared.publish(keyed('e2', 'k')), 'key_reused');
@@ -191,7 +191,7 @@ describe('an idempotency key', () => {
     assert.equal(await shared.publish(mills), 'accepted');
   });
 
-  test('is known for the window', async () => {
+  test('is remembered for the window', async () => {
     const shared = new Publisher(new Partitions(redis.store), figures, 1000);
     assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
     assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
@@ -199,7 +199,7 @@ describe('an idempotency key', () => {
     assert.deepEqual(await queued('alice'), ['e1', 'e1']);
   });
 
-  test('answers a repeat as at first, though there are too many subscribers for it by now', async () => {
+  test('answers a repeat like the first publish, even if it has too many subscribers by now', async () => {
     const large: Publication = {
       ...one('', 'crowded'),
       events: Array.from({ length: 6000 }, () => 'e'),
@@ -217,7 +217,7 @@ describe('an idempotency key', () => {
 });
 
 describe('when Redis', () => {
-  test('is full, all of the group learn it, and nothing is stored', async () => {
+  test('is full, all publishes of the group fail, and nothing is stored', async () => {
     let found = 0;
     const shared = new Publisher(new Partitions(redis.store), figures, WINDOW_MS, () => found++);
     await redis.store.redis.config('SET', 'maxmemory', '1');
@@ -230,7 +230,7 @@ describe('when Redis', () => {
     assert.equal(await shared.publish(one('e3')), 'accepted');
   });
 
-  test('does not answer, those who asked wait; killed, they learn that nothing is known; back, it goes on', async () => {
+  test('hangs, publishes wait; when it is killed, they fail; when it is back, publishes succeed again', async () => {
     const shared = publisher();
     // Everything that writes waits, as with a Redis that hangs.
     await redis.store.redis.call('CLIENT', 'PAUSE', '60000', 'WRITE');

@@ -73,7 +73,7 @@ beforeEach(async () => {
   await bus.subscribe('alice', { timeout: 3_600_000 });
 });
 
-test('a publish that is repeated in another web process is answered there, and stored once', async (t) => {
+test('a publish repeated at another web process is answered there, and stored once', async (t) => {
   const [direct, other] = [await webOf(t, redis.redis.url), await webOf(t, redis.redis.url)];
   const key = randomUUID();
   const first = await direct.publish(key);
@@ -90,7 +90,7 @@ test('a publish that is repeated in another web process is answered there, and s
   assert.equal(await copies(), 2);
 });
 
-describe('when Redis is cut off in the middle of a publish, the publisher learns that nothing is known,', () => {
+describe('when Redis is cut off during a publish, the publisher gets 503', () => {
   const cuts: [what: Cut, having: string, stored: boolean][] = [
     ['reply', STORED, true],
     ['request', SENT, false],
@@ -115,7 +115,7 @@ describe('when Redis is cut off in the middle of a publish, the publisher learns
   }
 });
 
-test('a publish whose web process died between the write and the answer can be repeated elsewhere', async (t) => {
+test('a publish whose web process died before it answered can be repeated at another', async (t) => {
   const proxy = await proxyOf(t);
   const [web, direct] = [await webOf(t, proxy.url), await webOf(t, redis.redis.url)];
   const key = randomUUID();

@@ -71,7 +71,7 @@ describe('while Redis is away', () => {
     assert.ok(performance.now() - startMs < 100);
   });
 
-  test('that is said once', async () => {
+  test('the log says so once', async () => {
     let attempts = 0;
     store.redis.on('connecting', () => attempts++);
     await until(() => attempts > 1);
@@ -79,7 +79,7 @@ describe('while Redis is away', () => {
     assert.equal(lines.length, 1);
   });
 
-  test('it connects again by itself, says so, and scripts work though this Redis has none of them', async () => {
+  test('it connects again by itself and logs that, and scripts work on a Redis without them', async () => {
     await redis.restart();
     await until(ping);
     assert.ok(recorded.says(/Redis is back/));
@@ -88,7 +88,7 @@ describe('while Redis is away', () => {
   });
 });
 
-test('a Redis that takes connections and answers nothing is given up within seconds', async () => {
+test('calls to a Redis that accepts connections and never answers fail within seconds', async () => {
   const redis = await PrivateRedis.start();
   const store = await openStore(redis.url);
   await redis.kill('SIGSTOP');
@@ -103,7 +103,7 @@ test('a Redis that takes connections and answers nothing is given up within seco
   await redis.stop();
 });
 
-test('while nothing listens, not even the first connection fails the process', async () => {
+test('a process survives a first connection that is refused', async () => {
   const port = await new Promise<number>((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
       const address = server.address();

@@ -32,7 +32,7 @@ describe('a contract', () => {
     { name: '', x: -2, label: undefined, isOpen: false, marks: [] },
   ];
 
-  test('brings a record to Lua and back, whatever it holds', async () => {
+  test('carries any record to Lua and back', async () => {
     const contract: Contract = {
       arguments: { points: [point], last: 'digits' },
       reply: { last: 'number', points: [point] },
@@ -41,7 +41,7 @@ describe('a contract', () => {
     assert.deepEqual(reply, { last: 7, points });
   });
 
-  test('gives Lua names in snake case, numbers as numbers, digits as text, and nil for what is missing', async () => {
+  test('gives Lua names in snake case, numbers as numbers, digits as text, and nil for missing values', async () => {
     const contract = {
       arguments: { timeoutMs: 'number', lease: 'digits', whatElse: 'text?', isDue: 'flag' },
       reply: ['text'],
@@ -53,7 +53,7 @@ describe('a contract', () => {
     assert.deepEqual(reply, ['number', 'string', 'nil', 'false']);
   });
 
-  test('leaves the bytes of a slice in ARGV, between whatever is around them', async () => {
+  test('leaves the bytes of a slice in ARGV, between other arguments', async () => {
     const contract = { arguments: { groups: [{ name: 'text', items: 'slice' }] }, reply: ['text'] } as const;
     const text = `return function(call, args)
       local out = {}

@@ -77,7 +77,7 @@ describe('the functions of Redis', () => {
     assert.match(calls, /^cmdstat_fcall:.*rejected_calls=1,/m, 'and not asked for again and again');
   });
 
-  test('are loaded when Redis has them no more', async () => {
+  test('are loaded again when Redis has lost them', async () => {
     await flushFunctions();
     await bus.subscribe('alice');
     const many = ['a', 'b', 'c', 'd'].map((name) => bus.publish(name, 'widgets', ['e']));
@@ -86,7 +86,7 @@ describe('the functions of Redis', () => {
     assert.equal((await libraries()).length, 1);
   });
 
-  test('are done without while Redis has no room for them', async () => {
+  test('are replaced by EVALSHA while Redis has no room for them', async () => {
     await redis.store.prepare();
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1']);
@@ -101,7 +101,7 @@ describe('the functions of Redis', () => {
     assert.deepEqual(lines, [], 'that passes');
   });
 
-  test('of other releases go when one starts, and nobody else’s', async () => {
+  test('of other releases are deleted at a start; libraries of other applications stay', async () => {
     const library = (name: string) =>
       `#!lua name=${name}\nredis.register_function('${name}_publish', function() end)`;
     await flushFunctions();
@@ -122,7 +122,7 @@ describe('a library', () => {
     assert.equal(scriptOfFunction(functionName(String(libraries[0]?.name), 'odd')), 'odd');
   });
 
-  test('gets arguments as they are: text, numbers, any bytes', async () => {
+  test('gets arguments unchanged: text, numbers, any bytes', async () => {
     const library = functionLibrary([script('return function(call, args) return args.values end\n')]);
     await flushFunctions();
     await commands().call('FUNCTION', 'LOAD', library.lua);

@@ -5,7 +5,7 @@ import { RUBY_JOB } from '../../harness/redis/ruby_redis.ts';
 import { packJob, unpackJob } from '../../src/store/job.ts';
 import { Packed } from '../../src/store/packed.ts';
 
-test('a job is packed as Routemaster does', () => {
+test('a job is packed as the Ruby Routemaster packs it', () => {
   assert.deepEqual(packJob('batch', ['vHFAAGBX0UExbPAKqIDl']), RUBY_JOB);
   assert.equal(packJob('scrub').toString('hex'), '92a5736372756290');
 });
@@ -19,7 +19,7 @@ test('a job reads back as it was', () => {
   );
 });
 
-test('what is no job is undefined, whatever the bytes', () => {
+test('any other bytes read as undefined', () => {
   for (const bytes of ['', '68656c6c6f', '92a5626174636891', '93a16190c0c1', '9201c0', '92a161c0', '80']) {
     assert.equal(unpackJob(Packed.of(Buffer.from(bytes, 'hex'))), undefined, bytes);
   }

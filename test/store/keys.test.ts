@@ -14,7 +14,7 @@ const files = [
 const BY_LOADER = new Set(['calls.run', 'calls.map']);
 
 describe('a key', () => {
-  test('is as the layout spells it', () => {
+  test('is spelled as in the layout', () => {
     const keys = keyspace();
     assert.equal(keys.topics(), 'topics');
     assert.equal(keys.batch('vHFAAGBX0UExbPAKqIDl'), 'batch:vHFAAGBX0UExbPAKqIDl');
@@ -30,7 +30,7 @@ describe('a key', () => {
     assert.equal(keys.wake('aux'), '{0}:wake:aux');
   });
 
-  test('is there for every entry of the layout, and none has the pattern of another', () => {
+  test('exists for every entry of the layout, and matches no other pattern', () => {
     const { wake, ...keys } = keyspace();
     assert.deepEqual(Object.keys(keys), Object.keys(LAYOUT));
     const patterns = Object.values(LAYOUT).map(({ pattern }) => pattern);
@@ -57,7 +57,7 @@ describe('a script', () => {
     }
   });
 
-  test('runs without memory unless it stores what somebody sends', () => {
+  test('runs when memory is exhausted unless it stores data of a client', () => {
     const refused = scripts.filter(({ flags }) => !flags.includes('allow-oom'));
     assert.deepEqual(
       refused.map(({ name }) => name),

@@ -56,7 +56,7 @@ describe('publishing on connections that are cut at random', () => {
   /** Several at once go in one call. */
   const threeOf = (round: number, name: string) => ['x', 'y', 'z'].map((each) => `${name} ${round} ${each}`);
 
-  test('stores each attempt once at most, and those that were answered', async (t) => {
+  test('stores each attempt at most once, and every answered one', async (t) => {
     await bus.subscribe('alice');
     const [accepted, unknown]: [string[], string[]] = [[], []];
     await onCutLines(t, async (line, name) => {
@@ -80,7 +80,7 @@ describe('publishing on connections that are cut at random', () => {
     assert.ok(surprises > 0 && surprises < unknown.length, 'some requests were lost, and some replies');
   });
 
-  test('and repeating under a key until there is an answer stores each event once', async (t) => {
+  test('and repeating with an idempotency key until there is an answer stores each event once', async (t) => {
     await bus.subscribe('alice');
     const published: string[] = [];
     let repeated = 0;
@@ -102,7 +102,7 @@ describe('publishing on connections that are cut at random', () => {
 });
 
 describe('working on connections that are cut', () => {
-  test('a worker that asks again gets the job that it holds, and the attempt is counted once', async (t) => {
+  test('a worker that acquires again gets the job that it holds, and the attempt is counted once', async (t) => {
     const line = await CutLine.open(t, redis.redis.socketPath ?? '', (['reply', 'reply'] as const).values());
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
@@ -117,7 +117,7 @@ describe('working on connections that are cut', () => {
     assert.deepEqual([batches.a1?.attempts, batches.a2?.attempts], [1, 0]);
   });
 
-  test('at random: each job is one worker’s at a time, tried as often as it was given back, and done once', async (t) => {
+  test('at random: each job has one worker at a time, one attempt for each time it was given back, and ends once', async (t) => {
     const jobs = LINES * ROUNDS;
     await bus.subscribe('alice', { max: 1 });
     await bus.publish(

@@ -30,7 +30,7 @@ test('if that were more than half of the memory, the marks keep a tenth and a fi
   assert.deepEqual(marksOf(5 * MB, 0, 10 * MB), { max: 5 * MB, highMark: 4.5 * MB, lowMark: 4 * MB });
 });
 
-test('without a limit nothing is ever dropped', () => {
+test('without a limit no event is ever dropped', () => {
   const none = Number.POSITIVE_INFINITY;
   assert.deepEqual(marksOf(0, 0, 10 * MB), { max: 0, highMark: none, lowMark: none });
 });

@@ -14,19 +14,19 @@ beforeEach(() => redis.flush());
 afterEach(() => redis.store.redis.config('SET', 'maxmemory', '0'));
 
 describe('an error of Redis', () => {
-  test('that it has no memory is StorageFull, for commands and scripts', async () => {
+  test('about missing memory is StorageFull, for commands and scripts', async () => {
     await redis.store.redis.config('SET', 'maxmemory', '1');
     await assert.rejects(write(), StorageFull);
     await assert.rejects(storePublications(redis.store, [publication], 1, 10_000), StorageFull);
   });
 
-  test('that passes is StorageUnavailable', async () => {
+  test('that is temporary is StorageUnavailable', async () => {
     await redis.store.redis.config('SET', 'min-replicas-to-write', '1');
     await assert.rejects(write(), StorageUnavailable);
     await redis.store.redis.config('SET', 'min-replicas-to-write', '0');
   });
 
-  test('of any other kind is passed on as it is', async () => {
+  test('of any other kind is thrown unchanged', async () => {
     await redis.store.redis.set('topics', 'no set');
     const publish = storePublications(redis.store, [publication], 1, 10_000);
     await assert.rejects(
@@ -36,11 +36,11 @@ describe('an error of Redis', () => {
   });
 });
 
-test('scripts leave the plain commands of their names alone', async () => {
+test('scripts do not replace commands of the same name', async () => {
   assert.equal(await redis.store.redis.publish('a channel', 'a message'), 0);
 });
 
-test('Redis takes every script', async () => {
+test('Redis accepts every script', async () => {
   for (const script of readScripts())
     assert.match(String(await redis.store.redis.script('LOAD', standalone(script))), /^[0-9a-f]{40}$/);
 });

@@ -28,7 +28,7 @@ beforeEach(async () => {
 });
 afterEach(() => wakeups.close());
 
-test('all kinds count as announced once it listens, as it may have missed something before', async () => {
+test('all kinds count as announced once it listens, since it may have missed earlier announcements', async () => {
   listen();
   await until(() => heard.length === 3);
   assert.deepEqual(heard.sort(), ['aux', 'due', 'main']);
@@ -40,7 +40,7 @@ test('the same holds on a connection that was ready before', async () => {
   await until(() => heard.length === 3);
 });
 
-test('a listener hears what it listens for, and nothing else', async () => {
+test('a listener gets its own kinds of announcements only', async () => {
   listen();
   await until(() => heard.length === 3);
   heard = [];
@@ -52,7 +52,7 @@ test('a listener hears what it listens for, and nothing else', async () => {
   assert.deepEqual(heard, ['aux', 'due']);
 });
 
-test('nothing is lost between the moment when all kinds count as announced and the next announcement', async () => {
+test('no announcement is lost after all kinds count as announced', async () => {
   for (let i = 0; i < 20; i++) {
     listen();
     let published = false;

@@ -274,7 +274,7 @@ describe('a subscription is refused', () => {
   }
 });
 
-test('the bounds themselves are taken, and null keeps what was', async () => {
+test('values at the bounds are accepted, and null keeps the present value', async () => {
   const most = {
     timeout: 3_600_000,
     max: 10_000,

@@ -112,7 +112,7 @@ describe('the report of a subscriber', () => {
     assert.equal(report?.events.queued, 1);
   });
 
-  test('has what was dropped for memory, and how much of it is not reported yet', async () => {
+  test('has the events dropped for memory, and how many are not announced yet', async () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];

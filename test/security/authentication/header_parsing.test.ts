@@ -59,10 +59,10 @@ test('X-Forwarded-For takes time in proportion to its length', () => {
   assert.ok(longMs < Math.max(64 * shortMs, 10), `${shortMs} ms for 16 KiB, ${longMs} ms for 256 KiB`);
 });
 
-describe('what a server is sent', () => {
+describe('an Authorization header', () => {
   const server = new GuardedServer();
 
-  test('is answered 400 or 401, whatever it is, and the next request is served', async () => {
+  test('is answered 400 or 401 if it is malformed, and the next request is served', async () => {
     for (const make of Object.values(HOSTILE)) {
       const { status } = await server.get('/client', `Digest ${make(4 * 1024).replaceAll('\n', '')}`);
       assert.ok([400, 401].includes(status), String(status));
@@ -70,7 +70,7 @@ describe('what a server is sent', () => {
     assert.equal((await server.get('/client')).status, 401);
   });
 
-  test('with qop=auth-int, or none, is refused with the qop that there is', async () => {
+  test('with qop=auth-int or without qop is refused with the supported qop', async () => {
     for (const qop of ['qop=auth-int, ', 'qop="auth,auth-int", ', '']) {
       const text = `Digest ${qop}username="a", realm="Routemaster", nonce="n", uri="/client", nc=00000001, cnonce="c", response="${'0'.repeat(64)}"`;
       const { status, body } = await server.get('/client', text);

@@ -26,7 +26,7 @@ const isStale = (challenges: string[]) =>
   digestsIn(challenges).length > 0 &&
   digestsIn(challenges).every((each) => parametersOf(each).stale === 'true');
 
-describe('a request that was recorded', () => {
+describe('a recorded request', () => {
   test('is refused when it is sent again, at any web process, as stale', async () => {
     const recorded = answerTo(await challenge(), 1);
     assert.equal((await one.get('/client', recorded)).status, 200);
@@ -47,7 +47,7 @@ describe('a request that was recorded', () => {
     assert.equal((await one.get('/client', answerTo(given, 1, 'MD5'))).status, 401);
   });
 
-  test('is let in once, however many copies come at a time', async () => {
+  test('is admitted once, however many copies come at a time', async () => {
     const recorded = answerTo(await challenge(), 1);
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) => both[index % 2]?.get('/client', recorded)),
@@ -57,7 +57,7 @@ describe('a request that was recorded', () => {
 });
 
 describe('the uses of a nonce', () => {
-  test('are served in any order, at any process, each once', async () => {
+  test('are accepted in any order and by any process, each once', async () => {
     const given = await challenge(other);
     const counts = Array.from({ length: 30 }, (_, index) => ((index * 7) % 30) + 1);
     const send = () =>
@@ -66,7 +66,7 @@ describe('the uses of a nonce', () => {
     assert.deepEqual(new Set((await send()).map((answer) => answer?.status)), new Set([401]));
   });
 
-  test('that are far ahead are stale, so the client goes on with a new nonce; the others go on being served', async () => {
+  test('that are far ahead are stale, so the client continues with a new nonce; other uses are still accepted', async () => {
     const given = await challenge();
     for (const count of [1025, 65_536, 0xffffffff]) {
       const { status, challenges } = await one.get('/client', answerTo(given, count));
@@ -77,7 +77,7 @@ describe('the uses of a nonce', () => {
     assert.equal((await one.get('/client', answerTo(given, 2048))).status, 200);
   });
 
-  test('take no memory for strangers, a little for one request, and none when the nonce has died', async () => {
+  test('take no memory for a wrong secret, at most 300 bytes for a right one, and none after the nonce expires', async () => {
     const { redis } = one.redis.store;
     await redis.del(...(await redis.keys('digest:counts:*')), '-');
     const given = await challenge();
@@ -93,7 +93,7 @@ describe('the uses of a nonce', () => {
     assert.ok(ttlMs > 6 * 60_000 - 5000 && ttlMs <= 7 * 60_000, `${ttlMs} ms`);
   });
 
-  test('that come in one turn cost one call of Redis', async () => {
+  test('of one turn cost one call of Redis', async () => {
     const { store } = one.redis;
     const uses = new NonceUses(store);
     const before = await scriptCalls(store);
@@ -105,7 +105,7 @@ describe('the uses of a nonce', () => {
   });
 });
 
-test('while Redis is away nothing is let in by Digest, as nobody knows what was used', async () => {
+test('while Redis is away Digest admits no request, since the nonce uses are unknown', async () => {
   const given = await challenge();
   assert.equal((await one.get('/client', answerTo(given, 1))).status, 200);
   await one.redis.redis.kill('SIGKILL');

@@ -48,7 +48,7 @@ describe('a wrong secret costs what an unknown user costs', () => {
   }
 });
 
-describe('what proves a caller is compared in constant time', () => {
+describe('proofs of identity are compared in constant time', () => {
   /** How often timingSafeEqual compares while this is done. */
   async function comparisons(t: TestContext, act: () => unknown): Promise<number> {
     const { mock } = t.mock.method(crypto, 'timingSafeEqual');

@@ -87,7 +87,7 @@ test('a client that is not limited publishes and subscribes to anything', async 
   assert.equal((await subscribe('both', 'anything', 'else')).status, 204);
 });
 
-test('limits that are none are refused, and nothing is stored', async () => {
+test('malformed scopes are refused, and nothing is stored', async () => {
   const wrong = [
     { publish: 'products' },
     { publish: null },
@@ -108,7 +108,7 @@ test('limits that are none are refused, and nothing is stored', async () => {
   assert.equal((await api.call('GET', '/api_tokens', { as: 'root' })).status, 204);
 });
 
-test('a pattern is a name, or a beginning', () => {
+test('a pattern is a name or a prefix', () => {
   for (const good of ['a', 'a*', '*', 'a_1*', 'a'.repeat(64), `${'a'.repeat(64)}*`])
     assert.ok(isTopicPattern(good), good);
   for (const bad of ['', 'A', '*a', 'a**', 'a.b', 'a\n', 'a'.repeat(65)])

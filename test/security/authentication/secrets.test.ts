@@ -37,8 +37,8 @@ async function make(): Promise<{ token: string; secret: string }> {
 const rotate = (token: string, body?: string): Promise<Answer> =>
   api.call('POST', `/api_tokens/${token}/secret`, { as: 'root', ...(body !== undefined && { body }) });
 
-describe('a secret that is changed', () => {
-  test('is shown once, works at once everywhere, and so does the old one for the time of grace', async () => {
+describe('a rotated secret', () => {
+  test('is shown once and works at once everywhere; the old one works for the time of grace', async () => {
     const { token, secret } = await make();
     assert.equal(await at(token, secret), 200);
     const answer = await rotate(token, '{"grace":60000}');
@@ -104,7 +104,7 @@ describe('a secret that is changed', () => {
     assert.equal(await at(token, last.secret), 200);
   });
 
-  test('ends the old one everywhere within a second, without grace', async () => {
+  test('ends the old one everywhere within a second if there is no grace', async () => {
     const { token, secret } = await make();
     assert.equal(await at(token, secret), 200);
     const rotated = JSON.parse((await rotate(token, '{"grace":0}')).text);
@@ -113,7 +113,7 @@ describe('a secret that is changed', () => {
     assert.equal(await at(token, rotated.secret), 200);
   });
 
-  test('is root’s business, and that of a client that has one', async () => {
+  test('is for root only, and only for clients with a secret', async () => {
     const { token, secret } = await make();
     const own = { headers: { authorization: basic(token, secret) } };
     const refused = await api.call('POST', `/api_tokens/${token}/secret`, own);
@@ -127,7 +127,7 @@ describe('a secret that is changed', () => {
     assert.equal(await at(token, secret), 200);
   });
 
-  test('stands in Redis as digests alone, and goes with its client', async () => {
+  test('is stored as digests only, and removed with its client', async () => {
     const { token, secret } = await make();
     const rotated = JSON.parse((await rotate(token)).text);
     const { redis } = api.store;
@@ -154,7 +154,7 @@ test('a client that is removed is refused by every process within a second', asy
   assert.ok(Math.max(...last) < removedAtMs + 1000);
 });
 
-test('a client that registers anew without a secret has no former one either', async () => {
+test('a client that is registered anew without a secret has no former secret either', async () => {
   const { token } = await make();
   await rotate(token);
   await api.call('POST', '/api_tokens', { as: 'root', body: JSON.stringify({ name: 'shop', token }) });

@@ -28,7 +28,7 @@ describe('a subscription checks the addresses of a name', () => {
     });
   }
 
-  test('a name of public addresses is accepted, over IPv4 and IPv6', async () => {
+  test('a name with public IPv4 and IPv6 addresses is accepted', async () => {
     dns.host('hooks.example', ['93.184.216.34', '2606:4700::1111']);
     assert.equal(await policy().refusal('https://hooks.example/'), undefined);
     assert.deepEqual(await policy().addresses('https:', 'hooks.example'), [

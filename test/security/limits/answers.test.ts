@@ -19,15 +19,15 @@ function assertForBrowsers({ headers }: Answer): void {
   assert.equal(headers.server, undefined);
 }
 
-describe('what a browser may show is data that runs nothing', () => {
+describe('answers forbid browsers to run or embed them', () => {
   const api = new Api();
 
-  test('answers', async () => {
+  test('on success, with all security headers', async () => {
     for (const path of ['/topics', '/subscriptions', '/api_tokens', '/dead_letters', '/metrics', '/health'])
       assertForBrowsers(await api.call('GET', path, { as: 'root' }));
   });
 
-  test('problems, to strangers too, by whatever way', async () => {
+  test('problem answers, without credentials too, on every path through the server', async () => {
     for (const [method, path] of [
       ['GET', '/topics'],
       ['GET', '/<script>'],
@@ -43,23 +43,23 @@ describe('what a browser may show is data that runs nothing', () => {
     assertForBrowsers(await api.raw('hello\r\n\r\n'));
   });
 
-  test('a publish does not pay for it', async () => {
+  test('answers to publishes have no such headers, since browsers do not show them', async () => {
     const { status, headers } = await api.call('POST', '/topics/widgets', { as: 'pub', body: EVENT });
     assert.equal(status, 204);
     assert.deepEqual(Object.keys(headers).sort(), ['connection', 'date', 'keep-alive']);
   });
 });
 
-describe('where https is the rule', () => {
+describe('with FORCE_SSL', () => {
   const api = new Api({ env: { FORCE_SSL: 'yes' }, headers: { 'x-forwarded-proto': 'https' } });
 
-  test('browsers are told so', async () => {
+  test('answers have Strict-Transport-Security', async () => {
     const { headers } = await api.call('GET', '/topics', { as: 'root' });
     assert.equal(headers['strict-transport-security'], 'max-age=31536000');
   });
 });
 
-test('no stack trace leaves the process, whatever is thrown; it is in the log', async (t) => {
+test('a thrown error of any kind is answered without its stack trace, which is logged', async (t) => {
   const thrown: unknown[] = [
     new TypeError('the inner thing of /srv/bus.ts'),
     Object.assign(new Error('an inner thing'), { status: 500, expose: true }),

@@ -19,7 +19,7 @@ describe('the buckets of a client', () => {
   const ask = async (...demands: ReturnType<typeof demand>[]) =>
     (await spend(redis.store, rates, demands)).map(({ letIn }) => letIn);
 
-  test('let in as much as they hold, and the one that empties them whatever its size; then nobody', async () => {
+  test('admit what they hold, and a last publish of any size; the next is refused', async () => {
     await redis.flush();
     assert.deepEqual(await ask(demand(999), demand(5000), demand(1)), [true, true, false]);
     const [spent] = await spend(redis.store, rates, [demand(1)]);
@@ -28,17 +28,17 @@ describe('the buckets of a client', () => {
     assert.ok(spent.eventsFullInMs > 58_000 && spent.eventsFullInMs <= 59_990);
   });
 
-  test('are of events and of bytes, and either can be empty', async () => {
+  test('count events and bytes, and either can be empty', async () => {
     await redis.flush();
     assert.deepEqual(await ask(demand(1, 10_000), demand(1, 1)), [true, false]);
   });
 
-  test('are each client’s own', async () => {
+  test('belong to one client each', async () => {
     await redis.flush();
     assert.deepEqual(await ask(demand(5000), demand(1), demand(1, 1, 'mill')), [true, false, true]);
   });
 
-  test('fill as time goes by, by Redis’s clock; who was refused has spent nothing', async () => {
+  test('refill by the clock of Redis; a refused publish costs nothing', async () => {
     await redis.flush();
     const quick = { publishRate: 1000, publishBytes: 0, publishBurstMs: 100 };
     const one = async () => (await spend(redis.store, quick, [demand(1)]))[0]?.letIn;
@@ -56,7 +56,7 @@ describe('the buckets of a client', () => {
     await until(async () => (await redis.store.redis.dbsize()) === 0);
   });
 
-  test('are asked in one call for all that come in a turn', async () => {
+  test('are read in one call for all publishes of a turn', async () => {
     await redis.flush();
     const limit = RateLimit.of(redis.store, rates) as RateLimit;
     await limit.spend(demand(1));
@@ -65,7 +65,7 @@ describe('the buckets of a client', () => {
     assert.equal((await scriptCalls(redis.store)) - before, 1);
   });
 
-  test('cost nothing where nothing is limited', () => {
+  test('cost no call when no rate is limited', () => {
     const none = { publishRate: 0, publishBytes: 0, publishBurstMs: 10_000 };
     assert.equal(RateLimit.of(redis.store, none), undefined);
   });
@@ -82,7 +82,7 @@ describe('a publisher that is over its rate', () => {
   const publish = (as: string, body: string, path = '/topics/widgets') =>
     api.call('POST', path, { as, body });
 
-  test('is told so, and when to come again; nothing is stored', async () => {
+  test('is refused with the time to wait, and nothing is stored', async () => {
     const first = await publish('pub', events(5));
     assert.equal(first.status, 204);
     const policy = '"events";q=20;w=2;qu="events", "bytes";q=200000;w=2;qu="content-bytes"';
@@ -105,7 +105,7 @@ describe('a publisher that is over its rate', () => {
     assert.equal((await publish('other', EVENT, '/topics/others')).status, 204, 'others are not');
   });
 
-  test('is refused by every web process, and before its body is read by one that knows', async () => {
+  test('is refused by every web process; one that knows the rate refuses before the body is read', async () => {
     assert.equal((await publish('mill', events(100), '/topics/mills')).status, 204);
     const port = await api.another();
     await until(
@@ -122,7 +122,7 @@ describe('a publisher that is over its rate', () => {
     assert.equal((await api.raw(`${waiting.join('\r\n')}\r\n\r\n`)).status, 429);
   });
 
-  test('is let in again when it has waited as it was told', async () => {
+  test('is admitted again after the time in Retry-After', async () => {
     assert.equal((await publish('shop', events(21), '/topics/shops')).status, 204);
     const refused = await publish('shop', EVENT, '/topics/shops');
     assert.equal(refused.status, 429);
@@ -130,7 +130,7 @@ describe('a publisher that is over its rate', () => {
     assert.equal((await publish('shop', EVENT, '/topics/shops')).status, 204);
   });
 
-  test('by bytes, is refused as well', async () => {
+  test('by bytes is refused as well', async () => {
     const body = EVENT + ' '.repeat(300_000);
     assert.equal((await publish('heavy', body, '/topics/heavy')).status, 204);
     const refused = await publish('heavy', EVENT, '/topics/heavy');
@@ -139,7 +139,7 @@ describe('a publisher that is over its rate', () => {
   });
 });
 
-test('while Redis is away, who publishes is told as without limits', async (t) => {
+test('while Redis is away, a limited publish is answered 503 like any other', async (t) => {
   const web = new WebProcess({
     ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1',
     ROUTEMASTER_PUBLISH_RATE: '10',
@@ -156,7 +156,7 @@ test('while Redis is away, who publishes is told as without limits', async (t) =
   assert.equal(problemIn(answer).code, 'storage_unavailable');
 });
 
-test('a Redis that goes away under a limited publisher is told like one that goes away under any', async (t) => {
+test('a limited publish during which Redis goes away is answered like any other', async (t) => {
   const redis = await (await import('../../../harness/redis/private_redis.ts')).PrivateRedis.start();
   t.after(() => redis.stop());
   const web = new WebProcess({

@@ -29,7 +29,7 @@ describe('Expect: 100-continue', () => {
   ];
   const PUBLISH = 'POST /topics/widgets HTTP/1.1';
 
-  test('the body is asked for where it will be read, and the connection is kept', async () => {
+  test('the body is asked for if it will be read, and the connection is kept', async () => {
     const first = [
       PUBLISH,
       'Host: bus',
@@ -42,7 +42,7 @@ describe('Expect: 100-continue', () => {
     assert.match(text, /^HTTP\/1\.1 204 No Content\r\n.*Connection: keep-alive\r\n.*HTTP\/1\.1 200 OK/s);
   });
 
-  test('so it is where Express leads', async () => {
+  test('the body is also asked for on routes through Express', async () => {
     const body = '{"topics":[],"callback":"https://app.example.com/","uuid":"x"}';
     const line = 'POST /subscription HTTP/1.1';
     const { status, text } = await raw(line, expecting([CLOSE], body.length), body);
@@ -107,12 +107,12 @@ describe('other methods', () => {
     assert.equal(answer.headers.allow, 'GET, HEAD, POST, DELETE');
   });
 
-  test('a method that there is not is no request', async () => {
+  test('an unknown method is answered 400', async () => {
     const answer = await raw('BREW /topics HTTP/1.1', [CLOSE], '', { stranger: true });
     assert.equal(problemIn(answer).code, 'bad_header');
   });
 
-  test('nobody gets another protocol by asking', async () => {
+  test('a request with an Upgrade header is answered in HTTP/1.1', async () => {
     const upgrade = ['Connection: upgrade, close', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
     assert.equal((await raw('GET /health HTTP/1.1', upgrade)).status, 200);
   });
@@ -123,7 +123,7 @@ describe('headers', () => {
   const publish = (headers: string[]) =>
     raw('POST /topics/widgets HTTP/1.1', [`Content-Length: ${EVENT.length}`, CLOSE, ...headers], EVENT);
 
-  test('a hundred are taken, and not one more', async () => {
+  test('a hundred are accepted, and a hundred and one are refused', async () => {
     assert.equal((await publish(many(96))).status, 204);
     await assertRefused(api, () => publish(many(97)), {
       code: 'headers_too_large',
@@ -132,7 +132,7 @@ describe('headers', () => {
   });
 
   // Node by itself forgets what comes after its 2,000th, so that two parsers see different requests.
-  test('none is passed over, however many come before it', async () => {
+  test('none is ignored, however many come before it', async () => {
     const short = Array(2100).fill('a:');
     await assertRefused(api, () => publish([...short, 'Authorization: Basic eDp5']), {
       code: 'headers_too_large',
@@ -141,7 +141,7 @@ describe('headers', () => {
   });
 });
 
-describe('a body that is encoded on its way', () => {
+describe('a body with a transfer coding', () => {
   const HEAD = 'POST /topics/widgets HTTP/1.1';
   const chunks = `${EVENT.length.toString(16)}\r\n${EVENT}\r\n0\r\n\r\n`;
   const next = 'GET /health HTTP/1.1\r\nHost: bus\r\n\r\n';
@@ -162,14 +162,14 @@ describe('a body that is encoded on its way', () => {
     assert.equal((await raw(HEAD, headers, chunks)).status, 501);
   });
 
-  test('is none in HTTP/1.0', async () => {
+  test('is refused in HTTP/1.0', async () => {
     const headers = ['Transfer-Encoding: chunked', 'Connection: keep-alive'];
     const answer = await raw(HEAD.replace('1.1', '1.0'), headers, chunks + next);
     assert.equal(problemIn(answer).code, 'bad_header');
     assert.equal(answer.headers.connection, 'close');
   });
 
-  test('is one in chunks, however that is written', async () => {
+  test('is accepted when chunked, in any spelling', async () => {
     for (const coding of ['chunked', 'Chunked', ' chunked '])
       assert.equal((await raw(HEAD, [CLOSE, `Transfer-Encoding: ${coding}`], chunks)).status, 204);
   });
@@ -203,7 +203,7 @@ describe('a chunk whose extension ends in a bare LF', () => {
   }
 });
 
-test('what two parsers could read differently is refused', async () => {
+test('a request that two parsers could read differently is refused', async () => {
   const head = 'POST /topics/widgets HTTP/1.1';
   const heads = [
     `${head}\nHost: bus\nContent-Length: 0\n\n`,
@@ -221,7 +221,7 @@ test('what two parsers could read differently is refused', async () => {
   }
 });
 
-describe('what a page of another site has a browser send, with the credentials that it knows,', () => {
+describe('a request that a page of another site makes a browser send with stored credentials', () => {
   const from = (site: string, method: string, path: string, body?: string) =>
     api.call(method, path, {
       as: 'pub',
@@ -238,7 +238,7 @@ describe('what a page of another site has a browser send, with the credentials t
     });
   }
 
-  test('not so what a person asks for', async () => {
+  test('a request that a person makes in a browser is accepted', async () => {
     assert.equal((await from('none', 'GET', '/topics')).status, 200);
     assert.equal((await from('same-origin', 'POST', '/topics/widgets', EVENT)).status, 204);
   });
@@ -271,7 +271,7 @@ describe('JSON', () => {
   const data = (json: string) => EVENT.replace('}', `,"data":${json}}`);
   const publish = (body: string) => api.call('POST', '/topics/widgets', { as: 'pub', body });
 
-  test('data of 64 levels is taken; deeper is refused, however deep', async () => {
+  test('data of 64 levels is accepted; deeper data is refused, however deep', async () => {
     assert.equal((await publish(data(nested(64)))).status, 204);
     for (const levels of [65, 1000, 1_000_000]) {
       const refusal = { code: 'bad_event', field: 'data', detail: /deeper than 64 levels/ } as const;
@@ -279,7 +279,7 @@ describe('JSON', () => {
     }
   });
 
-  test('nowhere else is depth taken', async () => {
+  test('members other than data may not be nested', async () => {
     for (const levels of [2, 65, 1_000_000]) {
       const deep = nested(levels);
       for (const [as, path, body] of [

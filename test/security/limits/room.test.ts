@@ -41,7 +41,7 @@ async function assertNoRoom(call: () => ReturnType<typeof publish>, detail: RegE
 }
 
 describe('topics', () => {
-  test('are so many, whoever makes them by publishing; those that there are go on', async () => {
+  test('are limited in number when publishing makes them; existing ones still take events', async () => {
     await api.token('other');
     for (const topic of ['a', 'b', 'c', 'd']) assert.equal((await publish('pub', topic)).status, 204);
     await assertNoRoom(
@@ -55,7 +55,7 @@ describe('topics', () => {
     await assertNoRoom(() => publish('pub', 'a'), /none is called a/);
   });
 
-  test('are so many, however many come at once', async () => {
+  test('are limited in number when many are made at once', async () => {
     await Promise.all([api.token('pub'), api.token('other')]);
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_, n) => publish(n % 2 ? 'pub' : 'other', `topic_${n}`)),
@@ -65,7 +65,7 @@ describe('topics', () => {
     assert.equal(await listed('/topics'), 4);
   });
 
-  test('are so many too if they are made by subscribing', async () => {
+  test('are limited in number when subscribing makes them', async () => {
     assert.equal((await subscribe('sub', ['a', 'b', 'a'])).status, 204);
     await assertNoRoom(() => subscribe('sub', ['a', 'c', 'd', 'e'].slice(1)), /no room for more topics/);
     assert.equal((await subscribe('sub', ['c', 'd'])).status, 204);
@@ -74,7 +74,7 @@ describe('topics', () => {
   });
 });
 
-test('subscribers are so many; those that there are may change', async () => {
+test('subscribers are limited in number; existing ones may still change', async () => {
   for (const as of ['one', 'two']) assert.equal((await subscribe(as, ['a'])).status, 204);
   await api.token('three');
   await assertNoRoom(
@@ -87,7 +87,7 @@ test('subscribers are so many; those that there are may change', async () => {
   assert.equal(await listed('/subscriptions'), 2);
 });
 
-test('topics in one subscription are so many', async () => {
+test('the topics of one subscription are limited in number', async () => {
   assert.equal((await subscribe('sub', ['a', 'b', 'c'])).status, 204);
   const { code, detail } = problemIn(await subscribe('sub', ['a', 'b', 'c', 'd']));
   assert.deepEqual([code, detail], ['bad_subscription', 'topics: must have at most 3 names']);

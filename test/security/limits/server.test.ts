@@ -8,7 +8,7 @@ import { until } from '../../../harness/until.ts';
 import { readText } from '../../../src/http/body.ts';
 import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/http/server.ts';
 
-/** Quick enough for a test, and far from each other. */
+/** Limits short enough for a test, and far enough apart to tell which one applied. */
 const QUICK: Partial<ServerLimits> = {
   headersTimeoutMs: 200,
   requestTimeoutMs: 600,
@@ -28,9 +28,9 @@ async function serve(t: TestContext, limits: Partial<ServerLimits>, answer = OK)
 
 interface Line {
   socket: Socket;
-  /** What came until now. */
+  /** Returns the bytes received so far. */
   text: () => string;
-  /** All that came, and how long it took the other end to close. */
+  /** Resolves when the connection is closed, with all bytes received and the time since it was opened. */
   ended: Promise<{ text: string; tookMs: number }>;
 }
 
@@ -49,13 +49,13 @@ async function open(t: TestContext, port: number, bytes = ''): Promise<Line> {
   return { socket, text: () => text, ended };
 }
 
-test('who says nothing is gone after the time for headers', async (t) => {
+test('a connection that sends nothing is closed after the time for headers', async (t) => {
   const { ended } = await open(t, await serve(t, QUICK));
   const { tookMs } = await ended;
   assert.ok(tookMs >= 150, `${tookMs} ms`);
 });
 
-test('who sends headers a byte at a time is answered 408, and gone', async (t) => {
+test('headers that arrive a byte at a time are answered 408, and the connection is closed', async (t) => {
   const { socket, ended } = await open(t, await serve(t, QUICK), 'GET / HTTP/1.1\r\n');
   const drip = setInterval(() => socket.writable && socket.write('X'), 20);
   const { text, tookMs } = await ended;
@@ -64,7 +64,7 @@ test('who sends headers a byte at a time is answered 408, and gone', async (t) =
   assert.ok(tookMs >= 150, `${tookMs} ms`);
 });
 
-test('who sends a body a byte at a time is answered 408, and gone', async (t) => {
+test('a body that arrives a byte at a time is answered 408, and the connection is closed', async (t) => {
   const port = await serve(t, QUICK, (request, response) =>
     readText(request).then(
       () => response.end('ok'),
@@ -80,7 +80,7 @@ test('who sends a body a byte at a time is answered 408, and gone', async (t) =>
   assert.ok(tookMs >= 500, 'a body may take longer than headers');
 });
 
-test('a connection is kept between requests, but not for ever', async (t) => {
+test('a connection is kept between requests, but closed after a while without any', async (t) => {
   const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
   const { socket, text, ended } = await open(t, await serve(t, QUICK), get);
   await until(() => text().endsWith('ok'));
@@ -90,7 +90,7 @@ test('a connection is kept between requests, but not for ever', async (t) => {
   await ended;
 });
 
-test('who does not read the answer is gone after a silence', async (t) => {
+test('a connection whose client does not read the answer is closed after the silence timeout', async (t) => {
   let closed = false;
   const port = await serve(t, { ...QUICK, silenceTimeoutMs: 200 }, (_request, response) => {
     response.on('close', () => {
@@ -103,7 +103,7 @@ test('who does not read the answer is gone after a silence', async (t) => {
   await until(() => closed);
 });
 
-test('who is beyond the cap of connections is closed at once; when one leaves there is room again', async (t) => {
+test('a connection beyond the maximum is closed at once; there is room again when another closes', async (t) => {
   const port = await serve(t, { maxConnections: 3 });
   const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
   const inside = [await open(t, port, get), await open(t, port, get), await open(t, port, get)];
@@ -118,11 +118,11 @@ test('who is beyond the cap of connections is closed at once; when one leaves th
   });
 });
 
-test('there are limits unless they are set', () => {
+test('every limit has a default', () => {
   for (const limit of Object.values(SERVER_LIMITS)) assert.ok(limit > 0 && limit < Number.POSITIVE_INFINITY);
 });
 
-test('a request that is followed by garbage in one segment gets its own answer, then the refusal comes', async (t) => {
+test('a request that is followed by garbage in one segment is answered first, then the garbage is refused', async (t) => {
   const slowly: Answer = async (_request, response) => {
     await pause(50);
     response.end('mine');
@@ -137,7 +137,7 @@ test('a request that is followed by garbage in one segment gets its own answer, 
   }
 });
 
-test('garbage within a request is refused at once, though its answer is due', async (t) => {
+test('garbage within a request is refused at once, before the request is answered', async (t) => {
   const port = await serve(t, {}, async (request, response) => {
     await readText(request).catch(() => {});
     response.end('mine');
@@ -147,14 +147,14 @@ test('garbage within a request is refused at once, though its answer is due', as
   assert.match(text, /^HTTP\/1\.1 400 /);
 });
 
-test('the answer to a request that ends its connection comes, whatever follows it', async (t) => {
+test('a request with Connection: close is answered, whatever follows it', async (t) => {
   const port = await serve(t, {}, (_request, response) => setTimeout(() => response.end('mine'), 50));
   const bytes = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n\0garbage\r\n\r\n';
   const { text } = await (await open(t, port, bytes)).ended;
   assert.match(text, /^HTTP\/1\.1 200 .*mine$/s);
 });
 
-describe('a request that wants another protocol', () => {
+describe('a request with an Upgrade header', () => {
   const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
   const UPGRADE = 'Connection: upgrade\r\nUpgrade: h2c\r\n';
   const wanting = (body = 'hi') =>
@@ -167,7 +167,7 @@ describe('a request that wants another protocol', () => {
     response.end(`<${text}${headers.upgrade ?? ''}>`);
   };
 
-  test('is answered like any other, and so is what comes with it, in their order', async (t) => {
+  test('is answered like any other, in order with the requests around it', async (t) => {
     const port = await serve(t, {}, echo);
     const bytes = `${GET.replace('/', '/slow')}${wanting('one')}${GET}${wanting('two')}${wanting('three')}${GET}`;
     for (const cut of [bytes.length, 30, 200, bytes.length - 40]) {
@@ -179,7 +179,7 @@ describe('a request that wants another protocol', () => {
     }
   });
 
-  test('leaves nothing behind on its connection, however often it comes', async (t) => {
+  test('leaves no listener on its connection, however often it is repeated', async (t) => {
     let connection: Socket | undefined;
     const port = await serve(t, {}, (request, response) => {
       connection = request.socket;
@@ -197,14 +197,14 @@ describe('a request that wants another protocol', () => {
     assert.deepEqual(listeners(), first);
   });
 
-  test('ends its connection where it says so', async (t) => {
+  test('ends its connection if it also has Connection: close', async (t) => {
     const port = await serve(t, {}, echo);
     const bytes = wanting('last').replace('upgrade', 'upgrade, close') + GET;
     const { text } = await (await open(t, port, bytes)).ended;
     assert.deepEqual([count(text), text.match(/<.*>/)?.[0]], [1, '<last>']);
   });
 
-  test('keeps neither its connection nor the server when what is due before it is not read, or hangs', async (t) => {
+  test('does not keep a connection or the server open when an earlier answer is not read or hangs', async (t) => {
     let closed = false;
     const large: Answer = (_request, response) => {
       response.on('close', () => {
@@ -217,33 +217,39 @@ describe('a request that wants another protocol', () => {
     socket.pause();
     await until(() => closed);
 
-    const server = new HttpServer(() => {}, {});
+    let requests = 0;
+    const server = new HttpServer(() => void requests++, {});
     const hanging = await open(t, await server.listen(0), GET + wanting());
-    await pause(20);
+    await until(() => requests === 1);
     await server.close(50);
     await hanging.ended;
   });
 
-  test('whose sender breaks the connection while others are answered harms nobody', async (t) => {
-    const port = await serve(t, {}, echo);
+  test('does no harm when its client resets the connection while others are answered', async (t) => {
+    const seen: string[] = [];
+    const port = await serve(t, {}, async (request, response) => {
+      seen.push('request');
+      await echo(request, response);
+      seen.push('answer');
+    });
     const { socket, ended } = await open(t, port, GET.replace('/', '/slow') + wanting() + GET);
-    await pause(20);
+    await until(() => seen.includes('request'));
     socket.resetAndDestroy();
     await ended;
-    await pause(60);
+    await until(() => seen.includes('answer'));
     const { text } = await open(t, port, GET);
     await until(() => count(text()) === 1);
   });
 });
 
-test('CONNECT is refused behind the answers to what came before it', async (t) => {
+test('CONNECT is refused after the earlier requests are answered', async (t) => {
   const port = await serve(t, {}, (_request, response) => setTimeout(() => response.end('mine'), 50));
   const bytes = 'GET / HTTP/1.1\r\nHost: a\r\n\r\nCONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n';
   const { text } = await (await open(t, port, bytes)).ended;
   assert.match(text, /^HTTP\/1\.1 200 .*mineHTTP\/1\.1 405 /s);
 });
 
-test('an expectation that cannot be met is refused in its turn', async (t) => {
+test('an expectation that cannot be met is refused in order', async (t) => {
   const port = await serve(t, {}, (_request, response) => setTimeout(() => response.end('mine'), 50));
   const get = (more = '') => `GET / HTTP/1.1\r\nHost: a\r\n${more}\r\n`;
   const { text } = await (await open(t, port, `${get()}${get('Expect: miracles\r\n')}\0garbage\r\n\r\n`))
