@@ -71,17 +71,15 @@ export class Authentication {
   }
 
   /** Undefined where there are no credentials. That is how Digest begins: it is no failure, and makes no line in the log. */
-  async #judge(request: IncomingMessage): Promise<Verdict | undefined> {
+  #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);
     if (scheme === 'basic') return this.#basic.judge(request);
     if (scheme !== 'digest') return scheme === '' ? undefined : UNKNOWN_SCHEME;
-    try {
-      return await this.#digest.judge(request);
-    } catch (error) {
+    return this.#digest.judge(request).catch(async (error) => {
       if (error instanceof BusError && error.code === 'bad_header')
         await this.#countFailure(request, { reason: 'malformed' });
       throw error;
-    }
+    });
   }
 
   /** Throws too_many_failures where the address has failed too often. */

@@ -22,7 +22,7 @@ export class Basic extends BasicStrategy {
   override authenticate = notByPassport;
 
   /** Throws as the lookup of the client does. */
-  async judge(request: IncomingMessage): Promise<Verdict> {
+  judge(request: IncomingMessage): Verdict | Promise<Verdict> {
     const decoded = Buffer.from(credentialsOf(request), 'base64').toString();
     const colon = decoded.indexOf(':');
     if (colon < 0) return NO_PAIR;

@@ -51,23 +51,22 @@ export class Credentials {
    * For Basic. The root key is never looked up, as that would send it to Redis; so no client can stand in front of it. Throws as
    * the lookup does.
    */
-  async checkPassword(user: string, password: string): Promise<Verdict> {
+  checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
       client?.ha1 === null ? callerFor(client) : judgeSecret(client, proof);
     const verdict = judge(this.#clients.known(user));
     if ('role' in verdict) return verdict;
-    if (this.isRootKey(user)) return ROOT;
-    return judge(await this.#clients.ask(user));
+    return this.isRootKey(user) ? ROOT : this.#clients.ask(user).then(judge);
   }
 
   /** For Digest. Throws as the lookup of the client does. */
-  async checkProof(user: string, proof: Proof): Promise<Verdict> {
+  checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     if (user === ROOT_USER)
       return proof(this.#rootDigests) ? ROOT : { reason: 'wrong_secret', client: ROOT_USER };
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, proof));
     const verdict = judge(this.#clients.known(user));
-    return 'role' in verdict ? verdict : judge(await this.#clients.ask(user));
+    return 'role' in verdict ? verdict : this.#clients.ask(user).then(judge);
   }
 }
 
