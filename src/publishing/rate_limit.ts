@@ -2,12 +2,25 @@ import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { Batcher } from '../store/batcher.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Store } from '../store/store.ts';
-import { type Demand, type PublishRates, type Spent, spend } from './spending.ts';
 
 /** One script call takes this many demands: some 2 ms of Redis. */
 const MAX_DEMANDS_PER_CALL = 1000;
 const MAX_CLIENTS_REMEMBERED = 10_000;
+
+/** Limits of each client, over all web processes. */
+export interface PublishRates {
+  /** Events a second; 0 means no limit. */
+  publishRate: number;
+  /** Bytes of bodies a second; 0 means no limit. */
+  publishBytes: number;
+  /** A client saves up what it could have published in this time. */
+  publishBurstMs: number;
+}
+
+type Demand = Arguments<'spend'>['demands'][number];
+type Spent = Reply<'spend'>[number];
 
 /** What a client may still publish (draft-ietf-httpapi-ratelimit-headers). */
 export interface RateHeaders {
@@ -107,4 +120,11 @@ export class RateLimit {
     const headers = { ...this.#headers(buckets), 'Retry-After': String(seconds) };
     return new BusError('rate_limited', detail, { headers });
   }
+}
+
+/** Takes what publications need from the buckets of their clients, in order. Resolves with one result each. */
+export function spend(store: Store, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
+  const { publishBurstMs, publishRate, publishBytes } = rates;
+  const limits = { burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes };
+  return store.run('spend', { ...limits, demands });
 }
