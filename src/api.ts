@@ -40,7 +40,7 @@ export interface ApiParts {
 
 type Built = { routes: Route[] } & Pick<PipelineParts, 'authentication' | 'proxies'>;
 
-/** Makes the parts of a web process, and the route table that calls them. */
+/** Creates the parts of a web process and the route table that uses them. */
 export function buildApi({ config, store, recorder, log }: ApiParts): Built {
   const clients = new Clients(store, config.clients);
   const directory = new ClientDirectory(clients);

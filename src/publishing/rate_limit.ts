@@ -5,7 +5,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Store } from '../store/store.ts';
 
-/** One script call takes this many demands: some 2 ms of Redis. */
+/** Maximum demands per script call; 1000 take Redis about 2 ms. */
 const MAX_DEMANDS_PER_CALL = 1000;
 const MAX_CLIENTS_REMEMBERED = 10_000;
 
@@ -22,13 +22,16 @@ export interface PublishRates {
 type Demand = Arguments<'spend'>['demands'][number];
 type Spent = Reply<'spend'>[number];
 
-/** What a client may still publish (draft-ietf-httpapi-ratelimit-headers). */
+/** Response headers with what a client may still publish (draft-ietf-httpapi-ratelimit-headers). */
 export interface RateHeaders {
   'RateLimit-Policy': string;
   RateLimit: string;
 }
 
-/** One limit of a client. `name` is used in headers; `fullAtMs` is when the bucket is full, by the monotonic clock. */
+/**
+ * One limit of a client. `name` is used in headers. `fullAtMs` is when the bucket will be full, by the
+ * monotonic clock.
+ */
 interface Bucket {
   name: string;
   perSecond: number;
@@ -36,8 +39,8 @@ interface Bucket {
 }
 
 /**
- * Limits what each client publishes over all web processes: the buckets are in Redis. A client that Redis refused is refused
- * here, before its body is read, until there is something in its buckets again.
+ * Limits what each client publishes, over all web processes: the buckets are in Redis. After Redis has
+ * refused a client, this process refuses it before reading a body, until its buckets contain something.
  */
 export class RateLimit {
   readonly #store: Store;
@@ -49,7 +52,7 @@ export class RateLimit {
     max: MAX_DEMANDS_PER_CALL,
   });
 
-  /** Undefined if nothing is limited, so that publishing pays nothing. */
+  /** Returns undefined if no rate is limited, so that publishing costs nothing. */
   static of(store: Store, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(store, rates) : undefined;
   }
@@ -66,7 +69,7 @@ export class RateLimit {
       .join(', ');
   }
 
-  /** Throws rate_limited if the client is known to have to wait. Asks nobody. */
+  /** Throws rate_limited if the client is known to have to wait. Does not ask Redis. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
     if (!buckets) return;
@@ -75,7 +78,10 @@ export class RateLimit {
     this.#refused.delete(client);
   }
 
-  /** Resolves with headers for the answer if the client may publish this. Throws rate_limited, or as Store does. */
+  /**
+   * Resolves with headers for the answer if the client may publish this. Throws rate_limited, or an error of
+   * Store.
+   */
   async spend(demand: Demand): Promise<RateHeaders> {
     const spent = await this.#batcher.add(demand);
     const buckets = this.#buckets(spent);
@@ -93,7 +99,7 @@ export class RateLimit {
     ].filter(({ perSecond }) => perSecond > 0);
   }
 
-  /** How long until all buckets hold something. */
+  /** Returns the time until every bucket contains something. */
   #waitMs(buckets: readonly Bucket[]): number {
     const fullAtMs = Math.max(...buckets.map((bucket) => bucket.fullAtMs));
     return fullAtMs - this.#rates.publishBurstMs - clock.monotonicMs();
