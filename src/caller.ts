@@ -17,5 +17,4 @@ export interface ClientCaller {
   scopes?: Scopes;
 }
 
-/** An authenticated caller. */
 export type Caller = { role: 'root' } | ClientCaller;

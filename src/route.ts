@@ -21,7 +21,7 @@ export interface Input<T> {
   wording: Wording;
 }
 
-/** An authenticated request whose inputs match the schemas of its route. */
+/** An authenticated request with checked inputs. */
 export interface Call<R extends Role = Role, Params = unknown, Query = unknown, Body = unknown> {
   caller: Extract<Caller, { role: R }>;
   path: string;
@@ -77,7 +77,6 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
 
 export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   method: Method;
-  /** In the syntax of Express. */
   path: string;
   /** The roles that may call. Empty: anyone, without credentials. */
   roles: readonly Role[];

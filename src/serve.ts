@@ -10,7 +10,7 @@ import { boot, onStop } from './process.ts';
 import { connect } from './store/connection.ts';
 import { Store } from './store/store.ts';
 
-/** Maximum time for requests in progress to finish after SIGTERM. */
+/** Maximum time for requests under way to finish after SIGTERM. */
 const GRACE_MS = 20_000;
 
 /**

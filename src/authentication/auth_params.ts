@@ -1,6 +1,6 @@
 import { BusError } from '../errors.ts';
 
-/** Maximum parameters of a header. RFC 7616 defines fourteen, and unknown ones must be ignored. */
+/** RFC 7616 defines fourteen, and unknown ones must be ignored. */
 const MAX_PARAMETERS = 32;
 
 // Matches name=token or name="quoted", with the spaces and commas around it. Neighbouring parts never match

@@ -16,7 +16,6 @@ export interface AuthenticationOptions {
   clients: ClientDirectory;
   nonces: Nonces;
   limiter: LoginLimiter;
-  /** True if Digest may use MD5. */
   md5: boolean;
   log: Log;
 }
@@ -66,7 +65,7 @@ export class Authentication {
     throw this.#unauthenticated(roles, verdict);
   }
 
-  /** True if the text is the root key, which no token may equal. */
+  /** True for the root key, which no token may equal. */
   isRootKey(text: string): boolean {
     return this.#credentials.isRootKey(text);
   }

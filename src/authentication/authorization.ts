@@ -7,7 +7,6 @@ export function schemeOf(req: IncomingMessage): string {
   return (space < 0 ? header : header.slice(0, space)).toLowerCase();
 }
 
-/** Returns what follows the scheme in the Authorization header. */
 export function credentialsOf(req: IncomingMessage): string {
   const header = req.headers.authorization ?? '';
   const space = header.indexOf(' ');

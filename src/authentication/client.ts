@@ -19,7 +19,6 @@ export const MAX_NAME_LENGTH_OF_MADE_TOKEN = 42;
 
 export type DigestAlgorithm = 'SHA-256' | 'MD5';
 
-/** The names of the algorithms in node:crypto. */
 export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
 
 /**
@@ -43,7 +42,6 @@ export interface Client {
   ha1: Digests | null;
   /** Digests of the previous secret, while it is still valid. */
   former?: Digests;
-  /** Undefined if the client is not limited. */
   scopes?: Scopes;
 }
 

@@ -4,10 +4,9 @@ import { type Client, type Digests, ha1 } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
-/** The user name of root for Digest. With Basic, the root key itself is the user name. */
+/** The user name of root for Digest. With Basic, the root key is the user name. */
 export const ROOT_USER = 'root';
 
-/** Returns true if the caller knows the secret with these digests. */
 export type Proof = (digests: Digests) => boolean;
 
 const ROOT: Caller = { role: 'root' };
@@ -17,10 +16,7 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/**
- * Digests that match nothing. They are checked for unknown users, so that an answer takes as long as for
- * known ones.
- */
+/** Matches nothing. Checked for unknown users, whose answers then take as long as others. */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
 /** Compares two digests in hex in constant time. */

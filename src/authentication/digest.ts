@@ -25,7 +25,7 @@ const WRONG_TERMS: Refusal = {
 export class Digest extends DigestStrategy {
   readonly #credentials: Credentials;
   readonly #nonces: Nonces;
-  /** The algorithms in the order of the challenges. Clients use the first that they know. */
+  /** In the order of the challenges: clients use the first that they know. */
   readonly #algorithms: readonly DigestAlgorithm[];
 
   constructor(credentials: Credentials, nonces: Nonces, { md5 }: { md5: boolean }) {

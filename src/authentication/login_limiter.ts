@@ -18,7 +18,6 @@ export interface FailureFigures {
 
 export interface CountedFailure {
   address: string;
-  /** The error to answer if the address has failed too often. */
   refusal: BusError | undefined;
   /**
    * True once a minute, for all addresses together: the caller should log the refusal. An attacker cannot
@@ -37,7 +36,6 @@ export class LoginLimiter {
   readonly #figures: FailureFigures;
   #reportAgainAtMs = 0;
 
-  /** `failures` must count at least up to MAX_FAILURES. */
   constructor(failures: FailedLogins, proxies: Proxies, figures: FailureFigures) {
     this.#failures = failures;
     this.#proxies = proxies;

@@ -9,7 +9,6 @@ const KEY_BYTES = 32;
  * time to pass.
  */
 const FRESH_MS = 60_000;
-/** Pause after a failed request for the keys. */
 const PAUSE_MS = 1000;
 
 /**
@@ -29,7 +28,7 @@ export class NonceKeys {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** Returns the time by the clock of Redis. It is meaningless before the first `load`. */
+  /** Returns the time of Redis; meaningless before the first `load`. */
   nowMs(): number {
     return this.#monotonicMs() + this.#offsetMs;
   }

@@ -13,13 +13,13 @@ const MAX_BYTES = 128 * 1024 * 1024;
  */
 const SLOW_MS = 1000;
 
-/** Limits the requests under way, so that a process with too much work refuses the rest at once. */
+/** Limits the requests under way. A process with too much work refuses the rest at once. */
 export class Admission {
   readonly #maxRequests: number;
   readonly #maxBytes: number;
   #requests = 0;
   #bytes = 0;
-  /** Reservations whose body is still being read, in the order of arrival. Suspended ones are left out. */
+  /** The reservations whose body is being read, oldest first, without suspended ones. */
   readonly #reading = new Set<Reservation>();
 
   constructor({ maxRequests = MAX_REQUESTS, maxBytes = MAX_BYTES } = {}) {
@@ -57,7 +57,6 @@ export class Admission {
     this.#requests++;
   }
 
-  /** Called by a reservation whose body is complete. */
   hasRead(reservation: Reservation): void {
     this.#reading.delete(reservation);
   }
@@ -114,10 +113,7 @@ export class Reservation {
     this.#heldBytes = this.#arrivedBytes;
   }
 
-  /**
-   * Called when the body is complete. Throws `overloaded` if the reservation was suspended and all places are
-   * taken.
-   */
+  /** Called when the body is complete. Throws `overloaded` if it was slow and its place is taken. */
   startWork(): void {
     this.#admission.hasRead(this);
     if (!this.#isSuspended) return;

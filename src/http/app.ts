@@ -66,7 +66,7 @@ const NOT_FOUND = route('GET /', [], {
   },
 });
 
-/** Refuses the methods that a path does not have. Express also uses the GET routes for HEAD. */
+/** Refuses other methods of a path. Express also uses the GET routes for HEAD. */
 function otherMethods(rows: readonly Route[]): Route {
   const allow = rows.map(({ method }) => method).join(', ');
   return {
@@ -78,7 +78,7 @@ function otherMethods(rows: readonly Route[]): Route {
   };
 }
 
-/** Answers errors of Express itself, such as that of a path that cannot be decoded. */
+/** Answers errors of Express itself, such as a path that cannot be decoded. */
 function failed(pipeline: Pipeline): ErrorRequestHandler {
   return (error: unknown, request, response, _next) => pipeline.fail(error, request, response);
 }

@@ -5,14 +5,12 @@ import { BusError } from '../errors.ts';
 /** Maximum length of a body: a thousand events with 5 KB of data each. */
 export const MAX_BODY_BYTES = 5 * 1024 * 1024;
 
-/** Called with the length of each chunk of a body; may throw to refuse the body. */
+/** Called with the length of each chunk of a body; may throw. */
 export interface Watch {
   arrived(bytes: number): void;
 }
 
-/**
- * Functions that ask a sender for the body, by request. Only requests with `Expect: 100-continue` have one.
- */
+/** Functions that ask the sender for the body, for requests with `Expect: 100-continue`. */
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**

@@ -28,7 +28,6 @@ export interface PipelineParts {
   admission?: Admission;
 }
 
-/** A request and its response, with the parts of the path that the route names. */
 export interface Arrival {
   request: IncomingMessage;
   response: ServerResponse;

@@ -32,7 +32,6 @@ import {
 } from '../subscribing/subscriptions_api.ts';
 import { TOPIC_PARAMS, TOPICS, type topicsApi } from '../subscribing/topics_api.ts';
 
-/** The handlers that the routes call. */
 export interface Apis {
   publishing: ReturnType<typeof publishApi>;
   topics: ReturnType<typeof topicsApi>;

@@ -8,20 +8,15 @@ import { refuseConnect, refuseMalformed } from './problems.ts';
 
 /** Default limits of the server: times of the parts of an exchange, and connections. */
 export const SERVER_LIMITS = {
-  /**
-   * Maximum time to the end of the headers, from the first byte of a request or the start of a connection.
-   */
+  /** Maximum time from the start of a connection or request to the end of its headers. */
   headersTimeoutMs: 10_000,
   /** Maximum time to the end of the body, from the first byte of a request. */
   requestTimeoutMs: 30_000,
   /** Maximum time between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
-  /**
-   * Maximum time without a byte in either direction. It ends the connection of a client that does not read
-   * its answers.
-   */
+  /** Maximum time without a byte in either direction, so that unread answers end a connection. */
   silenceTimeoutMs: 120_000,
-  /** Interval at which Node checks `headersTimeoutMs` and `requestTimeoutMs`. */
+  /** Interval at which Node checks the first two limits. */
   checkEveryMs: 1000,
   /** Maximum connections; further ones are closed at once. */
   maxConnections: 10_000,
@@ -31,9 +26,7 @@ export type ServerLimits = typeof SERVER_LIMITS;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** The response to the latest request of a connection. */
 const LAST = Symbol('last');
-/** Set on a connection after the parser has refused its bytes. */
 const REFUSED = Symbol('refused');
 type Connection = Socket & { [LAST]?: ServerResponse; [REFUSED]?: true };
 
@@ -81,7 +74,6 @@ export class HttpServer {
     });
   }
 
-  /** Handles CONNECT, upgrades, malformed requests and unused connections. */
   #takeTheRest(): void {
     this.#server.on('connect', (request: IncomingMessage, socket: Connection) =>
       this.#wait(socket, () => refuseConnect(request, socket)),
@@ -175,7 +167,7 @@ function afterAnswers(socket: Connection, act: () => void): void {
     });
 }
 
-/** Returns the head of a request without its Upgrade header, because no other protocol is served. */
+/** Returns the head of a request without its Upgrade header: no other protocol is served. */
 function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let i = 0; i < rawHeaders.length; i += 2)

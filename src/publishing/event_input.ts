@@ -149,7 +149,6 @@ function readTimestamp(timestamp: unknown, nowMs: number): number {
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
 }
 
-/** Returns data as JSON text; undefined without any. */
 function readData(data: unknown, maxBytes: number): string | undefined {
   if (data === undefined || data === null) return undefined;
   if (isDeeper(data, MAX_DATA_DEPTH))

@@ -10,7 +10,6 @@ export interface Publication {
   client: string;
   /** Events as JSON texts, in their order. */
   events: string[];
-  /** Undefined without an idempotency key. */
   idempotency?: Idempotency;
 }
 
@@ -63,7 +62,6 @@ export async function storePublications(
   };
 }
 
-/** Joins a run of publications into one. */
 function joined(run: readonly Publication[]): Arguments<'publish'>['publications'][number] {
   const { topic, client, idempotency, events } = run[0] as Publication;
   return {
@@ -72,7 +70,6 @@ function joined(run: readonly Publication[]): Arguments<'publish'>['publications
   };
 }
 
-/** Returns the number of events that each subscriber of a topic got. */
 export function addedBySubscriber({
   events,
   subscribers,

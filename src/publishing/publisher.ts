@@ -77,7 +77,6 @@ export class Publisher {
     return this.#refuseUnlessKnown(publication).then(() => this.#batcher.add(publication));
   }
 
-  /** Returns the weight of a publication, in events. */
   #weigh(publication: Publication): number {
     const bytes = bytesOf(publication) / BYTES_PER_EVENT;
     return Math.max(publication.events.length, bytes, this.#copies(publication) / COPIES_PER_EVENT);

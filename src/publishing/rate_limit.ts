@@ -46,7 +46,6 @@ export class RateLimit {
   readonly #store: Store;
   readonly #rates: PublishRates;
   readonly #policy: string;
-  /** The buckets of clients that Redis refused. */
   readonly #refused = new LRUCache<string, Bucket[]>({ max: MAX_CLIENTS_REMEMBERED });
   readonly #batcher = new Batcher<Demand, Spent>((demands) => spend(this.#store, this.#rates, demands), {
     max: MAX_DEMANDS_PER_CALL,
@@ -99,7 +98,6 @@ export class RateLimit {
     ].filter(({ perSecond }) => perSecond > 0);
   }
 
-  /** Returns the time until every bucket contains something. */
   #waitMs(buckets: readonly Bucket[]): number {
     const fullAtMs = Math.max(...buckets.map((bucket) => bucket.fullAtMs));
     return fullAtMs - this.#rates.publishBurstMs - clock.monotonicMs();
