@@ -1,9 +1,6 @@
 export type Role = 'client' | 'root';
 
-/**
- * The topics that a client may publish and subscribe to. A member left out allows any topic; an empty one
- * allows none.
- */
+/** Topic patterns that a client may use. Undefined allows any topic; an empty list allows none. */
 export interface Scopes {
   publish?: readonly string[];
   subscribe?: readonly string[];

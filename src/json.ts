@@ -21,9 +21,7 @@ const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 
 /** Matches text that may contain half of a surrogate pair. */
 const SURROGATE = /\\u[dD][89a-fA-F]/;
-/**
- * Matches a surrogate pair, a single surrogate (captured), or any other escape, such as that of a backslash.
- */
+/** Matches a surrogate pair, a single surrogate (captured), or any other escape. */
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
@@ -50,10 +48,7 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // A reviver ran out of stack.
 }
 
-/**
- * Maximum values in text that needs a reviver. A value takes half a microsecond then, and all other requests
- * wait.
- */
+/** Maximum values in text that needs a reviver, which takes half a microsecond per value. */
 const MAX_VALUES = 500_000;
 
 function parseLongNumbers(text: string): unknown {

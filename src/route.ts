@@ -33,10 +33,7 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   headers: IncomingHttpHeaders;
 }
 
-/**
- * An answer. A body is sent as JSON; text, whole or in pieces, is sent unchanged with the Content-Type of
- * `headers`.
- */
+/** A body is sent as JSON; text, whole or in pieces, with the Content-Type of `headers`. */
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;

@@ -13,9 +13,7 @@ import { Store } from './store/store.ts';
 /** Maximum time for requests under way to finish after SIGTERM. */
 const GRACE_MS = 20_000;
 
-/**
- * Time to wait for the boot before listening. With Redis present a boot is faster, so no request is refused.
- */
+/** Time to wait for the boot before listening. A boot with Redis takes less. */
 const BOOT_MS = 1000;
 
 /**

@@ -9,10 +9,7 @@ import { readScopes, scopeFields } from './scope.ts';
 export const REALM = 'Routemaster';
 
 export const CLIENT_NAME = /^[a-z0-9_]{1,64}$/;
-/**
- * Matches tokens that clients choose, that the bus makes, and that the Ruby Routemaster made (`name--` and 32
- * hex digits).
- */
+/** Matches tokens that clients choose, and those of this bus and of the Ruby Routemaster. */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 /** A token is the name, `--` and 20 random characters, 64 at most; so the name may have 42. */
 export const MAX_NAME_LENGTH_OF_MADE_TOKEN = 42;
@@ -92,10 +89,7 @@ export class Clients {
     return { token, name };
   }
 
-  /**
-   * Replaces the secret of a client. The present secret stays valid for `graceMs`; the one before it becomes
-   * invalid now.
-   */
+  /** Replaces the secret. The present one stays valid for `graceMs`; the one before it ends now. */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
     const outcome = await this.#store.run('rotate_secret', {
@@ -107,9 +101,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /**
-   * Returns the clients in Redis, sorted by name, then by token. Those of `ROUTEMASTER_CLIENTS` are left out.
-   */
+  /** Returns the clients in Redis without those of `ROUTEMASTER_CLIENTS`, by name, then token. */
   async list(): Promise<({ token: string; name: string } & Scopes)[]> {
     const names = Object.entries(
       await this.#store.command((redis, keys) => redis.hgetall(keys.api_tokens())),
@@ -124,10 +116,7 @@ export class Clients {
       .sort((a, b) => compare(a.name, b.name) || compare(a.token, b.token));
   }
 
-  /**
-   * Resolves with true if the client was in Redis. Does not affect a token that `isFixed`. Works when Redis
-   * is full.
-   */
+  /** Removes a client from Redis, even a full one. Resolves with true if it was there. */
   async remove(token: string): Promise<boolean> {
     // No MULTI: a full Redis refuses every command in one, even reads. The name is deleted first, because
     // that alone invalidates the client.

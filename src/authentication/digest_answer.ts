@@ -62,9 +62,7 @@ function username(parameters: Map<string, string>): string {
   );
 }
 
-/**
- * Returns the response that proves knowledge of the secret for qop=auth (RFC 7616, section 3.4.1), in hex.
- */
+/** Returns the response, in hex, that proves the secret for qop=auth (RFC 7616, section 3.4.1). */
 export function expectedResponse(
   algorithm: DigestAlgorithm,
   ha1: string,

@@ -5,10 +5,7 @@ import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
 
 const WINDOW_MS = 60_000;
-/**
- * Number of 16-bit counters for all sources. They take 128 KB of Redis, however many addresses an attacker
- * has.
- */
+/** Number of 16-bit counters for all sources. Those of two minutes take 256 KB of Redis. */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
@@ -27,10 +24,7 @@ export class FailedLogins {
   #minute = 0;
   #isReported = false;
 
-  /**
-   * Redis is asked only up to `max` failures of a source. `log` gets one warning if Redis does not permit
-   * counting.
-   */
+  /** Redis counts up to `max` for a source. `log` gets one warning if Redis does not permit counting. */
   constructor(store: Store, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#store = store;
     this.#max = max;
@@ -38,9 +32,7 @@ export class FailedLogins {
     this.#nowMs = nowMs;
   }
 
-  /**
-   * Counts a failure. Resolves with the known number of failures of the source in this minute. Never throws.
-   */
+  /** Counts a failure. Resolves with the source's failures in this minute. Never throws. */
   async count(source: string): Promise<number> {
     const minute = Math.floor(this.#nowMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);
@@ -63,10 +55,7 @@ export class FailedLogins {
     return known;
   }
 
-  /**
-   * Counts in Redis. Resolves with 0 if Redis is away, is full, or does not permit it: nobody is refused for
-   * that reason.
-   */
+  /** Counts in Redis. Resolves with 0 if Redis is away, is full, or does not permit it. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
       return await this.#store.command(async (redis, keys) => {

@@ -5,10 +5,7 @@ import { type Proxies, sourceOf } from '../proxies.ts';
 import type { FailedLogins } from './failed_logins.ts';
 import type { FailureReason } from './verdict.ts';
 
-/**
- * Maximum failures per address and minute; more are answered 429. A misconfigured service can cause this
- * many.
- */
+/** Maximum failures per address and minute. A misconfigured service can cause this many. */
 export const MAX_FAILURES = 100;
 
 export interface FailureFigures {
@@ -19,10 +16,7 @@ export interface FailureFigures {
 export interface CountedFailure {
   address: string;
   refusal: BusError | undefined;
-  /**
-   * True once a minute, for all addresses together: the caller should log the refusal. An attacker cannot
-   * fill the log.
-   */
+  /** True once a minute: the caller should log the refusal. An attacker cannot fill the log. */
   isReported: boolean;
 }
 

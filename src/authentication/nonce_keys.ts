@@ -4,16 +4,11 @@ import type { Store } from '../store/store.ts';
 
 const HOUR_MS = 3_600_000;
 const KEY_BYTES = 32;
-/**
- * Interval between requests for the keys. The key of the next hour is fetched an hour early, so failures have
- * time to pass.
- */
+/** Interval between requests for the keys. A key is fetched an hour before it is used. */
 const FRESH_MS = 60_000;
 const PAUSE_MS = 1000;
 
-/**
- * The random keys that sign nonces, one per hour. All processes share the keys, and the clock, through Redis.
- */
+/** The random keys that sign nonces, one per hour. All processes share them through Redis. */
 export class NonceKeys {
   readonly #store: Store;
   readonly #monotonicMs: () => number;
@@ -33,10 +28,7 @@ export class NonceKeys {
     return this.#monotonicMs() + this.#offsetMs;
   }
 
-  /**
-   * Returns the key for new nonces. Undefined before the first `load`, and after an hour without a successful
-   * one.
-   */
+  /** Returns the key for new nonces; undefined if no `load` succeeded for over an hour. */
   current(): Buffer | undefined {
     // A failure is ignored: the known keys last for an hour, and the next call after a second tries again.
     if (this.#monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
@@ -48,10 +40,7 @@ export class NonceKeys {
     return this.#keys.get(Math.floor(issuedMs / HOUR_MS));
   }
 
-  /**
-   * Fetches the keys from Redis, which stores new ones if they are missing. Throws as Store does and keeps
-   * the known keys.
-   */
+  /** Fetches the keys; Redis stores new ones if they are missing. Throws as Store does. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;

@@ -18,10 +18,7 @@ const ID_CHARACTERS = 19;
 export class Nonces {
   readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
   readonly #uses: Pick<NonceUses, 'consume'>;
-  /**
-   * The time of issue of verified nonces. A client uses a nonce many times, and the HMAC would take half of
-   * Digest's CPU.
-   */
+  /** The time of issue of verified nonces. Verifying again would double Digest's CPU time. */
   readonly #issuedMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
 
   constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, uses: Pick<NonceUses, 'consume'>) {
@@ -60,10 +57,7 @@ export class Nonces {
     return ageMs > -NONCE_AHEAD_MS && ageMs < NONCE_LIFE_MS ? 'fresh' : 'old';
   }
 
-  /**
-   * Consumes this use of a fresh nonce. Resolves with false if any process consumed it before. Throws
-   * StorageUnavailable.
-   */
+  /** Consumes this use. Resolves with false if any process did before. Throws StorageUnavailable. */
   use(nonce: string, nc: string): Promise<boolean> {
     return this.#uses.consume({ nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) });
   }

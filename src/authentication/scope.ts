@@ -4,9 +4,7 @@ import { TOPIC_NAME } from '../topic_name.ts';
 export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
 
-/**
- * True for a topic name, or the beginning of one followed by `*`. Stars elsewhere could make matching slow.
- */
+/** True for a topic name, or its beginning followed by `*`. Other stars could make matching slow. */
 export function isTopicPattern(text: string): boolean {
   return text === '*' || TOPIC_NAME.test(text.endsWith('*') ? text.slice(0, -1) : text);
 }

@@ -15,15 +15,9 @@ export type Refusal = {
   reason: FailureReason | 'stale';
   /** Text for the caller on what to change. It must not reveal which clients exist. */
   advice?: string;
-  /**
-   * The token of the client, if the client has a secret. Otherwise the token is a credential and must not be
-   * logged.
-   */
+  /** The client's token if it has a secret; otherwise the token is a credential. */
   client?: string;
-  /**
-   * True if only the nonce is wrong: the client may try again with a new nonce without asking a person (RFC
-   * 7616).
-   */
+  /** True if only the nonce is wrong: the client may try again with a new one (RFC 7616). */
   stale?: boolean;
 };
 

@@ -118,9 +118,7 @@ function readBody({ body }: Route, text: string): unknown {
   return checked(body, isLeftOut ? undefined : parseJson(text));
 }
 
-/**
- * Redirects with 308, which keeps method and body. The port is left out because it is the one for plain http.
- */
+/** Redirects with 308, which keeps method and body, and without the port, which is for plain http. */
 function redirectToHttps({ headers, url }: IncomingMessage): Answer {
   const host = headers.host?.replace(/:\d*$/, '');
   if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');

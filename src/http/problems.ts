@@ -41,10 +41,7 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
   };
 }
 
-/**
- * Converts an error that is no BusError. Errors of Express have a `status`, such as 400 for a path that
- * cannot be decoded.
- */
+/** Converts an error that is no BusError. Express gives its own errors a `status`. */
 function translate(thrown: unknown): BusError {
   const status = (thrown as { status?: unknown } | null)?.status;
   if (typeof status === 'number' && status >= 400 && status < 500) {

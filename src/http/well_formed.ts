@@ -1,10 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 
-/**
- * Headers that a request may have only once. If one occurred twice, a proxy and the bus could each use
- * another one.
- */
+/** Headers that may occur only once; otherwise a proxy and the bus could use different ones. */
 const SINGLE = new Set([
   'authorization',
   'content-length',
@@ -57,10 +54,7 @@ function checkTransferCoding(coding: string, httpVersion: string): void {
   throw new BusError('unsupported_transfer_coding', detail, { headers });
 }
 
-/**
- * Refuses requests that pages of other sites make. A browser that has credentials sends them with such
- * requests too.
- */
+/** Refuses requests from pages of other sites: a browser sends its credentials with them too. */
 function refuseOtherSite(): never {
   throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }

@@ -21,10 +21,7 @@ export interface Publication {
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 export interface Stored {
-  /**
-   * One for each publication. `subscribers` is the topic's number of subscribers if the outcome is
-   * `accepted`.
-   */
+  /** One for each publication. `subscribers` counts those of the topic if it is accepted. */
   outcomes: { outcome: Outcome; subscribers: number }[];
   /** Events added to the queue of each subscriber. A subscriber of several topics has an entry for each. */
   added: [subscriber: string, events: number][];

@@ -5,10 +5,7 @@ import type { Store } from '../store/store.ts';
 import type { Idempotency } from './idempotency.ts';
 import { type Outcome, type Publication, type Stored, storePublications } from './publication.ts';
 
-/**
- * Maximum events per script call. It limits how long a call blocks Redis (a few ms) and how long other
- * publications wait.
- */
+/** Maximum events per script call, which limits the time that it blocks Redis to a few ms. */
 const MAX_EVENTS_PER_CALL = 2000;
 /** This many bytes, or copies for subscribers, take Redis as long as one event. */
 const BYTES_PER_EVENT = 1000;

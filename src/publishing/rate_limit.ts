@@ -28,10 +28,7 @@ export interface RateHeaders {
   RateLimit: string;
 }
 
-/**
- * One limit of a client. `name` is used in headers. `fullAtMs` is when the bucket will be full, by the
- * monotonic clock.
- */
+/** One limit of a client. The bucket is full at `fullAtMs`, by the monotonic clock. */
 interface Bucket {
   name: string;
   perSecond: number;
@@ -77,10 +74,7 @@ export class RateLimit {
     this.#refused.delete(client);
   }
 
-  /**
-   * Resolves with headers for the answer if the client may publish this. Throws rate_limited, or an error of
-   * Store.
-   */
+  /** Resolves with headers for the answer. Throws rate_limited, or an error of Store. */
   async spend(demand: Demand): Promise<RateHeaders> {
     const spent = await this.#batcher.add(demand);
     const buckets = this.#buckets(spent);

@@ -18,9 +18,7 @@ export class StorageGuard {
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
-  /**
-   * `onFull` is called whenever a measurement is above the high mark: the caller must free memory at once.
-   */
+  /** `onFull` is called if a measurement is above the high mark: the caller must free memory. */
   constructor(store: Store, limits: MemoryLimits, onFull: () => void) {
     this.#store = store;
     this.#limits = limits;
