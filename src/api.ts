@@ -41,7 +41,7 @@ export interface ApiParts {
 
 type Built = { routes: Route[] } & Pick<PipelineParts, 'authentication' | 'proxies'>;
 
-/** Makes the parts of a web process, and the route table that calls them. */
+/** Creates the parts of a web process and the route table that uses them. */
 export function buildApi({ config, partitions, recorder, log }: ApiParts): Built {
   const { control } = partitions;
   const clients = new Clients(control, config.clients);

@@ -1,12 +1,12 @@
 export type Role = 'client' | 'root';
 
-/** What a client may do: the topics it may publish to, and subscribe to. Left out: any. Empty: none. */
+/** Topic patterns that a client may use. Undefined allows any topic; an empty list allows none. */
 export interface Scopes {
   publish?: readonly string[];
   subscribe?: readonly string[];
 }
 
-/** The client that makes a request, proved. `scopes`: if it is limited. */
+/** An authenticated client. `scopes` is undefined if the client is not limited. */
 export interface ClientCaller {
   role: 'client';
   token: string;
@@ -14,5 +14,4 @@ export interface ClientCaller {
   scopes?: Scopes;
 }
 
-/** Who makes a request, proved. */
 export type Caller = { role: 'root' } | ClientCaller;

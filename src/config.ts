@@ -2,24 +2,30 @@ import type { z } from 'zod';
 import { SETTINGS, VARIABLES } from './config/settings.ts';
 import { BootError } from './errors.ts';
 
-/** Text that stands in examples and is forgotten there. It must not match random keys: one in a thousand begins with `a-`. */
+/**
+ * Matches text of examples that people forget to replace. It must not match random keys, of which one in a
+ * thousand begins with `a-`.
+ */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
-/** Anybody may try keys, as fast as the bus can refuse them. */
+/** Minimum characters of the root key, because anybody can try keys over the network. */
 const MIN_ROOT_KEY_LENGTH = 16;
-/** `bin/start` reads this one itself. */
+/** Variables that only `bin/start` reads. */
 const VARIABLES_OF_BIN_START = ['ROUTEMASTER_DATA_DIR'];
-/** More changes than this are no misspelling. */
+/** Maximum changes between an unknown variable and the setting that the warning suggests. */
 const MAX_MISSPELT = 5;
 
 type Settings = { [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['type']> };
 
-/** The settings, checked and completed; times in milliseconds, sizes in bytes. Plain data: threads get a copy. */
+/**
+ * The settings, checked and completed, with times in milliseconds and sizes in bytes. Plain data, because
+ * threads get a copy.
+ */
 export type Config = Readonly<ReturnType<typeof complete>>;
 
 /**
- * Reads and checks the environment; an empty variable counts as unset.
- * Throws a BootError that names every wrong variable and what it must be, but never a value, which may be secret.
+ * Reads and checks the environment; an empty variable counts as unset. Throws a BootError that names every
+ * wrong variable with its rule. It leaves out values, which may be secret.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
@@ -33,7 +39,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return Object.freeze(complete(settings as Settings, env));
 }
 
-/** Fills in what depends on several settings. */
+/** Completes settings that depend on others. */
 function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJS.ProcessEnv) {
   const production = settings.environment === 'production';
   const forceSsl = settings.forceSsl ?? production;
@@ -62,7 +68,10 @@ function refuseWeak(rootKey: string): void {
     );
 }
 
-/** The Redis URL may be the name of the variable that holds it, as Heroku's add-ons have names of their own. */
+/**
+ * Returns the Redis URL. The setting may be the name of another variable that contains it, because add-ons of
+ * Heroku have variables of their own.
+ */
 function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;
   const named = env[value];
@@ -70,7 +79,7 @@ function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   return named;
 }
 
-/** A warning for each `ROUTEMASTER_` variable that nothing reads, with the setting that was probably meant. */
+/** Returns a warning for each unknown `ROUTEMASTER_` variable, with the setting that was probably meant. */
 export function unknownVariables(env: NodeJS.ProcessEnv = process.env): string[] {
   const known = [...VARIABLES, ...VARIABLES_OF_BIN_START];
   return Object.keys(env)
@@ -84,7 +93,7 @@ export function unknownVariables(env: NodeJS.ProcessEnv = process.env): string[]
     });
 }
 
-/** How many characters to insert, delete or replace (Levenshtein). */
+/** Returns the number of characters to insert, delete or replace (Levenshtein distance). */
 function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [i, character] of [...one].entries()) {

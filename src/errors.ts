@@ -1,6 +1,4 @@
-/**
- * Every error of the API: its stable code, HTTP status and title. docs/api.md lists them, and a test compares the two.
- */
+/** All errors of the API, with HTTP status and title by code. A test compares them with docs/api.md. */
 export const ERRORS = {
   bad_body: { status: 400, title: 'The body cannot be read' },
   bad_callback: { status: 400, title: 'The callback is not acceptable' },
@@ -39,7 +37,7 @@ export type ErrorCode = keyof typeof ERRORS;
 
 export interface ErrorOptions {
   cause?: unknown;
-  /** Further members of the problem document, such as the `index` and `field` of a bad event. */
+  /** Further members of the problem document, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
 }
@@ -50,7 +48,7 @@ export class BusError extends Error {
   readonly members: Record<string, string | number>;
   readonly headers: Record<string, string | string[]>;
 
-  /** The caller reads `detail`: it says what to change and contains nothing secret. */
+  /** `detail` is sent to the caller: it says what to change and contains no secret. */
   constructor(code: ErrorCode, detail: string, options: ErrorOptions = {}) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'BusError';
@@ -64,7 +62,7 @@ export class BusError extends Error {
   }
 }
 
-/** Redis cannot be reached or refuses commands for now. A write may or may not have been applied. */
+/** Redis cannot be reached or refuses commands for the moment. A write may have been applied. */
 export class StorageUnavailable extends BusError {
   constructor(cause: unknown) {
     const detail =
@@ -74,7 +72,7 @@ export class StorageUnavailable extends BusError {
   }
 }
 
-/** Nothing was stored: Redis refused the write at `maxmemory`, or it uses more than the high mark and the bus did not try. */
+/** Nothing was stored, because Redis is at `maxmemory` or above the high mark of memory. */
 export class StorageFull extends BusError {
   constructor(cause?: unknown) {
     const detail =
@@ -84,9 +82,9 @@ export class StorageFull extends BusError {
   }
 }
 
-/** The process must not start with this configuration or Redis. `message` says what to change. */
+/** The process cannot start with this configuration or Redis. `message` says what to change. */
 export class BootError extends Error {
-  /** `EX_CONFIG` of sysexits.h: the configuration is wrong. */
+  /** `EX_CONFIG` of sysexits.h. */
   static readonly EXIT_CODE = 78;
 
   constructor(message: string, options?: { cause?: unknown }) {

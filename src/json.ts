@@ -3,30 +3,30 @@ import { BusError } from './errors.ts';
 declare global {
   // New in Node 24; TypeScript's library does not know it yet.
   interface JSON {
-    /** Stands for this JSON text of a number: JSON.stringify writes it as it is. */
+    /** Returns an object that JSON.stringify writes as this text, which must be a JSON number. */
     rawJSON(text: string): object;
     isRawJSON(value: unknown): boolean;
   }
 }
 
-/** JSON that would come out as something else than was sent. */
+/** Thrown for JSON that would be delivered differently from how it was sent. */
 class Unfaithful extends Error {}
 
 /**
- * Finds text that may have a number which a double cannot hold. It looks at the first digit of a number only: a look at each
- * digit, or at each `e`, takes three times as long, which was a tenth of the CPU of a bulk publish.
+ * Matches text that may contain a number which a double cannot hold. It is tried once per number, at the
+ * first digit. Trying every digit or `e` would take three times as long.
  */
 const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 
-/** Finds text that may have one half of a surrogate pair. */
+/** Matches text that may contain half of a surrogate pair. */
 const SURROGATE = /\\u[dD][89a-fA-F]/;
-/** Matches a pair of surrogates, a single one (captured), or any other escape, such as that of a backslash. */
+/** Matches a surrogate pair, a single surrogate (captured), or any other escape. */
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
- * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that ids of 64 bits keep their digits. Throws bad_body;
- * its detail begins with `where`, and `members` go into the problem.
+ * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their
+ * digits. Throws bad_body with a detail that starts with `where`, and with these members.
  */
 export function parseJson(
   text: string,
@@ -48,7 +48,7 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // A reviver ran out of stack.
 }
 
-/** A value takes half a microsecond with a reviver: this bounds how long one request keeps all others waiting. */
+/** Maximum values in text that needs a reviver, which takes half a microsecond per value. */
 const MAX_VALUES = 500_000;
 
 function parseLongNumbers(text: string): unknown {
@@ -58,7 +58,7 @@ function parseLongNumbers(text: string): unknown {
   return JSON.parse(text, withAllDigits);
 }
 
-/** UTF-8 has no half characters: they would be stored as other ones. */
+/** Throws for single surrogates, because UTF-8 cannot store them. */
 function refuseLoneSurrogates(text: string): void {
   for (const [, lone] of text.matchAll(ESCAPES)) {
     if (lone !== undefined)

@@ -3,8 +3,9 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * The routers in front of this process. Each appends the address that called it to `X-Forwarded-For`. Further to the left stands
- * what the caller wrote, who may write anything; without routers the caller wrote all of it.
+ * The routers in front of this process. Each appends the address of its caller to `X-Forwarded-For`. Entries
+ * further left come from the caller and prove nothing. Without routers the whole header comes from the
+ * caller.
  */
 export class Proxies {
   readonly #count: number;
@@ -13,13 +14,16 @@ export class Proxies {
     this.#count = count;
   }
 
-  /** The address that the outermost router was called from. */
+  /** Returns the address of the caller of the outermost router. */
   addressOf(request: IncomingMessage): string {
     const address = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';
     return isIP(address) === 0 ? (request.socket.remoteAddress ?? '') : address;
   }
 
-  /** TLS ends at a router, which writes `X-Forwarded-Proto`. Some routers append to what the caller wrote there. */
+  /**
+   * True if the caller used https. The router that ends TLS writes `X-Forwarded-Proto`; some routers append
+   * to what the caller sent.
+   */
   cameByHttps(request: IncomingMessage): boolean {
     return this.#writtenByRouter(request.headers['x-forwarded-proto']) === 'https';
   }
@@ -27,14 +31,14 @@ export class Proxies {
   #writtenByRouter(header: string | string[] | undefined): string | undefined {
     if (header === undefined || this.#count === 0) return undefined;
     const entries = String(header).split(',');
-    // A router that replaces the header leaves fewer than there are routers.
+    // A router that replaces the header leaves fewer entries than there are routers.
     return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
 }
 
 /**
- * What an address is counted under: an IPv4 address, or the first half of an IPv6 one, as whoever has one IPv6 address has at
- * least 2^64 that begin alike. Text that is no address is returned as it is.
+ * Returns what an address is counted under: an IPv4 address as it is, an IPv6 address by its first half,
+ * because one user has at least 2^64 addresses with the same first half. Other text is returned unchanged.
  */
 export function sourceOf(address: string): string {
   if (isIP(address) !== 6) return address;

@@ -3,15 +3,15 @@ import type { z } from 'zod';
 import type { Caller, Role } from './caller.ts';
 import type { ErrorCode } from './errors.ts';
 
-/** How the problem reads that answers an input which does not match its schema. */
+/** The texts of the problem that answers an input which does not match its schema. */
 export interface Wording {
-  /** The code, or the code by the field that is wrong. */
+  /** The error code, or a function from the wrong field to the code. */
   code: ErrorCode | ((field: string) => ErrorCode);
-  /** The detail where the input is wrong as a whole. */
+  /** The detail if the input as a whole is wrong. */
   whole: string;
-  /** The detail where one field is wrong. Left out: `whole` is the detail then too, and the problem names no field. */
+  /** The detail if one field is wrong. Without it, the detail is `whole` and the problem names no field. */
   field?: (name: string, rule: string) => string;
-  /** The detail for a field that the schema does not know. */
+  /** The detail if a field is not in the schema. */
   unknown?: (name: string) => string;
 }
 
@@ -21,26 +21,26 @@ export interface Input<T> {
   wording: Wording;
 }
 
-/** A request that was authenticated, and whose input was checked against its route. */
+/** An authenticated request with checked inputs. */
 export interface Call<R extends Role = Role, Params = unknown, Query = unknown, Body = unknown> {
   caller: Extract<Caller, { role: R }>;
   path: string;
   params: Params;
   query: Query;
   body: Body;
-  /** The body as it came, for a route that takes text; empty for others. */
+  /** The body as received, if the route takes text; otherwise empty. */
   text: string;
   headers: IncomingHttpHeaders;
 }
 
-/** The body is sent as JSON; text, whole or in pieces, is sent as it is, with the Content-Type of `headers`. */
+/** A body is sent as JSON; text, whole or in pieces, with the Content-Type of `headers`. */
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
   body?: unknown;
 }
 
-/** The schema of the body by status; null where there is no body. */
+/** The schema of the body for each status; null means no body. */
 type Answers = Record<number, z.ZodType | null>;
 
 type AnswerTo<A extends Answers> = {
@@ -54,35 +54,34 @@ type AnswerTo<A extends Answers> = {
 
 type Method = 'GET' | 'POST' | 'DELETE';
 
-/** One row of the route table, but for who may call what. */
+/** A route without its method, path and roles. */
 interface Row<R extends Role, Params, Query, Body, A extends Answers> {
-  /** Answered by plain http too, and while Redis is not ready. */
+  /** Served over plain http too, and while Redis is not ready. */
   isHealthCheck?: true;
   params?: Input<Params>;
   query?: Input<Query>;
-  /** A JSON body. An empty one is undefined, if the schema takes that. */
+  /** The JSON body. An empty body is undefined if the schema allows that. */
   body?: Input<Body>;
-  /** The handler reads the body itself. */
+  /** The handler parses the text of the body itself. */
   takesText?: true;
   answers: A;
-  /** The codes of problems that this route adds to those that every route can answer. */
+  /** Error codes of this route, in addition to those of every route. */
   errors?: readonly ErrorCode[];
-  /** Throws what needs no body to be refused. Called before the body is read. */
+  /** Refuses calls that can be refused without their body, before the body is read. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
 }
 
 export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   method: Method;
-  /** As Express writes it. */
   path: string;
-  /** Who may call. Empty: anyone, without credentials. */
+  /** The roles that may call. Empty: anyone, without credentials. */
   roles: readonly Role[];
 }
 
 /**
- * A route such as `GET /topics`. The compiler checks that the handler takes what the schemas give, and answers what they promise;
- * the table then forgets the types.
+ * Makes a route such as `GET /topics`. The compiler checks the handler against the schemas of inputs and
+ * answers; the table itself has no such types.
  */
 export function route<const R extends Role, Params, Query, Body, const A extends Answers>(
   call: `${Method} /${string}`,

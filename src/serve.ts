@@ -10,13 +10,16 @@ import { boot, onStop } from './process.ts';
 import { connect } from './store/connection.ts';
 import { Partitions } from './store/partitions.ts';
 
-/** How long requests under way may take when the process is told to stop. */
+/** Maximum time for requests under way to finish after SIGTERM. */
 const GRACE_MS = 20_000;
 
-/** How long a boot takes that has a Redis: no request is refused meanwhile. */
+/** Time to wait for the boot before listening. A boot with Redis takes less. */
 const BOOT_MS = 1000;
 
-/** One web process: listens when Redis is prepared, or without it after a second; drains at SIGTERM. */
+/**
+ * Runs a web process. It listens when Redis is prepared, or after a second without it. At SIGTERM it finishes
+ * its requests and stops.
+ */
 export async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
@@ -37,7 +40,7 @@ export async function serve(config: Config, log: Log): Promise<void> {
     counters.start();
     recorder.processStarted('web');
   });
-  // While Redis is away the process listens all the same, and answers that the storage is unavailable.
+  // Without Redis the process listens too, and answers that the storage is unavailable.
   await Promise.race([booting, pause(BOOT_MS)]);
   log.info({ port: await server.listen(config.port) }, 'listening');
   await booting;

@@ -68,11 +68,11 @@ type NewClient = z.infer<ReturnType<typeof newClient>>;
 
 export interface ApiTokensParts {
   clients: Clients;
-  /** Forgets the subscriber of this token; it is not an error if there is none. */
+  /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;
 }
 
-/** An answer that holds a secret is shown this once, to the caller only. */
+/** Headers of answers with a secret, which must not be cached. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
 /** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. */
@@ -106,7 +106,8 @@ export function apiTokensApi({ clients, removeSubscriber }: ApiTokensParts) {
 
     async remove({ params: { token } }: { params: { token: string } }) {
       checkChangeable(token, clients);
-      // The subscriber goes even if the token had gone: this completes a removal that was cut off in between.
+      // Removes the subscriber even if the client is gone already: an earlier removal may have been
+      // interrupted.
       await clients.remove(token);
       await removeSubscriber(token);
       return NO_CONTENT;
@@ -114,7 +115,10 @@ export function apiTokensApi({ clients, removeSubscriber }: ApiTokensParts) {
   };
 }
 
-/** A token of ROUTEMASTER_CLIENTS may have any form, so it is looked for first. */
+/**
+ * Throws bad_client for a token that the API cannot change. Tokens of ROUTEMASTER_CLIENTS may have any form,
+ * so they are checked first.
+ */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))
     throw new BusError('bad_client', 'ROUTEMASTER_CLIENTS sets this token; change it there and restart');

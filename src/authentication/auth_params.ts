@@ -1,16 +1,18 @@
 import { BusError } from '../errors.ts';
 
-/** RFC 7616 has fourteen, and unknown ones must be ignored. */
+/** RFC 7616 defines fourteen, and unknown ones must be ignored. */
 const MAX_PARAMETERS = 32;
 
-// name=token or name="quoted", with the space and commas around it. No two neighbouring parts can match the same character, so
-// a refusal takes linear time too; passport-http's own expression takes quadratic time for a header full of commas.
+// Matches name=token or name="quoted", with the spaces and commas around it. Neighbouring parts never match
+// the same character, so refusing a header takes linear time. The expression of passport-http takes quadratic
+// time for many commas.
 const PARAMETER =
   /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
 
 /**
- * Reads the parameters of an Authorization header (RFC 9110, section 11.2): by lower-case name, without quotes and
- * escapes. Throws bad_header if they cannot be read, one is there twice, or there are more than 32.
+ * Reads the parameters of an Authorization header (RFC 9110, section 11.2). Returns values without quotes and
+ * escapes by lower-case name. Throws bad_header for malformed text, a name that occurs twice, or more than 32
+ * parameters.
  */
 export function readParameters(text: string): Map<string, string> {
   const parameters = new Map<string, string>();

@@ -16,7 +16,6 @@ export interface AuthenticationOptions {
   clients: ClientDirectory;
   nonces: Nonces;
   limiter: LoginLimiter;
-  /** Whether Digest may use MD5. */
   md5: boolean;
   log: Log;
 }
@@ -28,11 +27,11 @@ const CREDENTIALS: Record<Role, string> = {
 
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
-/** A stranger is not told which of the two it was. */
+/** Reasons that get the same advice, so that an attacker cannot find out which users exist. */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
 
-/** Proves who makes a request, by Basic or Digest. */
+/** Identifies callers by Basic or Digest. */
 export class Authentication {
   readonly #credentials: Credentials;
   readonly #basic: Basic;
@@ -51,8 +50,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with who makes the request, if that is one of these roles. Throws a BusError otherwise: unauthenticated with the
-   * challenges, too_many_failures, forbidden for another role, bad_header; or what the lookup of the client throws.
+   * Resolves with the caller if it has one of these roles. Throws unauthenticated (with the challenges),
+   * too_many_failures, forbidden for a caller with another role, bad_header, or an error of the client
+   * lookup.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -65,33 +65,34 @@ export class Authentication {
     throw this.#unauthenticated(roles, verdict);
   }
 
-  /** Whether it is the root key, which nothing else may be named. */
+  /** True for the root key, which no token may equal. */
   isRootKey(text: string): boolean {
     return this.#credentials.isRootKey(text);
   }
 
-  /** Undefined where there are no credentials. That is how Digest begins: it is no failure, and makes no line in the log. */
-  async #judge(request: IncomingMessage): Promise<Verdict | undefined> {
+  /**
+   * Checks the credentials of a request; undefined without any. That is how every Digest exchange begins, so
+   * it is neither counted nor logged.
+   */
+  #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);
     if (scheme === 'basic') return this.#basic.judge(request);
     if (scheme !== 'digest') return scheme === '' ? undefined : UNKNOWN_SCHEME;
-    try {
-      return await this.#digest.judge(request);
-    } catch (error) {
+    return this.#digest.judge(request).catch(async (error) => {
       if (error instanceof BusError && error.code === 'bad_header')
         await this.#countFailure(request, { reason: 'malformed' });
       throw error;
-    }
+    });
   }
 
-  /** Throws too_many_failures where the address has failed too often. */
+  /** Counts and logs a failure. Throws too_many_failures if the address has failed too often. */
   async #countFailure(request: IncomingMessage, { reason, client, stale }: Refusal): Promise<void> {
     const { address, refusal, isReported } = await this.#limiter.failed(request, reason as FailureReason);
     const line = { reason, method: request.method, path: loggedPath(request), remoteAddress: address };
     if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
     else if (isReported)
       this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
-    // A right answer to a used nonce may go on with a new nonce, whatever others at its address do.
+    // Correct credentials with a used nonce get a new challenge, even if the address has failed too often.
     if (refusal && !stale) throw refusal;
   }
 

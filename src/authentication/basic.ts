@@ -8,8 +8,8 @@ import type { Refusal, Verdict } from './verdict.ts';
 const NO_PAIR: Refusal = { reason: 'malformed', advice: 'after Basic comes user:password in Base64' };
 
 /**
- * Basic as in RFC 7617. passport-http's own refuses empty passwords, which clients without a secret send, cuts passwords at
- * their first colon, and decodes with the deprecated `new Buffer`: `judge` replaces its `authenticate`.
+ * Basic authentication (RFC 7617). `judge` replaces `authenticate` of passport-http, which refuses empty
+ * passwords, cuts passwords at their first colon, and uses the deprecated `new Buffer`.
  */
 export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
@@ -21,8 +21,8 @@ export class Basic extends BasicStrategy {
 
   override authenticate = notByPassport;
 
-  /** Throws as the lookup of the client does. */
-  async judge(request: IncomingMessage): Promise<Verdict> {
+  /** Checks the credentials of a request. Throws an error of the client lookup. */
+  judge(request: IncomingMessage): Verdict | Promise<Verdict> {
     const decoded = Buffer.from(credentialsOf(request), 'base64').toString();
     const colon = decoded.indexOf(':');
     if (colon < 0) return NO_PAIR;

@@ -5,21 +5,23 @@ import { secret as newSecret, tokenSuffix } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import { readScopes, scopeFields } from './scope.ts';
 
-/** The realm of both schemes. It is part of every stored HA1: were it changed, every client would need a new secret. */
+/** The realm of Basic and Digest. Each stored HA1 contains it; a change would make all secrets useless. */
 export const REALM = 'Routemaster';
 
 export const CLIENT_NAME = /^[a-z0-9_]{1,64}$/;
-/** Tokens that clients choose, that the bus makes, and that Routemaster made (`name--` and 32 hex digits). */
+/** Matches tokens that clients choose, and those of this bus and of the Ruby Routemaster. */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
-/** A longer name leaves no room in a token of 64 for `--` and the random part. */
+/** A token is the name, `--` and 20 random characters, 64 at most; so the name may have 42. */
 export const MAX_NAME_LENGTH_OF_MADE_TOKEN = 42;
 
 export type DigestAlgorithm = 'SHA-256' | 'MD5';
 
-/** Their names in node:crypto. */
 export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
 
-/** RFC 7616's H(username ":" realm ":" password) in hex. Only this is kept of a secret; within the realm it is as good as the secret. */
+/**
+ * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this digest of a secret.
+ * Whoever knows the digest can authenticate with Digest.
+ */
 export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): string {
   return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);
 }
@@ -33,17 +35,16 @@ export interface Digests {
 export interface Client {
   token: string;
   name: string;
-  /** Null for a token-only client: its token is its credential, and any password goes with it. */
+  /** Null for a client without a secret: its token is its credential, and any password is accepted. */
   ha1: Digests | null;
-  /** Those of the secret before this one, while it still works. */
+  /** Digests of the previous secret, while it is still valid. */
   former?: Digests;
-  /** If it is limited. */
   scopes?: Scopes;
 }
 
 export type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
-/** Holders of API tokens: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which are token-only. */
+/** The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. */
 export class Clients {
   readonly #control: Partition;
   readonly #fixed: ReadonlyMap<string, Client>;
@@ -54,8 +55,9 @@ export class Clients {
   }
 
   /**
-   * Makes a client with a token and a secret of its own; names need not be unique. `name` is a CLIENT_NAME of at most
-   * MAX_NAME_LENGTH_OF_MADE_TOKEN. The secret cannot be had again: only digests of it are stored.
+   * Creates a client with a token and a secret. Several clients may have one name. `name` must match
+   * CLIENT_NAME, with at most MAX_NAME_LENGTH_OF_MADE_TOKEN characters. The secret cannot be read later,
+   * because only its digests are stored.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = `${name}--${tokenSuffix()}`;
@@ -69,7 +71,8 @@ export class Clients {
   }
 
   /**
-   * Registers a token-only client. If the token exists, its name and scopes become these, and it loses any secret it had.
+   * Registers a client without a secret. An existing client with this token gets this name and these scopes,
+   * and loses its secret.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<{ token: string; name: string }> {
     await this.#control.command((redis, keys) => {
@@ -86,7 +89,7 @@ export class Clients {
     return { token, name };
   }
 
-  /** Gives the client a new secret. The present one works for `graceMs` more; one before that ends now. */
+  /** Replaces the secret. The present one stays valid for `graceMs`; the one before it ends now. */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
     const outcome = await this.#control.run('rotate_secret', {
@@ -98,7 +101,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /** The clients in Redis with their scopes, by name, then by token. Leaves out those of `ROUTEMASTER_CLIENTS`. */
+  /** Returns the clients in Redis without those of `ROUTEMASTER_CLIENTS`, by name, then token. */
   async list(): Promise<({ token: string; name: string } & Scopes)[]> {
     const names = Object.entries(
       await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens())),
@@ -113,9 +116,10 @@ export class Clients {
       .sort((a, b) => compare(a.name, b.name) || compare(a.token, b.token));
   }
 
-  /** Resolves with whether the client was in Redis. A token that `isFixed` stays a client's. Works when Redis is full. */
+  /** Removes a client from Redis, even a full one. Resolves with true if it was there. */
   async remove(token: string): Promise<boolean> {
-    // No MULTI: a full Redis refuses all that is queued in one, even reads. The name goes first, as that ends the client.
+    // No MULTI: a full Redis refuses every command in one, even reads. The name is deleted first, because
+    // that alone invalidates the client.
     const [removed] = await this.#control.command((redis, keys) =>
       replies(
         redis.pipeline().hdel(keys.api_tokens(), token).del(keys.api_token(token), keys.former_secret(token)),
@@ -124,7 +128,7 @@ export class Clients {
     return removed === 1;
   }
 
-  /** Whether `ROUTEMASTER_CLIENTS` names the token. */
+  /** True if `ROUTEMASTER_CLIENTS` contains the token. */
   isFixed(token: string): boolean {
     return this.#fixed.has(token);
   }
@@ -134,9 +138,9 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // The name is read last, so that a client removed in between is not found. Otherwise it would look like one without a
-    // secret, and its public token alone would let anybody in. The former secret is read after the present one, so that a secret
-    // rotated in between is found in one of the two. (No MULTI: see `remove`.)
+    // The name is read last, so that a client removed meanwhile is not found. Otherwise it would look like a
+    // client without a secret, and its token alone would authenticate. The former secret is read after the
+    // present one, so that a secret rotated meanwhile is found in one of the two. No MULTI: see `remove`.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis
@@ -158,18 +162,24 @@ export class Clients {
 
 type Field = string | null;
 
-/** One digest is enough to make it a secret: half a record must refuse callers, never admit them. */
+/**
+ * Returns null only if both digests are missing. A client with half a record has a secret, so that its token
+ * alone never authenticates.
+ */
 function digestsIn(sha256: string | null, md5: string | null): Digests | null {
   return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };
 }
 
-/** The part of a token before its first `--`, where the bus puts the name. A fixed token may look like anything. */
+/**
+ * Returns the part of a token before its first `--`, which is the name in tokens that the bus makes. Fixed
+ * tokens may have any form.
+ */
 function nameIn(token: string): string {
   const name = token.split('--', 1)[0] ?? '';
   return name !== token && CLIENT_NAME.test(name) ? name : 'unnamed';
 }
 
-/** By code unit, so that the order is the same on every host. */
+/** Compares by code unit, so that the order is the same on every host. */
 function compare(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
@@ -179,7 +189,10 @@ interface Commands {
   exec(): Promise<[error: Error | null, reply: unknown][] | null>;
 }
 
-/** The reply of each command. Throws the error of the first that failed; EXEC's own error says only that one did. */
+/**
+ * Returns the reply of each command. Throws the error of the first failed command, because the error of EXEC
+ * does not contain it.
+ */
 async function replies(commands: Commands): Promise<unknown[]> {
   const outcomes = await commands.exec().catch((error: { previousErrors?: Error[] }) => {
     throw error.previousErrors?.[0] ?? error;

@@ -2,41 +2,45 @@ import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
-/** How long a client that was found may be used: a revoked client is refused everywhere within a second. */
+/** Time for which a client that was found is used. A removed client is refused everywhere after this time. */
 const FRESH_MS = 1000;
 const MAX_CLIENTS = 10_000;
 
 interface Entry {
   lookup: Promise<Client | undefined>;
-  /** The client that the lookup found; undefined while it is under way. */
+  /** The client that the lookup found; undefined before. */
   client?: Client;
 }
 
-/** Finds clients for every request, and asks Redis for each at most once a second. Unknown tokens are not remembered. */
+/** Caches clients, so that Redis is asked for each at most once a second. Unknown tokens are not cached. */
 export class ClientDirectory {
   readonly #clients: Pick<Clients, 'find'>;
   readonly #entries: LRUCache<string, Entry>;
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // Without a resolution of 0 the cache reads the clock once a millisecond, by a timer.
+    // 0 makes the cache read `now` at each use. By default it reads the clock at most once a millisecond, by
+    // a timer.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
 
-  /** The client if it was looked up within the last second. Asks nobody. */
+  /** Returns the client if it was found within the last second. Does not ask Redis. */
   known(token: string): Client | undefined {
     return this.#entries.get(token)?.client;
   }
 
-  /** The client as it was at some moment of the last second. Throws as Clients.find does; a failure is not remembered. */
+  /**
+   * Resolves with the client as of some moment within the last second. Throws as Clients.find does; failures
+   * are not cached.
+   */
   find(token: string): Promise<Client | undefined> {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;
   }
 
   /**
-   * The client as it is now, for credentials that `known` does not accept: they may be new. Joins a lookup that is under way.
-   * Throws as `find` does.
+   * Resolves with the client as it is now. For credentials that are wrong for the cached client: they may be
+   * new. Joins a lookup in progress. Throws as `find` does.
    */
   ask(token: string): Promise<Client | undefined> {
     if (this.known(token)) this.#entries.delete(token);
@@ -44,7 +48,7 @@ export class ClientDirectory {
   }
 
   #look(token: string): Entry {
-    // Its age counts from the question, not from the answer: the client may have been removed while the answer travelled.
+    // The age counts from the question, not the answer, because the client may be removed in between.
     const entry: Entry = { lookup: this.#clients.find(token) };
     this.#entries.set(token, entry);
     const forget = () => {

@@ -4,10 +4,9 @@ import { type Client, type Digests, ha1 } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
-/** Digest needs a user name for root; Basic has the root key itself there. */
+/** The user name of root for Digest. With Basic, the root key is the user name. */
 export const ROOT_USER = 'root';
 
-/** Whether what the caller sent was made with the secret of these digests. */
 export type Proof = (digests: Digests) => boolean;
 
 const ROOT: Caller = { role: 'root' };
@@ -17,17 +16,18 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/** Stands in for the digests of an unknown user, who then costs what a known one costs. Matches nothing. */
+/** Matches nothing. Checked for unknown users, whose answers then take as long as others. */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
-/** Compares two digests in hex in a time that does not tell how much of them is the same. */
+/** Compares two digests in hex in constant time. */
 export function sameDigest(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }
 
 /**
- * Checks credentials against the root key and the clients. Credentials that are wrong by what is remembered of the client are
- * checked again after a lookup, as a secret may be new; so a wrong secret takes as long as an unknown user.
+ * Checks credentials against the root key and the clients. If they are wrong for the cached client, the
+ * client is looked up again, because its secret may be new. So a wrong secret takes as long as an unknown
+ * user.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
@@ -48,26 +48,25 @@ export class Credentials {
   }
 
   /**
-   * For Basic. The root key is never looked up, as that would send it to Redis; so no client can stand in front of it. Throws as
-   * the lookup does.
+   * Checks a user and password of Basic. The root key is compared before any lookup: a lookup would send it
+   * to Redis. Throws an error of the lookup.
    */
-  async checkPassword(user: string, password: string): Promise<Verdict> {
+  checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
       client?.ha1 === null ? callerFor(client) : judgeSecret(client, proof);
     const verdict = judge(this.#clients.known(user));
     if ('role' in verdict) return verdict;
-    if (this.isRootKey(user)) return ROOT;
-    return judge(await this.#clients.ask(user));
+    return this.isRootKey(user) ? ROOT : this.#clients.ask(user).then(judge);
   }
 
-  /** For Digest. Throws as the lookup of the client does. */
-  async checkProof(user: string, proof: Proof): Promise<Verdict> {
+  /** Checks a proof of Digest. Throws an error of the client lookup. */
+  checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     if (user === ROOT_USER)
       return proof(this.#rootDigests) ? ROOT : { reason: 'wrong_secret', client: ROOT_USER };
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, proof));
     const verdict = judge(this.#clients.known(user));
-    return 'role' in verdict ? verdict : judge(await this.#clients.ask(user));
+    return 'role' in verdict ? verdict : this.#clients.ask(user).then(judge);
   }
 }
 

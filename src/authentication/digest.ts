@@ -18,13 +18,14 @@ const WRONG_TERMS: Refusal = {
 };
 
 /**
- * Digest as in RFC 7616, with qop=auth. passport-http's own is of 2015: it knows MD5 only, never checks a nonce, does without
- * qop, lets the client choose the realm, and reads the header in quadratic time. `judge` replaces its `authenticate`.
+ * Digest authentication with qop=auth (RFC 7616). `judge` replaces `authenticate` of passport-http. That one
+ * is from 2015: it knows only MD5, checks no nonce, accepts requests without qop, lets the client choose the
+ * realm, and reads the header in quadratic time.
  */
 export class Digest extends DigestStrategy {
   readonly #credentials: Credentials;
   readonly #nonces: Nonces;
-  /** In the order of the challenges: clients take the first that they know. */
+  /** In the order of the challenges: clients use the first that they know. */
   readonly #algorithms: readonly DigestAlgorithm[];
 
   constructor(credentials: Credentials, nonces: Nonces, { md5 }: { md5: boolean }) {
@@ -37,9 +38,9 @@ export class Digest extends DigestStrategy {
   override authenticate = notByPassport;
 
   /**
-   * Consumes the nonce use of a right answer, whatever becomes of the request later; otherwise a recorded request that was
-   * refused could be sent again with another body. Throws bad_header for an answer that no secret could make right, and
-   * StorageUnavailable.
+   * Checks the credentials of a request. Consumes the nonce use of a correct answer even if the request is
+   * refused later: otherwise an attacker who recorded the request could send it again with another body.
+   * Throws StorageUnavailable, and bad_header for an answer that is malformed or for another target.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
@@ -51,13 +52,13 @@ export class Digest extends DigestStrategy {
     if (age === 'unknown' || !algorithm || answer.realm !== REALM) return WRONG_TERMS;
     const proof = proofOf(answer, algorithm, request.method ?? '');
     const verdict = await this.#credentials.checkProof(answer.username, proof);
-    // Only a right answer may learn that its nonce is old, or was used.
+    // Only a caller with the right secret may learn that its nonce is old or used.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
     return (await this.#nonces.use(answer.nonce, answer.nc)) ? verdict : repeatedUse(verdict);
   }
 
-  /** One challenge an algorithm, all with one nonce. Only when the nonces are ready. */
+  /** Returns a challenge for each algorithm, all with one nonce. Needs `nonces.ready`. */
   challenges(stale: boolean): string[] {
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;
     return this.#algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);
@@ -67,7 +68,7 @@ export class Digest extends DigestStrategy {
 function proofOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: string): Proof {
   return (digests) => {
     const digest = digests[HASHES[algorithm]];
-    // Without a digest for this algorithm the response would need no secret: anybody could compute it.
+    // Without a stored digest for this algorithm, anybody could compute the response.
     if (digest === '') return false;
     return sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response);
   };

@@ -3,13 +3,13 @@ import { BusError } from '../errors.ts';
 import { readParameters } from './auth_params.ts';
 import { type DigestAlgorithm, HASHES } from './client.ts';
 
-/** A client's answer to a Digest challenge. */
+/** The parameters of a client's answer to a Digest challenge. */
 export interface DigestAnswer {
   username: string;
   realm: string;
   nonce: string;
   uri: string;
-  /** As sent, in upper case; MD5 if there was none (RFC 7616, section 3.4). */
+  /** In upper case; MD5 if the client sent none (RFC 7616, section 3.4). */
   algorithm: string;
   nc: string;
   cnonce: string;
@@ -35,14 +35,14 @@ export function readAnswer(text: string): DigestAnswer {
     nonce: take('nonce', /./, 'the nonce of the challenge'),
     uri: take('uri', /./, "the request's target"),
     algorithm: (parameters.get('algorithm') ?? 'MD5').toUpperCase(),
-    // RFC 7616 begins with 1; Ruby's net-http-digest_auth begins with 0.
+    // The first count is 1 by RFC 7616; Ruby's net-http-digest_auth starts with 0.
     nc: take('nc', /^[0-9a-f]{8}$/i, 'eight hexadecimal digits'),
     cnonce: take('cnonce', /./, 'there'),
     response: take('response', /^[0-9a-f]{32,64}$/i, 'a digest in hexadecimal digits').toLowerCase(),
   };
 }
 
-/** `username`, or `username*` for a name that a quoted string cannot hold: UTF-8, percent-encoded (RFC 5987). */
+/** Returns `username`, or the decoded `username*`: UTF-8, percent-encoded (RFC 5987). */
 function username(parameters: Map<string, string>): string {
   const plain = parameters.get('username');
   const extended = parameters.get('username*');
@@ -54,7 +54,7 @@ function username(parameters: Map<string, string>): string {
     const encoded = /^UTF-8'[\w-]*'(.*)$/i.exec(extended ?? '')?.[1];
     if (encoded !== undefined) return decodeURIComponent(encoded);
   } catch {
-    // Not UTF-8, or a stray percent sign.
+    // The text is not UTF-8, or has a stray percent sign.
   }
   throw new BusError(
     'bad_header',
@@ -62,14 +62,14 @@ function username(parameters: Map<string, string>): string {
   );
 }
 
-/** The response that proves knowledge of the secret for qop=auth (RFC 7616, section 3.4.1), in hex. */
+/** Returns the response, in hex, that proves the secret for qop=auth (RFC 7616, section 3.4.1). */
 export function expectedResponse(
   algorithm: DigestAlgorithm,
   ha1: string,
   method: string,
   answer: Pick<DigestAnswer, 'nonce' | 'nc' | 'cnonce' | 'uri'>,
 ): string {
-  // Node reads header bytes as Latin-1, so Latin-1 gives back the bytes that the client hashed.
+  // Node decodes headers as Latin-1, so encoding as Latin-1 restores the bytes that the client hashed.
   const digest = (text: string) => hash(HASHES[algorithm], Buffer.from(text, 'latin1'));
   const ha2 = digest(`${method}:${answer.uri}`);
   return digest(`${ha1}:${answer.nonce}:${answer.nc}:${answer.cnonce}:auth:${ha2}`);

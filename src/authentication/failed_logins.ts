@@ -5,26 +5,26 @@ import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
 const WINDOW_MS = 60_000;
-/** All sources share this many 16-bit counters: a quarter of a MB of Redis, however many addresses an attacker has. */
+/** Number of 16-bit counters for all sources. Those of two minutes take 256 KB of Redis. */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
 
 /**
- * Counts failed authentications by source, over all processes, a minute at a time. Two sources share a counter by a chance of 1
- * in 65,536, so the counts must decide nothing but the answer to wrong credentials.
+ * Counts failed authentications per source and minute, over all processes. Two sources share a counter with a
+ * chance of 1 in 65,536, so the counts may only affect answers to wrong credentials.
  */
 export class FailedLogins {
   readonly #control: Partition;
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /** This process's knowledge of the current minute; it goes on while Redis is away. */
+  /** Counts of the current minute as far as this process knows. They grow even while Redis is away. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
 
-  /** Beyond `max`, Redis is not asked any more. If Redis refuses to count, `log` has one line about it. */
+  /** Redis counts up to `max` for a source. `log` gets one warning if Redis does not permit counting. */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;
     this.#max = max;
@@ -32,7 +32,7 @@ export class FailedLogins {
     this.#nowMs = nowMs;
   }
 
-  /** Counts a failure; resolves with how many the source had in this minute, as far as is known. Never throws. */
+  /** Counts a failure. Resolves with the source's failures in this minute. Never throws. */
   async count(source: string): Promise<number> {
     const minute = Math.floor(this.#nowMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);
@@ -44,7 +44,7 @@ export class FailedLogins {
     return minute === this.#minute ? this.#raise(bucket, everywhere) : everywhere;
   }
 
-  /** How long until the counts begin anew. */
+  /** Returns the time until the current minute ends. */
   leftMs(): number {
     return WINDOW_MS - (this.#nowMs() % WINDOW_MS);
   }
@@ -55,7 +55,7 @@ export class FailedLogins {
     return known;
   }
 
-  /** 0 if Redis is away, is full, or does not let us count: nobody is refused for that. */
+  /** Counts in Redis. Resolves with 0 if Redis is away, is full, or does not permit it. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
       return await this.#control.command(async (redis, keys) => {

@@ -5,10 +5,9 @@ import { type Proxies, sourceOf } from '../proxies.ts';
 import type { FailedLogins } from './failed_logins.ts';
 import type { FailureReason } from './verdict.ts';
 
-/** More failures than this from one address within a minute are answered 429. A misconfigured service makes as many. */
+/** Maximum failures per address and minute. A misconfigured service can cause this many. */
 export const MAX_FAILURES = 100;
 
-/** Where the figures go. */
 export interface FailureFigures {
   authenticationFailed(reason: FailureReason): void;
   authenticationSlowed(): void;
@@ -16,15 +15,14 @@ export interface FailureFigures {
 
 export interface CountedFailure {
   address: string;
-  /** The error to answer, where the address has failed too often. */
   refusal: BusError | undefined;
-  /** Whether to log the refusal: once a minute, for whichever address it is, so that an attacker does not fill the log. */
+  /** True once a minute: the caller should log the refusal. An attacker cannot fill the log. */
   isReported: boolean;
 }
 
 /**
- * Limits failed logins by source address. It is asked only when credentials proved wrong: right ones are let in whatever others
- * at their address do.
+ * Limits failed logins per source address. Only wrong credentials are counted, so correct ones are accepted
+ * from any address.
  */
 export class LoginLimiter {
   readonly #failures: FailedLogins;
@@ -32,7 +30,6 @@ export class LoginLimiter {
   readonly #figures: FailureFigures;
   #reportAgainAtMs = 0;
 
-  /** `failures` must count up to MAX_FAILURES at least. */
   constructor(failures: FailedLogins, proxies: Proxies, figures: FailureFigures) {
     this.#failures = failures;
     this.#proxies = proxies;

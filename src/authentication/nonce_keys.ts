@@ -4,17 +4,16 @@ import type { Partition } from '../store/partition.ts';
 
 const HOUR_MS = 3_600_000;
 const KEY_BYTES = 32;
-/** How often to ask for the keys. The next hour's key comes an hour early, so there is time for failures. */
+/** Interval between requests for the keys. A key is fetched an hour before it is used. */
 const FRESH_MS = 60_000;
-/** The pause after a failed attempt. */
 const PAUSE_MS = 1000;
 
-/** The keys that sign nonces: random, one an hour, shared by all processes through Redis; so is the clock. */
+/** The random keys that sign nonces, one per hour. All processes share them through Redis. */
 export class NonceKeys {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
   #keys: ReadonlyMap<number, Buffer> = new Map();
-  /** Redis's clock less ours. */
+  /** The clock of Redis minus the monotonic clock of this process. */
   #offsetMs = 0;
   #askAgainAtMs = 0;
   #loading: Promise<void> | undefined;
@@ -24,24 +23,24 @@ export class NonceKeys {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** The time by Redis's clock; meaningless until there is a key. */
+  /** Returns the time of Redis; meaningless before the first `load`. */
   nowMs(): number {
     return this.#monotonicMs() + this.#offsetMs;
   }
 
-  /** The key for nonces issued now; undefined before the first `load`, or when none succeeded for over an hour. */
+  /** Returns the key for new nonces; undefined if no `load` succeeded for over an hour. */
   current(): Buffer | undefined {
-    // A failure is ignored: the known keys last for an hour, and a call after a second asks again.
+    // A failure is ignored: the known keys last for an hour, and the next call after a second tries again.
     if (this.#monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
     return this.of(this.nowMs());
   }
 
-  /** The key of nonces issued at that time; undefined if that is more than a day ago. */
+  /** Returns the key of nonces issued at that time; undefined after a day. */
   of(issuedMs: number): Buffer | undefined {
     return this.#keys.get(Math.floor(issuedMs / HOUR_MS));
   }
 
-  /** Gets the keys from Redis, and makes missing ones. Throws as Partition does; the known keys stay then. */
+  /** Fetches the keys; Redis stores new ones if they are missing. Throws as Partition does. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;

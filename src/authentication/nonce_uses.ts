@@ -1,24 +1,27 @@
 import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** How long a nonce is valid. */
+/** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
-/** How far ahead of this process's idea of Redis's clock a nonce may be: that idea is late by what Redis's answer took. */
+/**
+ * Maximum time by which a nonce may be ahead of this process's estimate of the clock of Redis. The estimate
+ * is late by the time that the answer of Redis took.
+ */
 export const NONCE_AHEAD_MS = 60_000;
-/** How long the uses of a nonce are remembered, from the first on. */
+/** Time for which Redis remembers the uses of a nonce, from the first use. */
 export const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
-/** One script call takes this many uses: some 2 ms of Redis. */
+/** Maximum uses per script call; 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 
-/** One `nc` count of a Digest nonce. It authenticates one request only. */
+/** One count (`nc`) of a Digest nonce. Each authenticates a single request. */
 export interface NonceUse {
   /** Identifies the nonce. */
   nonce: string;
   count: number;
 }
 
-/** Consumes nonce uses, each once over all processes. */
+/** Consumes each nonce use once over all processes. */
 export class NonceUses {
   readonly #batcher: Batcher<NonceUse, boolean>;
 
@@ -28,8 +31,8 @@ export class NonceUses {
   }
 
   /**
-   * Whether the use was new: it is consumed now. False if it was consumed before, and if its count is too high to be remembered.
-   * Throws as Partition does; the use may then be consumed or not.
+   * Resolves with true if the use was new, and consumes it. False if it was consumed before, or if its count
+   * is too high to be stored. Throws as Partition does; the use may be consumed then.
    */
   consume(use: NonceUse): Promise<boolean> {
     return this.#batcher.add(use);

@@ -8,14 +8,17 @@ const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/** The characters that hold the payload of a nonce; they identify it. */
+/** Number of leading characters of a nonce that contain its whole payload, and so identify it. */
 const ID_CHARACTERS = 19;
 
-/** Nonces carry their time and a signature, so that every web process knows those of the others without storing them. */
+/**
+ * Issues and checks nonces. A nonce contains its time and a signature, so each web process accepts the nonces
+ * of the others without storing any.
+ */
 export class Nonces {
   readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
   readonly #uses: Pick<NonceUses, 'consume'>;
-  /** When each verified nonce was issued: a client uses one many times, and the HMAC is half of Digest's CPU. */
+  /** The time of issue of verified nonces. Verifying again would double Digest's CPU time. */
   readonly #issuedMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
 
   constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, uses: Pick<NonceUses, 'consume'>) {
@@ -23,17 +26,17 @@ export class Nonces {
     this.#uses = uses;
   }
 
-  /** Whether nonces can be issued and checked; if not, call `prepare`. */
+  /** True if nonces can be issued and checked; otherwise call `prepare` first. */
   get ready(): boolean {
     return this.#keys.current() !== undefined;
   }
 
-  /** Throws StorageUnavailable if there is no key to be had. */
+  /** Fetches the keys. Throws StorageUnavailable. */
   prepare(): Promise<void> {
     return this.#keys.load();
   }
 
-  /** Only when `ready`. */
+  /** Returns a new nonce. Needs `ready`. */
   issue(): string {
     const key = this.#keys.current();
     if (!key) throw new Error('a nonce was wanted before there was a key');
@@ -43,7 +46,10 @@ export class Nonces {
     return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
-  /** `unknown`: not ours, or more than a day old. `old`: more than five minutes old. Only when `ready`. */
+  /**
+   * Returns `unknown` for a nonce that is not of this bus or is over a day old, `old` after five minutes,
+   * otherwise `fresh`. Needs `ready`.
+   */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
     const issuedMs = this.#issuedMs.get(nonce) ?? this.#verify(nonce);
     if (issuedMs === undefined) return 'unknown';
@@ -51,12 +57,12 @@ export class Nonces {
     return ageMs > -NONCE_AHEAD_MS && ageMs < NONCE_LIFE_MS ? 'fresh' : 'old';
   }
 
-  /** Consumes this use of a fresh nonce: false if it was consumed before, in any process. Throws StorageUnavailable. */
+  /** Consumes this use. Resolves with false if any process did before. Throws StorageUnavailable. */
   use(nonce: string, nc: string): Promise<boolean> {
     return this.#uses.consume({ nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) });
   }
 
-  /** When it was issued, in ms; undefined if it is not ours. */
+  /** Returns the time of issue in ms; undefined if the signature is wrong. */
   #verify(nonce: string): number | undefined {
     if (!/^[\w-]{40}$/.test(nonce)) return undefined;
     const bytes = Buffer.from(nonce, 'base64url');

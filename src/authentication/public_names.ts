@@ -1,12 +1,11 @@
 import { hash } from 'node:crypto';
 import type { Client } from './client.ts';
 
-/** Enough to tell two clients of one service apart. */
 const HASH_DIGITS = 8;
 
 /**
- * Names clients where others can read them: in figures and logs. The token of a client without a secret is its credential, so
- * `name.1a2b3c4d` is shown instead. A token has no dot in it, so the two cannot be mixed up.
+ * Names clients in figures and logs. The token of a client without a secret is a credential, so it is shown
+ * as `name.1a2b3c4d`. Tokens that the bus makes have no dot, so names and tokens cannot be confused.
  */
 export class PublicNames {
   readonly #clients: { find(token: string): Promise<Client | undefined> };
@@ -16,8 +15,8 @@ export class PublicNames {
   }
 
   /**
-   * A function from these tokens to their public names. A client that no longer exists is `unknown.1a2b3c4d`, as it may have had
-   * no secret. Throws what `find` throws.
+   * Resolves with a function from these tokens to public names. A client that no longer exists is
+   * `unknown.1a2b3c4d`, because it may have had no secret. Throws what `find` throws.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(tokens)];

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * Whether the `uri` of a Digest names the target of the request: the same text, or the same path and query if one of the two is
- * in absolute form, as a proxy may have changed the request line (RFC 7616, section 3.4.6).
+ * True if the `uri` of a Digest names the target of the request. If one of the two is in absolute form, their
+ * paths and queries are compared, because a proxy may have changed the request line (RFC 7616, section
+ * 3.4.6).
  */
 export function namesTarget(uri: string, req: IncomingMessage): boolean {
   const target = req.url ?? '';
@@ -11,7 +12,7 @@ export function namesTarget(uri: string, req: IncomingMessage): boolean {
   return named !== undefined && named === originForm(target, req.headers.host);
 }
 
-/** The path and query of a target, or undefined if it is one of another host. */
+/** Returns the path and query of a target; undefined if the target is on another host. */
 function originForm(target: string, host: string | undefined): string | undefined {
   const [, scheme, authority, rest = ''] = /^(https?):\/\/([^/?]+)(.*)$/i.exec(target) ?? [];
   if (scheme === undefined || authority === undefined) return target;

@@ -4,7 +4,7 @@ import { TOPIC_NAME } from '../topic_name.ts';
 export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
 
-/** A star is allowed at the end only: elsewhere, matching could take very long. */
+/** True for a topic name, or its beginning followed by `*`. Other stars could make matching slow. */
 export function isTopicPattern(text: string): boolean {
   return text === '*' || TOPIC_NAME.test(text.endsWith('*') ? text.slice(0, -1) : text);
 }
@@ -14,7 +14,7 @@ export function allows(patterns: readonly string[] | undefined, topic: string): 
   return patterns.some((each) => (each.endsWith('*') ? topic.startsWith(each.slice(0, -1)) : each === topic));
 }
 
-/** The fields of a client's hash that hold its scopes: patterns separated by spaces. */
+/** Returns the fields of a client's hash that store its scopes, as patterns separated by spaces. */
 export function scopeFields({ publish, subscribe }: Scopes): Record<string, string> {
   return {
     ...(publish && { publish: publish.join(' ') }),
@@ -22,7 +22,7 @@ export function scopeFields({ publish, subscribe }: Scopes): Record<string, stri
   };
 }
 
-/** The scopes in these fields; null means unlimited. */
+/** Returns the scopes stored in these fields; null means unlimited. */
 export function readScopes(publish: string | null, subscribe: string | null): Scopes {
   return {
     ...(publish !== null && { publish: patternsIn(publish) }),

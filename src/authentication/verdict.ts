@@ -1,6 +1,6 @@
 import type { Caller } from '../caller.ts';
 
-/** Why credentials fail, for log and figures. */
+/** Reasons of failed authentications, for log and figures. */
 export type FailureReason =
   | 'unknown_scheme'
   | 'malformed'
@@ -10,15 +10,14 @@ export type FailureReason =
   | 'wrong_terms'
   | 'repeated_count';
 
-/** Why credentials are refused. */
 export type Refusal = {
-  /** `stale` is no failure: only the nonce is too old. */
+  /** `stale` is no failure: the nonce is too old, and the rest is right. */
   reason: FailureReason | 'stale';
-  /** Tells the caller what to change, where that does not tell a stranger who exists. */
+  /** Text for the caller on what to change. It must not reveal which clients exist. */
   advice?: string;
-  /** The client that was named, if it has a secret. The token of a client without one is a credential, and so is a guess. */
+  /** The client's token if it has a secret; otherwise the token is a credential. */
   client?: string;
-  /** All is right but the nonce: RFC 7616 lets a client try again with a new one, without asking a person. */
+  /** True if only the nonce is wrong: the client may try again with a new one (RFC 7616). */
   stale?: boolean;
 };
 

@@ -16,12 +16,12 @@ import {
 } from './values.ts';
 
 export interface Setting<T> {
-  /** Its name in the environment. */
+  /** The name of the environment variable. */
   variable: string;
   type: z.ZodType<T>;
-  /** The default, written as in the environment. */
+  /** The default, as the text of the environment variable. */
   unset: string | undefined;
-  /** One line for operators. */
+  /** One line of help for operators. */
   help: string;
 }
 
@@ -147,7 +147,7 @@ const delivering = {
   healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
     'Health points that a subscriber gains by an accepted batch.',
   ),
-  /** A positive number in the configuration. */
+  /** Positive in the configuration, negative in the environment. */
   damageRate: setting('ROUTEMASTER_HP_DAMAGE_RATE', whole(-100, 0).transform(Math.abs), '-2').help(
     'Health points that a subscriber loses by a failure, as a negative number.',
   ),

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { readCertificates } from '../certificates.ts';
 import type { LogLevel } from '../log.ts';
 
-/** Node's timers take no longer time. */
+/** Maximum delay of a timer of Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const inRange = (min: number, max: number) =>
@@ -17,7 +17,7 @@ export const whole = (min: number, max: number) =>
 
 export const bytes = whole(0, Number.MAX_SAFE_INTEGER);
 
-/** Seconds in the environment, as the Ruby Routemaster has them; milliseconds in the configuration. */
+/** A number of seconds in the environment, as in the Ruby Routemaster; milliseconds in the configuration. */
 export const seconds = (min: number, max: number) =>
   z
     .string()
@@ -31,7 +31,7 @@ export const yesNo = z
   .regex(/^(true|on|yes|1|false|off|no|0)$/i, 'must be yes or no')
   .transform((value) => /^(true|on|yes|1)$/i.test(value));
 
-/** Items separated by commas or spaces. */
+/** A list with items separated by commas or spaces. */
 export const list = z.string().transform((value) => value.split(/[\s,]+/).filter((item) => item !== ''));
 
 const NO_COLON = /^[^:\s\p{Cc}]+$/u;
@@ -45,7 +45,10 @@ export const tokens = list.pipe(
   z.array(z.string().regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')),
 );
 
-/** The certificates themselves, not their file: a thread gets the same ones although the file may change. */
+/**
+ * The text of certificates, given as text or as a file. The file is read once, so that all threads use the
+ * same certificates.
+ */
 export const certificates = z.string().transform((value, { issues }) => {
   try {
     return readCertificates(value);

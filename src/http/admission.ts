@@ -3,20 +3,23 @@ import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { MAX_BODY_BYTES } from './body.ts';
 
-/** A process works on this many requests as fast as it can; more would only wait. */
+/** Maximum requests that a process works on at a time. */
 const MAX_REQUESTS = 1000;
-/** Bounds the memory that the bodies of these requests take: some times this while they are parsed. */
+/** Maximum bytes of bodies in memory. Parsing a body takes several times its size. */
 const MAX_BYTES = 128 * 1024 * 1024;
-/** A slow body loses its place; otherwise 26 idle clients announcing 5 MiB each would hold the whole budget. */
+/**
+ * A body that takes longer than this loses its place. Otherwise 26 idle clients, each announcing 5 MiB, would
+ * hold all bytes.
+ */
 const SLOW_MS = 1000;
 
-/** Admits as much work as the process has room for, so that the rest can be refused at once rather than late. */
+/** Limits the requests under way. A process with too much work refuses the rest at once. */
 export class Admission {
   readonly #maxRequests: number;
   readonly #maxBytes: number;
   #requests = 0;
   #bytes = 0;
-  /** Reservations with a place whose body is not complete, in the order of arrival. */
+  /** The reservations whose body is being read, oldest first, without suspended ones. */
   readonly #reading = new Set<Reservation>();
 
   constructor({ maxRequests = MAX_REQUESTS, maxBytes = MAX_BYTES } = {}) {
@@ -24,13 +27,13 @@ export class Admission {
     this.#maxBytes = maxBytes;
   }
 
-  /** Whether there is room for the body that a request announces. One request alone always has room. */
+  /** True if the body that a request announces fits. A single request always fits. */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
     return this.#fits(bytes) || (this.#suspendSlow() && this.#fits(bytes));
   }
 
-  /** Reserves room for a request, until it is released. Throws `overloaded` if there is none. */
+  /** Reserves a place and bytes for a request until `release`. Throws `overloaded` if it does not fit. */
   reserve(request: IncomingMessage): Reservation {
     if (!this.hasRoom(request)) throw overloaded();
     const bytes = announcedBytes(request);
@@ -41,25 +44,24 @@ export class Admission {
     return reservation;
   }
 
-  /** For reservations: takes more bytes. Throws `overloaded`. */
+  /** Called by a reservation that needs more bytes. Throws `overloaded`. */
   grow(bytes: number, { isSuspended }: Reservation): void {
     const others = this.#requests - (isSuspended ? 0 : 1);
     if (others > 0 && this.#bytes + bytes > this.#maxBytes) throw overloaded();
     this.#bytes += bytes;
   }
 
-  /** For reservations: takes a place again. Throws `overloaded`. */
+  /** Called by a suspended reservation that needs a place again. Throws `overloaded`. */
   resume(): void {
     if (!this.#fits(0)) throw overloaded();
     this.#requests++;
   }
 
-  /** For reservations: the body is complete. */
   hasRead(reservation: Reservation): void {
     this.#reading.delete(reservation);
   }
 
-  /** For reservations: frees bytes and places. */
+  /** Called by a reservation that needs these bytes and places no longer. */
   free(bytes: number, places: number): void {
     this.#requests -= places;
     this.#bytes -= bytes;
@@ -70,7 +72,7 @@ export class Admission {
     return this.#requests === 0 || this.#bytes + bytes <= this.#maxBytes;
   }
 
-  /** Takes back the room of slow bodies. Answers whether there were any. */
+  /** Suspends the reservations of slow bodies. Returns true if there were any. */
   #suspendSlow(): boolean {
     const sinceMs = clock.monotonicMs() - SLOW_MS;
     let some = false;
@@ -84,11 +86,11 @@ export class Admission {
   }
 }
 
-/** The room of one request: a place among the requests, and bytes. */
+/** The place and the bytes that one request holds. */
 export class Reservation {
   readonly beganMs = clock.monotonicMs();
   readonly #admission: Admission;
-  /** The bytes announced, or arrived where that is more; once suspended, the bytes arrived. */
+  /** The bytes announced or arrived, whichever is more. After a suspension: the bytes arrived. */
   #heldBytes: number;
   #arrivedBytes = 0;
   #isSuspended = false;
@@ -98,12 +100,12 @@ export class Reservation {
     this.#heldBytes = announcedBytes;
   }
 
-  /** A suspended reservation has no place, and only the bytes that have arrived. */
+  /** True if the reservation lost its place and the bytes that have not arrived. */
   get isSuspended(): boolean {
     return this.#isSuspended;
   }
 
-  /** More of the body has arrived. Throws `overloaded` where there is no room for it. */
+  /** Counts bytes of the body that have arrived. Throws `overloaded` if they do not fit. */
   arrived(bytes: number): void {
     this.#arrivedBytes += bytes;
     if (this.#arrivedBytes <= this.#heldBytes) return;
@@ -111,7 +113,7 @@ export class Reservation {
     this.#heldBytes = this.#arrivedBytes;
   }
 
-  /** The body is complete, and work begins. Throws `overloaded` if the body was slow and its place is taken. */
+  /** Called when the body is complete. Throws `overloaded` if it was slow and its place is taken. */
   startWork(): void {
     this.#admission.hasRead(this);
     if (!this.#isSuspended) return;
@@ -119,21 +121,21 @@ export class Reservation {
     this.#isSuspended = false;
   }
 
-  /** For the admission: gives up the place, and the bytes that have not arrived. */
+  /** Called by the admission: frees the place, and the bytes that have not arrived. */
   suspend(): void {
     this.#isSuspended = true;
     this.#admission.free(this.#heldBytes - this.#arrivedBytes, 1);
     this.#heldBytes = this.#arrivedBytes;
   }
 
-  /** To be called once. */
+  /** Frees what the reservation holds. Must be called exactly once. */
   release(): void {
     this.#admission.hasRead(this);
     this.#admission.free(this.#heldBytes, this.#isSuspended ? 0 : 1);
   }
 }
 
-/** 0 if the request announces no length. A body over the limit is not kept. */
+/** The bytes that Content-Length announces; 0 without it. A body over the limit is not kept in memory. */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_BODY_BYTES);
 }

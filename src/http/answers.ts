@@ -5,7 +5,7 @@ import type { Answer } from '../route.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** Sends the answer; the body of one to HEAD is left out by Node. Throws what the pieces of a body throw. */
+/** Sends an answer. Node leaves out the body of an answer to HEAD. Throws what producing the body throws. */
 export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<void> {
   if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
   if (body === undefined || typeof body === 'string') {
@@ -23,14 +23,14 @@ function isPieces(body: unknown): body is AsyncIterable<string> {
 
 async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
   await pipeline(Readable.from(pieces), response).catch((error: NodeJS.ErrnoException) => {
-    // The caller has gone.
+    // The caller has closed the connection.
     if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   });
 }
 
 /**
- * Tell a browser that an answer is data: it runs nothing, is shown in no frame, and no cache keeps it. These are helmet's headers
- * but for those that concern pages.
+ * Headers that make a browser treat an answer as data: nothing runs, no frame shows it, and no cache keeps
+ * it. Helmet's headers for web pages are left out.
  */
 export const BROWSER_HEADERS = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -41,13 +41,13 @@ export const BROWSER_HEADERS = {
   'Cache-Control': 'no-store',
 };
 
-/** Browsers are to come by https for a year. */
+/** Tells browsers to use https for a year (in seconds). */
 const HTTPS_ONLY = 'max-age=31536000';
 
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
 
-/** Sets them on answers that a browser shows. A publish has nothing to show, and does not pay for them. */
+/** Sets the browser headers on answers to GET and HEAD. Publishes skip them, to save CPU. */
 export function setBrowserHeaders(
   { method }: IncomingMessage,
   response: ServerResponse,

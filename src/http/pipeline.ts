@@ -13,10 +13,10 @@ import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** In characters. Parsing a longer body takes as long as refusing several requests. */
+/** A body with more characters than this waits for the work budget. */
 const LONG_BODY = 4096;
 
-/** Prepared, so that a refusal is cheap. */
+/** Built once, so that a refusal costs little. */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
@@ -28,7 +28,6 @@ export interface PipelineParts {
   admission?: Admission;
 }
 
-/** A request, and what the path of its route says. */
 export interface Arrival {
   request: IncomingMessage;
   response: ServerResponse;
@@ -37,7 +36,7 @@ export interface Arrival {
   query: unknown;
 }
 
-/** Takes every request from its arrival to its answer. Each step is a function of its own. */
+/** Handles every request of the API from its arrival to its answer. */
 export class Pipeline {
   readonly #parts: PipelineParts;
   readonly #admission: Admission;
@@ -58,7 +57,7 @@ export class Pipeline {
         if (this.#isPlainHttp(request)) return await send(response, redirectToHttps(request));
         this.#refuseUntilReady();
       }
-      // Before authentication, which is half of the work.
+      // Checked before authentication, because authentication is half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       await send(response, await this.#call(route, arrival));
     } catch (error) {
@@ -85,7 +84,7 @@ export class Pipeline {
     const refusing = route.refuseEarly?.(call);
     if (refusing) await refusing;
     if (!takesBody(route)) return route.handle(call);
-    // Only known callers take room: a stranger could hold all of it.
+    // Reserved after authentication; otherwise strangers could hold all places.
     const reservation = this.#admission.reserve(request);
     try {
       call.text = await readText(request, reservation);
@@ -112,14 +111,14 @@ function takesBody(route: Route): boolean {
   return route.body !== undefined || route.takesText === true;
 }
 
-/** Whatever the content type says, bodies are JSON: Routemaster's clients send it with any. */
+/** Reads the body as JSON whatever its content type is, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string): unknown {
   if (!body) return undefined;
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;
   return checked(body, isLeftOut ? undefined : parseJson(text));
 }
 
-/** 308 keeps method and body. The port is left out: it is one that speaks http. */
+/** Redirects with 308, which keeps method and body, and without the port, which is for plain http. */
 function redirectToHttps({ headers, url }: IncomingMessage): Answer {
   const host = headers.host?.replace(/:\d*$/, '');
   if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');

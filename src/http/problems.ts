@@ -4,7 +4,7 @@ import { BusError, ERRORS, type ErrorCode } from '../errors.ts';
 import { type Log, loggedPath } from '../log.ts';
 import { BROWSER_HEADERS } from './answers.ts';
 
-/** The problem document of an error (RFC 9457). */
+/** Returns the problem document of an error (RFC 9457). */
 export function problem(error: BusError): string {
   const { status, title } = ERRORS[error.code];
   return JSON.stringify({
@@ -17,7 +17,7 @@ export function problem(error: BusError): string {
   });
 }
 
-/** Answers what was thrown. An error that is no BusError is our fault: it is logged, and its text is shown to nobody. */
+/** Answers a thrown error. One that is no BusError is a fault of the bus: its text goes to the log only. */
 export function answerProblem(
   log: Log,
   thrown: unknown,
@@ -31,7 +31,7 @@ export function answerProblem(
   preparedProblem(error)(response);
 }
 
-/** Makes the answer to an error once, for any number of requests. */
+/** Builds the answer to an error once. The returned function sends it, any number of times. */
 export function preparedProblem(error: BusError): (response: ServerResponse) => void {
   const body = problem(error);
   const headers = headersOf(error, body);
@@ -41,7 +41,7 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
   };
 }
 
-/** Express gives errors of its own a `status`: a path that cannot be decoded, say. */
+/** Converts an error that is no BusError. Express gives its own errors a `status`. */
 function translate(thrown: unknown): BusError {
   const status = (thrown as { status?: unknown } | null)?.status;
   if (typeof status === 'number' && status >= 400 && status < 500) {
@@ -54,14 +54,14 @@ function translate(thrown: unknown): BusError {
 
 const LINGER_MS = 1000;
 
-/** Our problems for the errors of Node's HTTP parser. */
+/** The code and detail of the answer to each error of Node's HTTP parser. */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],
   HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
 };
 
-/** Answers a request that Node's HTTP parser refuses, for two `Content-Length` headers, say. */
+/** Answers a request that Node's HTTP parser refuses, such as one with two `Content-Length` headers. */
 export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (!socket.writable) return void socket.destroy();
   const [code, detail] = MALFORMED[error.code ?? ''] ?? [
@@ -71,7 +71,7 @@ export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): v
   lastWords(socket, new BusError(code, detail));
 }
 
-/** Answers `CONNECT`, for which Node makes no response object. */
+/** Refuses `CONNECT`, for which Node creates no response object. */
 export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
   const headers = { Allow: 'GET, HEAD, POST, DELETE' };
   lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers }));
@@ -86,7 +86,7 @@ function headersOf(error: BusError, body: string) {
   };
 }
 
-/** Answers on a connection that is no longer of use, and ends it. */
+/** Sends an error on a connection that cannot serve further requests, and closes it. */
 function lastWords(socket: Duplex, error: BusError): void {
   const body = problem(error);
   const headers = { ...headersOf(error, body), Connection: 'close' };
@@ -94,6 +94,7 @@ function lastWords(socket: Duplex, error: BusError): void {
   const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
   socket.on('error', () => {}); // its other end has gone
   socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
-  // A client that keeps its side open would keep ours open too. It has time to read the answer.
+  // A client that keeps its side open would keep this side open too, so it gets a limited time to read the
+  // answer.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

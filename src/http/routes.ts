@@ -32,7 +32,6 @@ import {
 } from '../subscribing/subscriptions_api.ts';
 import { TOPIC_PARAMS, TOPICS, type topicsApi } from '../subscribing/topics_api.ts';
 
-/** What the rows call. */
 export interface Apis {
   publishing: ReturnType<typeof publishApi>;
   topics: ReturnType<typeof topicsApi>;
@@ -52,7 +51,7 @@ const BOTH = ['client', 'root'] as const;
 
 const NOTHING = { 204: null } as const;
 
-/** The whole API. Where two paths match a request, the first in the table takes it. */
+/** All routes of the API. If two paths match a request, the first route handles it. */
 export function routes(apis: Apis): Route[] {
   return [
     ...watchingRoutes(apis),

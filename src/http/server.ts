@@ -6,19 +6,19 @@ import { BootError } from '../errors.ts';
 import { askWhenRead } from './body.ts';
 import { refuseConnect, refuseMalformed } from './problems.ts';
 
-/** How long each part of an exchange may take, and how many connections there may be. */
+/** Default limits of the server: times of the parts of an exchange, and connections. */
 export const SERVER_LIMITS = {
-  /** From the first byte of a request, or from the beginning of a new connection, to the end of the headers. */
+  /** Maximum time from the start of a connection or request to the end of its headers. */
   headersTimeoutMs: 10_000,
-  /** To the end of the request. */
+  /** Maximum time to the end of the body, from the first byte of a request. */
   requestTimeoutMs: 30_000,
-  /** Between two requests on a connection. */
+  /** Maximum time between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
-  /** Without a byte either way. Ends the connection of a client that does not read its answers. */
+  /** Maximum time without a byte in either direction, so that unread answers end a connection. */
   silenceTimeoutMs: 120_000,
-  /** How often Node checks the first two. */
+  /** Interval at which Node checks the first two limits. */
   checkEveryMs: 1000,
-  /** Further connections are closed at once. */
+  /** Maximum connections; further ones are closed at once. */
   maxConnections: 10_000,
 };
 
@@ -26,24 +26,22 @@ export type ServerLimits = typeof SERVER_LIMITS;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** The last response that is due on a connection. */
 const LAST = Symbol('last');
-/** Set on a connection after bytes that cannot be read. */
 const REFUSED = Symbol('refused');
 type Connection = Socket & { [LAST]?: ServerResponse; [REFUSED]?: true };
 
-/** An HTTP server that can be closed without cutting off the requests under way. */
+/** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
   readonly #server: Server;
-  /** Connections without a request so far. */
+  /** Connections that have sent no request yet. */
   readonly #unused = new Set<Duplex>();
-  /** Connections that Node no longer looks after, until the responses due on them are out. */
+  /** Connections that Node has detached from its HTTP parser, until their last response is sent. */
   readonly #waiting = new Set<Connection>();
 
   constructor(listener: Listener, limits: Partial<ServerLimits> = {}) {
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = createServer({
-      // A missing Host header is answered by the application, as a problem.
+      // The application answers a missing Host header with a problem.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,
@@ -51,7 +49,8 @@ export class HttpServer {
       connectionsCheckingInterval: all.checkEveryMs,
       maxHeaderSize: 16 * 1024,
     });
-    // Node would drop headers beyond a limit of its own without a word; the application refuses them.
+    // 0 turns off Node's limit, which drops further headers silently. The application refuses too many
+    // headers.
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
@@ -75,13 +74,12 @@ export class HttpServer {
     });
   }
 
-  /** Takes what Node makes no plain request of. */
   #takeTheRest(): void {
     this.#server.on('connect', (request: IncomingMessage, socket: Connection) =>
       this.#wait(socket, () => refuseConnect(request, socket)),
     );
-    // The request begins anew, without its Upgrade header. If the header were ignored, Node's parser would pass over a malformed
-    // body, and over what follows in the same packet, both without an answer.
+    // Parses the request again without its Upgrade header. If Node ignored that header, its parser would skip
+    // a malformed body, and the rest of the packet, without an answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Connection, rest: Buffer) => {
       socket.unshift(rest);
       socket.unshift(withoutUpgrade(request));
@@ -111,8 +109,8 @@ export class HttpServer {
   }
 
   /**
-   * Takes no more connections, and ends each after the response under way; those left after `graceMs` are cut. Unused connections
-   * are ended here: Node does not count them as idle, and a router may have opened some in advance.
+   * Stops accepting connections, and ends each one after its response. After `graceMs` the rest is cut.
+   * Unused connections end here, because Node does not count them as idle; routers may open some in advance.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -132,7 +130,7 @@ export class HttpServer {
     socket[LAST] = response;
   }
 
-  /** Acts on a connection that Node no longer looks after, once the responses due on it are out. */
+  /** Calls `act` when the last response of a detached connection is sent. */
   #wait(socket: Connection, act: () => void): void {
     const cut = () => socket.destroy();
     const forget = () => this.#waiting.delete(socket);
@@ -147,18 +145,18 @@ export class HttpServer {
 }
 
 /**
- * Refuses bytes that the parser cannot read. Node reports these together with the complete requests before them, and a refusal at
- * once would take the place of their answers.
+ * Refuses bytes that the parser cannot read, after the responses to complete requests before them. Node
+ * reports the error while those requests are still being handled.
  */
 function refuse(error: NodeJS.ErrnoException, socket: Connection): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
-  // The parser complains again about whatever follows.
+  // The parser reports each further chunk as well.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
-/** Acts once the responses to complete requests are out; never if they end the connection. */
+/** Calls `act` when the responses to complete requests are sent; never if they end the connection. */
 function afterAnswers(socket: Connection, act: () => void): void {
   const last = socket[LAST];
   const due = last?.req.complete && !last.writableFinished && !last.destroyed;
@@ -169,7 +167,7 @@ function afterAnswers(socket: Connection, act: () => void): void {
     });
 }
 
-/** The head of a request without its Upgrade header: there is no other protocol here. */
+/** Returns the head of a request without its Upgrade header: no other protocol is served. */
 function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let i = 0; i < rawHeaders.length; i += 2)

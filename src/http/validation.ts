@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Input, Wording } from '../route.ts';
 
-/** The value as the schema gives it. Throws the problem of the first thing that is wrong; nothing is checked without an input. */
+/** Returns what the schema parses; undefined without an input. Throws the problem of the first issue. */
 export function checked(input: Input<unknown> | undefined, value: unknown): unknown {
   if (!input) return undefined;
   const read = input.schema.safeParse(value);

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 
-/** Headers that a request may have once. Where one is doubled, a proxy could read one half and we the other. */
+/** Headers that may occur only once; otherwise a proxy and the bus could use different ones. */
 const SINGLE = new Set([
   'authorization',
   'content-length',
@@ -11,20 +11,26 @@ const SINGLE = new Set([
   'idempotency-key',
 ]);
 
-/** The values of `Sec-Fetch-Site`, which browsers send, for what a person typed, or a page of ours asks for. */
+/**
+ * Values of `Sec-Fetch-Site` that are accepted. Browsers send them for addresses that a person typed and for
+ * pages of the bus itself.
+ */
 const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 
-/** No browser and no proxy sends as many. */
+/** Maximum headers of a request. Browsers and proxies send far fewer. */
 const MAX_HEADERS = 100;
 
 /**
- * Throws bad_header if headers are doubled, or `Host` is missing; headers_too_large if there are too many;
- * unsupported_transfer_coding if the body is encoded on its way; forbidden if another site has a browser send it.
+ * Checks the headers of a request. Throws:
+ * - bad_header if a header is doubled or `Host` is missing;
+ * - headers_too_large if there are too many;
+ * - unsupported_transfer_coding for any coding but chunked;
+ * - forbidden if a page of another site made a browser send the request.
  */
 export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessage): void {
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new BusError('headers_too_large', `there are more than ${MAX_HEADERS} headers`);
-  // There are as many names as headers, so none is doubled.
+  // As many names as headers: no header is doubled.
   if (Object.keys(headers).length * 2 !== rawHeaders.length) refuseDoubled(rawHeaders);
   if (headers.host === undefined && httpVersion === '1.1') {
     throw new BusError('bad_header', 'the Host header is missing');
@@ -35,7 +41,10 @@ export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessa
   if (site !== undefined && !OWN_SITE.has(site as string)) refuseOtherSite();
 }
 
-/** Node's parser undoes the chunks and ignores codings before them; it is uncertain then where the body ends (RFC 9112, 6.1). */
+/**
+ * Refuses codings other than chunked. Node's parser ignores them, so the end of the body would be uncertain
+ * (RFC 9112, 6.1).
+ */
 function checkTransferCoding(coding: string, httpVersion: string): void {
   const headers = { Connection: 'close' };
   if (httpVersion === '1.0')
@@ -45,7 +54,7 @@ function checkTransferCoding(coding: string, httpVersion: string): void {
   throw new BusError('unsupported_transfer_coding', detail, { headers });
 }
 
-/** Once a browser has credentials, it sends them with whatever a page of any site has it send, forms included. */
+/** Refuses requests from pages of other sites: a browser sends its credentials with them too. */
 function refuseOtherSite(): never {
   throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }

@@ -1,12 +1,11 @@
 import { clock } from '../clock.ts';
 
-/** How long work goes on in a turn of the event loop before others are heard. */
+/** Maximum time of work in one turn of the event loop before other connections are served. */
 const BUDGET_MS = 10;
 
 /**
- * Spreads long work over turns of the event loop. In one turn Node hands over all that came on thousands of connections, and the
- * last request, perhaps only to be refused, would wait for the work of all the others. (With five times the load, in arrays of
- * 200 events, refusals took 160 ms; now 40 to 80 ms.)
+ * Spreads long work over turns of the event loop. In one turn Node delivers the data of all connections;
+ * without a limit, the last request would wait for the work of all others, even if only to be refused.
  */
 export class WorkBudget {
   readonly #waiting: (() => void)[] = [];
@@ -17,7 +16,10 @@ export class WorkBudget {
     this.#budgetMs = budgetMs;
   }
 
-  /** To be awaited before long work; undefined if it may begin at once. Work begins in the order of the calls. */
+  /**
+   * Call before long work. Returns undefined if the work may start at once, or a promise to await. Work
+   * starts in the order of the calls.
+   */
   turn(): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
     if (this.#endsAtMs === undefined) {
@@ -32,7 +34,7 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.length > 0 && clock.monotonicMs() < endsAtMs) {
       this.#waiting.shift()?.();
-      // The work runs now, up to where it awaits something.
+      // Lets the work run until it awaits something.
       await undefined;
     }
     if (this.#waiting.length > 0) setImmediate(() => void this.#goOn());

@@ -1,22 +1,22 @@
-/** The kinds of change that an event may tell of. */
+/** The kinds of change that an event can announce. */
 export const EVENT_TYPES = ['create', 'update', 'delete', 'noop'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export interface Event {
-  /** The same for every subscriber and every attempt: visible ASCII characters other than `"` and `\`. */
+  /** The same for every subscriber and attempt. Visible ASCII characters other than `"` and `\`. */
   id: string;
   topic: string;
   type: EventType;
   url: string;
   /** Milliseconds since the Unix epoch. */
   timestamp: number;
-  /** Any JSON value as JSON text; undefined: none. */
+  /** JSON text; undefined if the event has no data. */
   data?: string | undefined;
 }
 
 /**
- * The text that Redis stores for an event, and that its subscribers get. Lua tells it by its first byte, and its topic by the
- * two members that come first (`autodrop.lua`).
+ * Returns the JSON text that Redis stores and subscribers get. Lua recognizes it by its first byte, and reads
+ * the topic from its first two members (`autodrop.lua`).
  */
 export function eventText({ id, topic, type, url, timestamp, data }: Event): string {
   const head = `{"id":"${id}","topic":"${topic}","type":"${type}","url":${JSON.stringify(url)},"t":${timestamp}`;

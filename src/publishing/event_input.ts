@@ -5,16 +5,16 @@ import { EVENT_TYPES, type EventType, eventText } from './event.ts';
 
 const MAX_EVENTS = 10_000;
 const MAX_URL_LENGTH = 1024;
-/** How deep data may be nested. */
+/** Maximum levels of arrays and objects in data. */
 export const MAX_DATA_DEPTH = 64;
 const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data']);
-// Visible ASCII characters that JSON takes as they are.
+// Visible ASCII characters that JSON does not escape.
 const ID = /^[!#-[\]-~]{1,64}$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
-// Printable ASCII and beyond: no white space, no control characters.
+// No white space and no control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
 
-/** What is wrong with one event; `field` is missing where it is the event as a whole. */
+/** An error in one event. `field` is undefined if the event as a whole is wrong. */
 class BadEvent extends Error {
   readonly field: string | undefined;
 
@@ -29,8 +29,8 @@ export interface EventLimits {
 }
 
 /**
- * Reads the body of a publish into events as they are stored: one event, an array, or NDJSON. All are right, or it throws
- * bad_event with the `field` (and the `index`, where there can be several), bad_body, or body_too_large.
+ * Reads the body of a publish (an event, an array, or NDJSON) into the texts of its events. Throws bad_body,
+ * body_too_large, or bad_event with the `field`, and with the `index` if there can be several events.
  */
 export function readEvents(
   text: string,
@@ -46,7 +46,7 @@ export function readEvents(
   return body.map((value, index) => readOne(value, index, topic, nowMs, limits));
 }
 
-/** One after the other, on a line each, or on one line. */
+/** Match events that follow each other without an array: on separate lines, or on one line. */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;
 
@@ -61,7 +61,7 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** One event a line; empty lines are none. */
+/** Reads NDJSON; empty lines are skipped. */
 function parseLines(text: string): unknown[] {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   checkCount(lines.length);
@@ -149,7 +149,6 @@ function readTimestamp(timestamp: unknown, nowMs: number): number {
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
 }
 
-/** Data as JSON text; undefined where there is none. */
 function readData(data: unknown, maxBytes: number): string | undefined {
   if (data === undefined || data === null) return undefined;
   if (isDeeper(data, MAX_DATA_DEPTH))
@@ -163,7 +162,7 @@ function readData(data: unknown, maxBytes: number): string | undefined {
   );
 }
 
-/** Whether arrays and objects are nested in the value deeper than so many levels. */
+/** True if the value has more than this many levels of arrays and objects. */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (levels === 0) return !JSON.isRawJSON(value);

@@ -1,20 +1,20 @@
 import { hash } from 'node:crypto';
 
-/** How a publication with an idempotency key is known again. */
+/** What Redis remembers of a publication with an idempotency key. */
 export interface Idempotency {
-  /** Of the key and its client: names what is remembered. */
+  /** Digest of the key and its client; part of the key in Redis. */
   digest: string;
-  /** Of what is published under the key. */
+  /** Digest of the topic and the body. */
   fingerprint: Buffer;
 }
 
-/** 132 bits, in URL-safe Base64: nobody comes by another's by chance, and a key costs no more memory than it must. */
+/** 132 bits in URL-safe Base64: enough to rule out collisions, at little memory for each key. */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * `body` as it came: the events are no measure, since those without a timestamp get another one each time. Tokens and names of
- * topics have no NUL, so that it parts them from what follows.
+ * Returns what identifies a publication. `body` is the text as received: its events are given new timestamps
+ * each time. NUL separates the parts because tokens and topics cannot contain it.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {

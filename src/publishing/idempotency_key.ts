@@ -1,14 +1,15 @@
 import { BusError } from '../errors.ts';
 
 const LONGEST_KEY = 255;
-// A string of RFC 9651 (structured fields), of visible characters only; of escapes there are \" and \\.
+// A string of RFC 9651 (structured fields) with visible characters only, and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// As many clients write it: no string, and nothing that could be taken for a part of one, or for several headers made one.
+// An unquoted key, which many clients send. It cannot contain what would make it part of a string, or several
+// joined headers.
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**
- * The key that an Idempotency-Key header names (draft-ietf-httpapi-idempotency-key-header), the same whether it is quoted or
- * not; undefined if there is no such header. Throws bad_header.
+ * Returns the key in an Idempotency-Key header, quoted or not; undefined without the header
+ * (draft-ietf-httpapi-idempotency-key-header). Throws bad_header.
  */
 export function readIdempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;

@@ -3,33 +3,33 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Idempotency } from './idempotency.ts';
 
-/** One client's events for one topic; all are stored, or none. */
+/** Events of one client for one topic. Either all are stored or none. */
 export interface Publication {
   topic: string;
   /** The client's token. */
   client: string;
   /** Events as JSON texts, in their order. */
   events: string[];
-  /** If it has an idempotency key. */
   idempotency?: Idempotency;
 }
 
 /**
- * What became of a publication. This call stored it only if it is `accepted`. `repeated`: it was accepted before under the same
- * key. `key_reused`: something else was. `claimed_by_other`: the topic is another client's. `no_room`: no topic may be made.
+ * The result of a publication. Only `accepted` means that this call stored it. `repeated`: it was accepted
+ * before under the same key. `key_reused`: another publication was accepted under the key.
+ * `claimed_by_other`: the topic belongs to another client. `no_room`: no further topic may be created.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 export interface Stored {
-  /** One for each publication. `subscribers` is how many the topic has, if the publication is accepted. */
+  /** One for each publication. `subscribers` counts those of the topic if it is accepted. */
   outcomes: { outcome: Outcome; subscribers: number }[];
-  /** How many events each subscriber got. A subscriber of several topics has an entry for each. */
+  /** Events added to the queue of each subscriber. A subscriber of several topics has an entry for each. */
   added: [subscriber: string, events: number][];
 }
 
 /**
- * Stores publications in one script call, in their order. An idempotency key is known for `windowMs` after its publication was
- * accepted. No topic is made beyond `maxTopics`.
+ * Stores publications in one script call, in order. An idempotency key is remembered for `windowMs` after its
+ * publication was accepted. A bus with `maxTopics` topics creates no further one.
  */
 export async function storePublications(
   partition: Partition,
@@ -59,7 +59,6 @@ export async function storePublications(
   };
 }
 
-/** A run goes as one publication. */
 function joined(run: readonly Publication[]): Arguments<'publish'>['publications'][number] {
   const { topic, client, idempotency, events } = run[0] as Publication;
   return {
@@ -68,7 +67,6 @@ function joined(run: readonly Publication[]): Arguments<'publish'>['publications
   };
 }
 
-/** How many events each subscriber of a topic got. */
 export function addedBySubscriber({
   events,
   subscribers,
@@ -76,7 +74,10 @@ export function addedBySubscriber({
   return subscribers === '' ? [] : subscribers.split('\n').map((token) => [token, events]);
 }
 
-/** Neighbours of one topic and client become one publication, which saves a fifth of Redis under load. One with a key stays alone. */
+/**
+ * True if two neighbours can be joined: same topic, same client, no key. Joining saves a fifth of the CPU of
+ * Redis under load.
+ */
 function goAsOne(one: Publication, next: Publication): boolean {
   if (one.topic !== next.topic || one.client !== next.client) return false;
   return !one.idempotency && !next.idempotency;

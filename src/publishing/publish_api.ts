@@ -17,7 +17,7 @@ export interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
   limits: EventLimits;
   guard: Pick<StorageGuard, 'check'>;
-  /** Undefined where nothing is limited. */
+  /** Undefined if no rate is limited. */
   rateLimit?: RateLimit | undefined;
 }
 
@@ -50,7 +50,7 @@ export function publishApi({ publisher, limits, guard, rateLimit }: PublishParts
       return guard.check();
     },
 
-    /** Answers when the events are in the batch of every subscriber of the topic, and only then. */
+    /** Stores the events of a body. Resolves when the batch of every subscriber of the topic has them. */
     async publish({ caller, params: { name: topic }, headers, text }: PublishCall) {
       const client = caller.token;
       const key = keyIn(headers);

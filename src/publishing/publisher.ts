@@ -6,14 +6,20 @@ import type { Partitions } from '../store/partitions.ts';
 import type { Idempotency } from './idempotency.ts';
 import { type Outcome, type Publication, type Stored, storePublications } from './publication.ts';
 
-/** Bounds how long one call blocks Redis (a few ms) and how long other publications wait. */
+/** Maximum events per script call, which limits the time that it blocks Redis to a few ms. */
 const MAX_EVENTS_PER_CALL = 2000;
-/** Bytes, and copies (one for each subscriber of the topic), that take as long as an event. */
+/** This many bytes, or copies for subscribers, take Redis as long as one event. */
 const BYTES_PER_EVENT = 1000;
 const COPIES_PER_EVENT = 50;
-/** A publication cannot be split. This many copies take Redis half a second, and no memory limit interrupts a script. */
+/**
+ * Maximum copies of one publication, which cannot be split. They take Redis half a second, and no memory
+ * limit interrupts a script.
+ */
 const MAX_COPIES = 1_000_000;
-/** A publication with more events to a topic whose subscribers are not known waits until they are counted. */
+/**
+ * Maximum events of a publication to a topic whose number of subscribers is unknown. Larger ones wait until
+ * the subscribers are counted.
+ */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
 
@@ -29,13 +35,14 @@ export class Publisher {
   readonly #windowMs: number;
   readonly #onFull: () => void;
   readonly #maxTopics: number;
-  /** How many subscribers each topic had at its last publication. */
+  /** The number of subscribers of each topic at its last publication. */
   readonly #subscribers = new LRUCache<string, number>({ max: MAX_TOPICS_REMEMBERED });
   readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
   /**
-   * `windowMs`: how long an idempotency key is remembered after its publication was accepted. `onFull` is called when Redis has
-   * no memory left: somebody has to free some at once. A bus that has `maxTopics` topics creates no further one.
+   * `windowMs` is the time for which an idempotency key is remembered after its publication was accepted.
+   * `onFull` is called when Redis is out of memory: the caller must free some at once. A bus with `maxTopics`
+   * topics creates no further one.
    */
   constructor(
     partitions: Partitions,
@@ -53,9 +60,10 @@ export class Publisher {
   }
 
   /**
-   * Resolves when the events are in the batch of every subscriber of the topic, or when it is certain that they will not be.
-   * Throws StorageFull (nothing was stored), StorageUnavailable (the events may or may not be stored; with an idempotency key,
-   * calling again is safe), or body_too_large if the topic has too many subscribers for this many events at once.
+   * Resolves when the events are in the batch of every subscriber of the topic, or when it is certain that
+   * they will never be. Throws StorageFull (nothing was stored), StorageUnavailable (the events may be
+   * stored; with an idempotency key, calling again is safe), or body_too_large if the topic has too many
+   * subscribers for this many events.
    */
   publish(publication: Publication): Promise<Outcome> {
     const { topic, events } = publication;
@@ -73,7 +81,6 @@ export class Publisher {
     });
   }
 
-  /** In events. */
   #weigh(publication: Publication): number {
     const bytes = bytesOf(publication) / BYTES_PER_EVENT;
     return Math.max(publication.events.length, bytes, this.#copies(publication) / COPIES_PER_EVENT);
@@ -89,7 +96,7 @@ export class Publisher {
     this.#subscribers.set(topic, await count);
   }
 
-  /** A repeat copies nothing, so it passes however many subscribers the topic has by now. */
+  /** Throws body_too_large unless the publication is a repeat, which copies nothing. */
   async #refuseUnlessKnown({ topic, idempotency }: Publication): Promise<void> {
     const home = this.#partitions.ofTopic(topic);
     const known = ({ digest }: Idempotency) =>

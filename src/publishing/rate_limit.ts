@@ -2,20 +2,33 @@ import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { Batcher } from '../store/batcher.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import { type Demand, type PublishRates, type Spent, spend } from './spending.ts';
 
-/** One script call takes this many demands: some 2 ms of Redis. */
+/** Maximum demands per script call; 1000 take Redis about 2 ms. */
 const MAX_DEMANDS_PER_CALL = 1000;
 const MAX_CLIENTS_REMEMBERED = 10_000;
 
-/** What a client may still publish (draft-ietf-httpapi-ratelimit-headers). */
+/** Limits of each client, over all web processes. */
+export interface PublishRates {
+  /** Events a second; 0 means no limit. */
+  publishRate: number;
+  /** Bytes of bodies a second; 0 means no limit. */
+  publishBytes: number;
+  /** A client saves up what it could have published in this time. */
+  publishBurstMs: number;
+}
+
+type Demand = Arguments<'spend'>['demands'][number];
+type Spent = Reply<'spend'>[number];
+
+/** Response headers with what a client may still publish (draft-ietf-httpapi-ratelimit-headers). */
 export interface RateHeaders {
   'RateLimit-Policy': string;
   RateLimit: string;
 }
 
-/** One limit of a client. `name` is used in headers; `fullAtMs` is when the bucket is full, by the monotonic clock. */
+/** One limit of a client. The bucket is full at `fullAtMs`, by the monotonic clock. */
 interface Bucket {
   name: string;
   perSecond: number;
@@ -23,20 +36,19 @@ interface Bucket {
 }
 
 /**
- * Limits what each client publishes over all web processes: the buckets are in Redis. A client that Redis refused is refused
- * here, before its body is read, until there is something in its buckets again.
+ * Limits what each client publishes, over all web processes: the buckets are in Redis. After Redis has
+ * refused a client, this process refuses it before reading a body, until its buckets contain something.
  */
 export class RateLimit {
   readonly #control: Partition;
   readonly #rates: PublishRates;
   readonly #policy: string;
-  /** The buckets of clients that Redis refused. */
   readonly #refused = new LRUCache<string, Bucket[]>({ max: MAX_CLIENTS_REMEMBERED });
   readonly #batcher = new Batcher<Demand, Spent>((demands) => spend(this.#control, this.#rates, demands), {
     max: MAX_DEMANDS_PER_CALL,
   });
 
-  /** Undefined if nothing is limited, so that publishing pays nothing. */
+  /** Returns undefined if no rate is limited, so that publishing costs nothing. */
   static of(control: Partition, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(control, rates) : undefined;
   }
@@ -53,7 +65,7 @@ export class RateLimit {
       .join(', ');
   }
 
-  /** Throws rate_limited if the client is known to have to wait. Asks nobody. */
+  /** Throws rate_limited if the client is known to have to wait. Does not ask Redis. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
     if (!buckets) return;
@@ -62,7 +74,7 @@ export class RateLimit {
     this.#refused.delete(client);
   }
 
-  /** Resolves with headers for the answer if the client may publish this. Throws rate_limited, or as Partition does. */
+  /** Resolves with headers for the answer. Throws rate_limited, or an error of Partition. */
   async spend(demand: Demand): Promise<RateHeaders> {
     const spent = await this.#batcher.add(demand);
     const buckets = this.#buckets(spent);
@@ -80,7 +92,6 @@ export class RateLimit {
     ].filter(({ perSecond }) => perSecond > 0);
   }
 
-  /** How long until all buckets hold something. */
   #waitMs(buckets: readonly Bucket[]): number {
     const fullAtMs = Math.max(...buckets.map((bucket) => bucket.fullAtMs));
     return fullAtMs - this.#rates.publishBurstMs - clock.monotonicMs();
@@ -107,4 +118,11 @@ export class RateLimit {
     const headers = { ...this.#headers(buckets), 'Retry-After': String(seconds) };
     return new BusError('rate_limited', detail, { headers });
   }
+}
+
+/** Takes what publications need from the buckets of their clients, in order. Resolves with one result each. */
+export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
+  const { publishBurstMs, publishRate, publishBytes } = rates;
+  const limits = { burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes };
+  return control.run('spend', { ...limits, demands });
 }

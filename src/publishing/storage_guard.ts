@@ -3,12 +3,12 @@ import { StorageFull } from '../errors.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** How long a look at Redis's memory is used. A burst may exceed the high mark for this long. */
+/** Time for which a measurement of Redis's memory is used. A burst may exceed the high mark for this long. */
 const FRESH_MS = 250;
 
 /**
- * Refuses to fill Redis further while its memory is beyond the high mark. Asks Redis only while requests come, and only those wait
- * for the answer that an old answer would refuse.
+ * Refuses publishes while the memory of Redis is above the high mark. Redis is asked only while requests
+ * arrive. A request waits for a new measurement only if the last one would refuse it.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
@@ -19,7 +19,7 @@ export class StorageGuard {
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
-  /** `onFull` is called whenever a look finds the storage full: memory must be freed at once. */
+  /** `onFull` is called if a measurement is above the high mark: the caller must free memory. */
   constructor(partitions: Partitions, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
     this.#partitions = partitions;
     this.#limits = limits;
@@ -27,7 +27,7 @@ export class StorageGuard {
     this.#nowMs = nowMs;
   }
 
-  /** To be awaited before anything is stored. Throws StorageFull, at once or later. */
+  /** Call before storing anything, and await the result. Throws StorageFull, at once or later. */
   check(): Promise<void> | undefined {
     if (this.#nowMs() - this.#lookedAtMs < FRESH_MS) return this.#decide();
     this.#looking ??= this.#look();
@@ -45,7 +45,7 @@ export class StorageGuard {
       );
       this.#full = memories.some(({ used, highMark }) => used > highMark);
     } catch {
-      // Ignored: the publish itself will report that Redis is away.
+      // Ignored, because the publish itself will report that Redis is away.
       this.#full = false;
     }
     this.#lookedAtMs = this.#nowMs();

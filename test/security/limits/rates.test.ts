@@ -6,8 +6,7 @@ import { scriptCalls } from '../../../harness/redis/script_calls.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { snapshot } from '../../../harness/scripts/invariants.ts';
 import { until } from '../../../harness/until.ts';
-import { RateLimit } from '../../../src/publishing/rate_limit.ts';
-import { spend } from '../../../src/publishing/spending.ts';
+import { RateLimit, spend } from '../../../src/publishing/rate_limit.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const events = (count: number) => `[${Array(count).fill(EVENT).join()}]`;
