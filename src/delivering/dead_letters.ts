@@ -1,37 +1,35 @@
 import { BusError } from '../errors.ts';
+import type { Reply } from '../store/contracts.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptReport } from './attempt.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { type DeadLetter, following, newest, type Place, readLetter } from './dead_letter.ts';
 import { eventJson } from './legacy_event.ts';
 
-/** How many letters one script call revives or deletes: a few milliseconds of Redis. */
+/** Maximum letters that one script call revives or deletes; 100 take Redis a few milliseconds. */
 const SLICE = 100;
 
-/** How many events are read at a time. Each has up to 64 KiB of data, unless the limit is set higher. */
+/** Maximum events that one command reads. By default, an event holds up to 64 KiB of data. */
 const EVENTS_SLICE = 20;
 
-export interface Page {
-  letters: DeadLetter[];
-  /** Where to go on, if there are more. */
-  next?: Place;
-}
+type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
-export type RetryOutcome = 'ok' | 'dead_letter_not_found' | 'subscriber_not_found';
-
-/** Batches that are not tried any more. A `client` finds its own letters only; root gives no client, and finds all. */
+/** The dead letters of all subscribers. Calls with a `client` find only the letters of this client. */
 export class DeadLetters {
   readonly #store: Store;
   readonly #revived: (token: string, events: number) => void;
 
-  /** `revived` is called with how many events went back to whose queue. */
+  /** `revived` is called with the number of events that returned to the queue of the subscriber `token`. */
   constructor(store: Store, revived: (token: string, events: number) => void) {
     this.#store = store;
     this.#revived = revived;
   }
 
-  /** Up to `limit` letters of a subscriber, or of all, newest first; those `after` a place. */
-  async list(subscriber: string | undefined, limit: number, after?: Place): Promise<Page> {
+  /**
+   * Returns up to `limit` letters after a place, newest first, of one subscriber or of all. `next` is the
+   * place after which the next page begins; undefined on the last page.
+   */
+  async list(subscriber: string | undefined, limit: number, after?: Place) {
     return this.#store.command(async (redis, keys) => {
       const index = subscriber === undefined ? keys.dead_letters_index() : keys.dead_letters_of(subscriber);
       const max = limit + 1;
@@ -39,12 +37,12 @@ export class DeadLetters {
       const page = places.slice(0, limit);
       const read = await Promise.all(page.map(({ id }) => readLetter(redis, keys, id)));
       const next = places.length > limit ? page.at(-1) : undefined;
-      // Letters may have been deleted since.
-      return { letters: read.filter((letter) => letter !== undefined), ...(next && { next }) };
+      // A letter may have been deleted since its place was read.
+      return { letters: read.filter((letter) => letter !== undefined), next };
     });
   }
 
-  /** One letter with the history of its attempts. */
+  /** Returns one letter with the history of its attempts; undefined if there is none. */
   async find(id: string, client?: string): Promise<(DeadLetter & { history: AttemptReport[] }) | undefined> {
     const [letter, history] = await this.#store.command((redis, keys) =>
       Promise.all([readLetter(redis, keys, id), redis.lrange(keys.attempts(id), 0, -1)]),
@@ -54,8 +52,8 @@ export class DeadLetters {
   }
 
   /**
-   * The events of a letter, each as the JSON text that is delivered, or as `{"undecodable": base64}`. They are read a few at a
-   * time, since they can be hundreds of megabytes. Throws dead_letter_not_found if the letter is deleted meanwhile.
+   * Yields the events of a letter, each as the JSON text that is delivered, or as `{"undecodable": base64}`. Throws
+   * dead_letter_not_found if the letter is deleted meanwhile.
    */
   async *events({ id, event_count }: DeadLetter): AsyncGenerator<string> {
     for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + event_count; at += EVENTS_SLICE) {
@@ -68,13 +66,13 @@ export class DeadLetters {
     }
   }
 
-  /** Makes the letter a batch again, to be delivered at once. */
+  /** Makes the letter a batch again and its job instant. */
   async retry(id: string, client?: string): Promise<RetryOutcome> {
     const [outcome] = await this.#revive(client, [id]);
     return outcome ?? 'dead_letter_not_found';
   }
 
-  /** Retries all letters of a subscriber that are dead now, oldest first. Answers how many; 0 if it has left. */
+  /** Retries all letters that a subscriber has now, oldest first. Returns 0 if the subscriber has left. */
   async retryAll(token: string): Promise<number> {
     return this.#bySlices(token, await this.#latest(token), async (ids) => {
       const outcomes = await this.#revive(token, ids);
@@ -83,12 +81,12 @@ export class DeadLetters {
     });
   }
 
-  /** Deletes the letter. False if there is none. */
+  /** Deletes the letter. Returns false if there is none. */
   async purge(id: string, client?: string): Promise<boolean> {
     return (await this.#store.run('purge', { client, bids: [id] })) === 1;
   }
 
-  /** Deletes all letters of a subscriber that are dead now, or that died until then. Answers how many. */
+  /** Deletes all letters that a subscriber has now, or those that died by `untilMs`. Returns their number. */
   async purgeAll(token: string, untilMs?: number): Promise<number> {
     return this.#bySlices(token, untilMs ?? (await this.#latest(token)), (ids) =>
       this.#store.run('purge', { client: token, bids: ids }),
@@ -101,7 +99,10 @@ export class DeadLetters {
     return letters.map(({ outcome }) => outcome);
   }
 
-  /** When the newest letter of a subscriber died; one that is retried and dies again is newer. */
+  /**
+   * Returns when the newest letter died. It bounds a retry of all, as a retried letter may die again
+   * meanwhile.
+   */
   async #latest(token: string): Promise<number> {
     const index = this.#store.keys.dead_letters_of(token);
     const [place] = await this.#store.command((redis) => newest(redis, index, 1));
@@ -109,22 +110,22 @@ export class DeadLetters {
   }
 
   /**
-   * Takes letters that died until then away, until none is left. `take` has what it is given leave the index, and answers how
-   * many of these were letters; undefined if they stay.
+   * Calls `process` with the ids of letters that died by `untilMs`, in slices, and returns the total of its results.
+   * `process` must remove the ids from the index, or return undefined, which ends the loop.
    */
   async #bySlices(
     token: string,
     untilMs: number,
-    take: (ids: string[]) => Promise<number | undefined>,
+    process: (ids: string[]) => Promise<number | undefined>,
   ): Promise<number> {
     const index = this.#store.keys.dead_letters_of(token);
     for (let total = 0; ; ) {
       const ids = await this.#store.command((redis) =>
         redis.zrangebyscore(index, '-inf', untilMs, 'LIMIT', 0, SLICE),
       );
-      const taken = ids.length > 0 ? await take(ids) : undefined;
-      total += taken ?? 0;
-      if (taken === undefined || ids.length < SLICE) return total;
+      const count = ids.length > 0 ? await process(ids) : undefined;
+      total += count ?? 0;
+      if (count === undefined || ids.length < SLICE) return total;
     }
   }
 }

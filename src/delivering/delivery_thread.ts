@@ -16,20 +16,20 @@ import { Queue } from './queue.ts';
 import { RetryPolicy } from './retry_policy.ts';
 import { tickMs, Workers } from './workers.ts';
 
-/** The data that a new thread gets from the supervisor. */
+/** Data that the supervisor passes to a new thread. */
 export interface ThreadData {
   config: Config;
   index: number;
   idleCounts: Int32Array;
 }
 
-/** An order of the supervisor to a thread. */
+/** A message from the supervisor to a thread. */
 export type ThreadOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 
-/** One thread of the worker process. It delivers batches from `main` until it is told to stop. */
+/** Runs one thread of the worker process. It delivers batches from `main` until a `stop` order. */
 function runThread({ config, index, idleCounts }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
-  // The store gets no log, as the main thread's store already reports which commands Redis refuses.
+  // Without a log: the store of the main thread already reports which commands Redis refuses.
   const store = new Store(connect(config.redisUrl, log, config.redisTls));
   const counters = new Counters(store, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
@@ -41,7 +41,7 @@ function runThread({ config, index, idleCounts }: ThreadData): void {
     {
       queue: new Queue(store, 'main', config),
       handler: batchJob({ delivery, retryPolicy, recorder, publicNames, settings: config, log }),
-      figures: recorder,
+      recorder,
       log,
       onIdle: (idle) => idleWorkers.set(index, idle),
       wakeOthers: () => {

@@ -33,7 +33,7 @@ export class Maintenance {
     const queue = new Queue(store, 'aux', config);
     const jobs = periodicJobs({ config, store, recorder, log, stopping: this.#stopping.signal });
     this.#workers = new Workers(
-      { queue, handler: byName(jobs, log), figures: recorder, log },
+      { queue, handler: byName(jobs, log), recorder, log },
       { count: WORKERS, tickMs: tickMs(config) },
     );
     wakeups.on('aux', () => this.#workers.wake());

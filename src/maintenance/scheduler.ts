@@ -1,7 +1,7 @@
 import { Backoff } from '../backoff.ts';
 import { Bell } from '../delivering/bell.ts';
 import { promoteDue } from '../delivering/queue.ts';
-import type { Log } from '../log.ts';
+import { type Log, reasonOf } from '../log.ts';
 import type { Store } from '../store/store.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
@@ -50,8 +50,7 @@ export class Scheduler {
       this.#backoff.reset();
       return Math.ceil(Math.min(nextDueMs, this.#maxSleepMs));
     } catch (error) {
-      const reason = error instanceof Error ? error.message : error;
-      this.#log.warn({ reason }, 'cannot promote jobs; trying again');
+      this.#log.warn({ reason: reasonOf(error) }, 'cannot promote jobs; trying again');
       await this.#backoff.wait(this.#stopping.signal);
       return 0;
     }

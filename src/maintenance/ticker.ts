@@ -1,5 +1,5 @@
 import type { Queue } from '../delivering/queue.ts';
-import type { Log } from '../log.ts';
+import { type Log, reasonOf } from '../log.ts';
 
 /** Puts a job on `aux` at an interval. Several processes may put the same job: the queue holds it once. */
 export class Ticker {
@@ -9,8 +9,7 @@ export class Ticker {
   constructor(aux: Queue, job: string, everyMs: number, log: Log) {
     const tick = () => {
       aux.enqueue(job).catch((error: unknown) => {
-        const reason = error instanceof Error ? error.message : error;
-        log.warn({ job, reason }, 'a ticker could not put its job');
+        log.warn({ job, reason: reasonOf(error) }, 'a ticker could not put its job');
       });
     };
     tick();

@@ -5,7 +5,10 @@ import { BootError } from '../errors.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
-/** How an address is classified: `allowed` by the operator, `public`, or else the name of its range, which is refused. */
+/**
+ * How an address is classified: `allowed` by the operator, `public`, or else the name of its range, which is
+ * refused.
+ */
 export type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
@@ -16,7 +19,10 @@ const AZURE_METADATA = network('168.63.129.16/32');
 /** The only public part of IPv6. The rest is reserved, local, or stands for IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
-/** IPv6 networks that lead to IPv4 addresses, and the byte at which an address holds each; `mask` inverts its bits. */
+/**
+ * IPv6 networks that lead to IPv4 addresses, and the byte at which an address holds each; `mask` inverts its
+ * bits.
+ */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // Mapped, compatible, and NAT64 (RFC 6052).
   [network('::ffff:0:0/96'), [{ at: 12 }]],
@@ -78,7 +84,8 @@ function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
   const maxBits = isIP(address) === 6 ? 128 : 32;
   const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // `isIP` first: ipaddr.js also accepts spellings such as 10.1 for 10.0.0.1, which are more likely mistakes here.
+  // `isIP` first: ipaddr.js also accepts spellings such as 10.1 for 10.0.0.1, which are more likely mistakes
+  // here.
   if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,

@@ -43,9 +43,9 @@ export class CallbackRefused extends Error {
 }
 
 /**
- * Decides which callbacks the bus may call: https to public addresses, https and plain http to those that the operator
- * allows. A subscription is checked by `refusal`. Every connection is checked again by `addresses`, since the addresses of a
- * name can change.
+ * Decides which callbacks the bus may call: https to public addresses, https and plain http to those that the
+ * operator allows. A subscription is checked by `refusal`. Every connection is checked again by `addresses`,
+ * since the addresses of a name can change.
  */
 export class CallbackPolicy {
   readonly #addresses: Addresses;
@@ -65,8 +65,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Why the callback is refused, as advice to the subscriber; undefined if it is acceptable. A name that cannot be resolved now
-   * is acceptable: it may resolve later, and each connection is checked.
+   * Why the callback is refused, as advice to the subscriber; undefined if it is acceptable. A name that
+   * cannot be resolved now is acceptable: it may resolve later, and each connection is checked.
    */
   async refusal(callback: string): Promise<string | undefined> {
     if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;
@@ -98,8 +98,9 @@ export class CallbackPolicy {
   }
 
   /**
-   * Resolves a host and returns the addresses that a connection by this protocol may go to, at least one. Throws
-   * CallbackRefused if all its addresses are refused, and the resolver's error if it cannot be resolved.
+   * Resolves a host and returns the addresses that a connection by this protocol may go to, at least one.
+   * Throws CallbackRefused if all its addresses are refused, and the resolver's error if it cannot be
+   * resolved.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);
@@ -116,7 +117,10 @@ export class CallbackPolicy {
     );
   }
 
-  /** The advice for the first refused address. It does not quote the address: names of the operator's network stay private. */
+  /**
+   * The advice for the first refused address. It does not quote the address: names of the operator's network
+   * stay private.
+   */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {
       const standing = this.#addresses.standing(address);

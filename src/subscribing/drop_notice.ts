@@ -11,7 +11,10 @@ export interface DropNotice {
 
 const TOPIC = 'topic:';
 
-/** A notice lists this many topics: receivers refuse headers of more than 8 or 16 KB, and a name has up to 64 characters. */
+/**
+ * A notice lists this many topics: receivers refuse headers of more than 8 or 16 KB, and a name has up to 64
+ * characters.
+ */
 const MAX_TOPICS = 50;
 
 /** Turns a hash as a script returns it (field, value, …) into an object. */
@@ -35,9 +38,9 @@ export function readDropNotice(hash: Readonly<Record<string, string>>): DropNoti
 }
 
 /**
- * The value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651) with the most affected topics first:
- * `batches=2, events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100 "users";events=50)`.
- * `more` is the number of topics that are not listed.
+ * The value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651) with the most
+ * affected topics first: `batches=2, events=150, from=1700000000000, to=1700000001000,
+ * topics=("widgets";events=100 "users";events=50)`. `more` is the number of topics that are not listed.
  */
 export function dropNoticeHeader({ batches, events, fromMs, toMs, topics }: DropNotice): string {
   const sorted = Object.entries(topics).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));

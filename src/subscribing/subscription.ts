@@ -20,7 +20,9 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The key that signs deliveries from now on; earlier keys keep signing for a day. Null ends all signing. */
+  /**
+   * The key that signs deliveries from now on; earlier keys keep signing for a day. Null ends all signing.
+   */
   signingKey?: string | null | undefined;
 }
 
@@ -46,8 +48,8 @@ export class Subscriptions {
   }
 
   /**
-   * Creates or changes a subscriber, subscribed to exactly these topics, from the next accepted event on. Changes nothing if a
-   * limit on subscribers or topics would be exceeded.
+   * Creates or changes a subscriber, subscribed to exactly these topics, from the next accepted event on.
+   * Changes nothing if a limit on subscribers or topics would be exceeded.
    */
   async subscribe(token: string, wanted: Subscription): Promise<SubscribeOutcome> {
     const { ordered, signingKey, topics } = wanted;
@@ -71,9 +73,9 @@ export class Subscriptions {
   }
 
   /**
-   * Removes the subscriber, its queue and its dead letters. Returns how many events the queue held; undefined if there was no
-   * such subscriber. A batch that is being delivered at that moment still arrives. Idempotent: a repeated call completes a
-   * removal that was cut off.
+   * Removes the subscriber, its queue and its dead letters. Returns how many events the queue held; undefined
+   * if there was no such subscriber. A batch that is being delivered at that moment still arrives.
+   * Idempotent: a repeated call completes a removal that was cut off.
    */
   async remove(token: string): Promise<number | undefined> {
     const { found, nowMs: untilMs } = await this.#store.run('remove_subscriber', { token });

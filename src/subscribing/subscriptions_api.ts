@@ -110,8 +110,8 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
   };
 
   /**
-   * A client that was removed a moment ago may still be known here, and get this far. Its removal ends the client first and its
-   * subscriber after: whichever comes last, that or this, sees both.
+   * A client that was removed a moment ago may still be known here, and get this far. Its removal ends the
+   * client first and its subscriber after: whichever comes last, that or this, sees both.
    */
   const endIfClientWasRemoved = async (token: string) => {
     if (await clients.find(token)) return;
