@@ -1,13 +1,13 @@
 import timers from 'node:timers/promises';
 
 /**
- * The host's clocks. Wall time is for people to read, monotonic time for measuring durations. Neither decides which job is due
- * or which worker is dead: scripts do that by Redis's clock.
+ * The clocks of this host: wall time for people, monotonic time for durations. Scripts use Redis's clock
+ * instead, which decides which job is due and which worker is dead.
  */
 export const clock = {
   /** Milliseconds since the Unix epoch, by this host. */
   wallMs: (): number => Date.now(),
-  /** Milliseconds since an arbitrary start; never goes back. */
+  /** Milliseconds since an arbitrary start; never decreases. */
   monotonicMs: (): number => performance.now(),
 };
 

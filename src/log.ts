@@ -8,7 +8,8 @@ export type Log = pino.Logger;
 export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
 
 const destination = pino.destination(1);
-// pino's flush at exit never ends if the log's reader hangs. Code that ends the process awaits `logged` instead.
+// pino's flush at exit never ends if the log's reader hangs. Code that ends the process awaits `logged`
+// instead.
 destination.flushSync = () => {};
 
 /** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */
@@ -22,8 +23,8 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Ends the log. Resolves when all lines are written or the reader is gone; never rejects. If the reader hangs for a second, this
- * kills the process, because the blocked write would block `process.exit` too.
+ * Ends the log. Resolves when all lines are written or the reader is gone; never rejects. If the reader hangs
+ * for a second, this kills the process, because the blocked write would block `process.exit` too.
  */
 export function logged(): Promise<void> {
   return new Promise((resolve) => {
@@ -34,7 +35,10 @@ export function logged(): Promise<void> {
   });
 }
 
-/** Returns the first segment of a request's path. The rest must not be logged: it may be a token, which can be a credential. */
+/**
+ * Returns the first segment of a request's path. The rest must not be logged: it may be a token, which can be
+ * a credential.
+ */
 export function loggedPath({ url = '' }: IncomingMessage): string {
   return /^\/[^/?]*/.exec(url)?.[0] ?? '';
 }

@@ -5,7 +5,10 @@ import { type Log, reasonOf } from '../log.ts';
 import type { Store } from '../store/store.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
-/** Makes scheduled jobs instant when due. Sleeps until the next deadline, or an announced earlier one. */
+/**
+ * Makes scheduled jobs instant when they are due. It sleeps until the next deadline, or until a script
+ * announces an earlier one.
+ */
 export class Scheduler {
   readonly #store: Store;
   readonly #log: Log;
@@ -15,7 +18,7 @@ export class Scheduler {
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
 
-  /** `maxSleepMs` bounds the sleep, as an announcement may be lost. */
+  /** `maxSleepMs` limits the sleep, as an announcement may be lost. */
   constructor(store: Store, wakeups: Wakeups, maxSleepMs: number, log: Log) {
     this.#store = store;
     this.#maxSleepMs = maxSleepMs;
@@ -41,8 +44,8 @@ export class Scheduler {
   }
 
   /**
-   * Promotes due jobs. Returns how long to sleep, in whole ms rounded up: a call before the deadline would
-   * find nothing.
+   * Promotes due jobs. Returns the ms to sleep, rounded up, since a call before the deadline would promote
+   * nothing.
    */
   async #promote(): Promise<number> {
     try {

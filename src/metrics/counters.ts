@@ -4,7 +4,7 @@ import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
 import { type CounterName, packField, type Tags } from './counter_hash.ts';
 
-/** How many fields one script call takes: about a millisecond of Redis. */
+/** Maximum fields per script call; 1000 take Redis about 1 ms. */
 const MAX_FIELDS = 1000;
 const STOP_LIMIT_MS = 5000;
 const RETRY_MS = 100;
@@ -15,15 +15,17 @@ interface Cell {
   count: number;
 }
 
-/** One script call. Its number and contents never change, so Redis can ignore it when it is sent again. */
+/**
+ * The contents of one script call. They never change, so Redis can ignore a flush whose number it has seen.
+ */
 interface Flush {
   number: number;
   cells: Cell[];
 }
 
 /**
- * The counters of this process: buffered here and added to the `counters` hash at an interval.
- * A failed flush is sent again unchanged, before anything newer, so that Redis adds each count exactly once.
+ * Counters that this process buffers and adds to the `counters` hash at an interval. A failed flush is sent
+ * again unchanged before any newer one, so Redis adds each count exactly once.
  */
 export class Counters {
   readonly #store: Store;
@@ -44,10 +46,10 @@ export class Counters {
     this.#log = log;
   }
 
-  /** Adds `by`, rounded, in memory; ignores it unless it is above 0, as counters only grow. Never throws. */
+  /** Adds `by`, rounded, to a counter in memory. Ignores numbers that are not above 0. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
     const count = Math.round(by);
-    // Redis refuses a whole flush in which one number is not an integer.
+    // Redis refuses a flush if one of its numbers is not an integer.
     if (!Number.isSafeInteger(count) || count <= 0) return;
     let cells = this.#buffer.get(name);
     if (!cells) {
@@ -62,12 +64,15 @@ export class Counters {
     else cells.set(id, { name, tags, count });
   }
 
-  /** Starts to flush at the interval. The timer does not keep the process alive. */
+  /** Starts to flush at the interval. */
   start(): void {
     this.#timer ??= setInterval(() => void this.#tick(), this.#flushIntervalMs).unref();
   }
 
-  /** Stops, and tries to flush for up to `limitMs`; logs the counts that may be lost after that. Never throws. */
+  /**
+   * Stops the interval and tries to flush for up to `limitMs`; then logs the counts that may be lost. Never
+   * throws.
+   */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -80,8 +85,8 @@ export class Counters {
   }
 
   /**
-   * Resolves when Redis holds everything counted before the call.
-   * Throws as Store does. Nothing is lost then: the next flush begins with what this one left.
+   * Resolves when Redis has all counts from before the call. Throws as Store does; the next flush sends the
+   * rest.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
@@ -94,7 +99,8 @@ export class Counters {
       await this.flush();
       this.#failing = false;
     } catch (error) {
-      // Only the message: the error object holds the command's arguments, and tags may be credentials.
+      // The error object itself is not logged: it contains the command's arguments, and tags may be
+      // credentials.
       const line = { reason: (error as Error).message };
       if (!this.#failing) this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
       this.#failing = true;
@@ -130,7 +136,9 @@ export class Counters {
     return flushes;
   }
 
-  /** Logs sums by name, without tags: a tag may be a token, and a token may be a credential. */
+  /**
+   * Logs the unconfirmed counts by name. Tags are omitted, as a tag may be a token and a token a credential.
+   */
   #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
     const unsent = [...this.#unsent, ...this.#nextFlushes()].flatMap(({ cells }) => cells);

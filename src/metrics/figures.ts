@@ -2,11 +2,10 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { MemoryLimits } from '../store/memory.ts';
 import type { Store } from '../store/store.ts';
-import type { Tags } from './counter_hash.ts';
-import { COUNTER_NAMES, type Count, type CounterName, readCounts } from './counter_hash.ts';
+import { COUNTER_NAMES, type Count, type CounterName, readCounts, type Tags } from './counter_hash.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
 
-export interface GaugeFigure {
+interface GaugeFigure {
   kind: 'gauge';
   name: GaugeName;
   value: number;
@@ -19,14 +18,14 @@ export interface CounterFigure {
   /** The total since the bus was installed. */
   value: number;
   tags: Tags;
-  /** Identifies the counter. Tags do not: a client's public name can change. */
+  /** Identifies the counter. The tags do not, since a client's public name can change. */
   field: Buffer;
 }
 
-/** A figure that may leave the bus: its tags hold no credentials. */
+/** A figure that may leave the bus, since its tags name subscribers by public names. */
 export type Figure = GaugeFigure | CounterFigure;
 
-export type GaugeName =
+type GaugeName =
   | `subscriber.queue.${'batches' | 'events' | 'oldest_ms'}`
   | `subscriber.dead_letters.${'batches' | 'events'}`
   | 'subscriber.health_points'
@@ -44,8 +43,8 @@ export interface FigureParts {
 const KNOWN: ReadonlySet<string> = new Set(COUNTER_NAMES);
 
 /**
- * All figures of the whole bus; counters as far as they are flushed. Throws as Store does.
- * Counters that this release does not know are left out, as their tags may hold credentials.
+ * Returns all figures of the whole bus; counters as of their last flush. Throws as Store does. Counters that
+ * this release does not know are omitted, as their tags may contain credentials.
  */
 export async function collectFigures({ store, limits, publicNames, log }: FigureParts): Promise<Figure[]> {
   const [all, reading] = await Promise.all([readCounts(store, log), readGauges(store, limits)]);
@@ -57,7 +56,7 @@ export async function collectFigures({ store, limits, publicNames, log }: Figure
   return [...counts.map((count) => counterFigure(count, publicName)), ...gaugeFigures(reading, publicName)];
 }
 
-/** The token of the subscriber that a counter is about, if it is about one. */
+/** Returns the token of the subscriber that a counter is about; undefined for other counters. */
 function subscriberOf({ name, tags }: Count): string | undefined {
   return name === 'jobs.scrubbed' ? undefined : tags.queue;
 }
@@ -70,9 +69,8 @@ function counterFigure(count: Count, publicName: (token: string) => string): Cou
 
 function gaugeFigures(reading: GaugeReading, publicName: (token: string) => string): GaugeFigure[] {
   const figures: GaugeFigure[] = [];
-  const gauge = (name: GaugeName, value: number, tags: Tags = {}) => {
+  const gauge = (name: GaugeName, value: number, tags: Tags = {}) =>
     figures.push({ kind: 'gauge', name, value, tags });
-  };
   for (const { token, batches, events, oldestMs, deadLetters, healthPoints } of reading.subscribers) {
     const tags = { subscriber: publicName(token) };
     gauge('subscriber.queue.batches', batches, tags);
@@ -82,11 +80,8 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('subscriber.dead_letters.events', deadLetters.events, tags);
     if (healthPoints !== undefined) gauge('subscriber.health_points', healthPoints, tags);
   }
-  for (const { queue, instant, scheduled, due, pending, waiting } of reading.queues) {
-    gauge('jobs.count', instant, { queue, status: 'instant' });
-    gauge('jobs.count', scheduled, { queue, status: 'scheduled' });
-    gauge('jobs.count', pending, { queue, status: 'pending' });
-    gauge('jobs.count', waiting, { queue, status: 'waiting' });
+  for (const { queue, due, ...jobs } of reading.queues) {
+    for (const [status, count] of Object.entries(jobs)) gauge('jobs.count', count, { queue, status });
     gauge('jobs.due', due, { queue });
   }
   const { memory, cpuSeconds } = reading;

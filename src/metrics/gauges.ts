@@ -3,26 +3,26 @@ import { infoNumber, type Memory, type MemoryLimits, memoryIn } from '../store/m
 import type { Store } from '../store/store.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-export interface SubscriberGauges {
+interface SubscriberGauges {
   token: string;
   /** Queued events, including those being delivered. */
   events: number;
   batches: number;
-  /** The age of the oldest queued batch, by Redis's clock; 0 if none is queued. */
+  /** Age of the oldest queued batch by Redis's clock; 0 if none is queued. */
   oldestMs: number;
   deadLetters: { batches: number; events: number };
-  /** Undefined if it has unsubscribed and only its batches are left. */
+  /** Undefined if the subscriber has left. Its batches and dead letters may remain for a while. */
   healthPoints: number | undefined;
 }
 
-export interface QueueGauges {
+interface QueueGauges {
   queue: QueueName;
   instant: number;
   scheduled: number;
   /** Scheduled jobs that are due. */
   due: number;
   pending: number;
-  /** Jobs that wait because their subscriber's lane is full. */
+  /** Jobs that wait outside the queue because their subscriber's lane is full. */
   waiting: number;
 }
 
@@ -36,7 +36,10 @@ export interface GaugeReading {
   cpuSeconds: { system: number; user: number };
 }
 
-/** Takes several round trips, so a job that moves in between may be counted twice or not at all. Throws as Store does. */
+/**
+ * Reads all gauges. A job that moves between two commands may be counted twice or not at all. Throws as Store
+ * does.
+ */
 export async function readGauges(store: Store, limits: MemoryLimits): Promise<GaugeReading> {
   const [time, workers, memory, cpu] = await store.command((redis, keys) =>
     Promise.all([redis.time(), redis.hlen(keys.workers()), redis.info('memory'), redis.info('cpu')]),
@@ -50,7 +53,7 @@ export async function readGauges(store: Store, limits: MemoryLimits): Promise<Ga
   return { subscribers, queues, workers, memory: memoryIn(memory, limits), cpuSeconds };
 }
 
-/** Reads all subscribers, and those that have unsubscribed but have batches or dead letters left. */
+/** Reads all subscribers, including those that have left while batches or dead letters of theirs remain. */
 async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberGauges[]> {
   const [members, events, batches, deadEvents] = await store.command((redis, keys) =>
     Promise.all([

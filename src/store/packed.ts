@@ -1,6 +1,6 @@
 /**
- * Bytes, held as text with one character a byte (Latin-1). To join them to a command for Redis takes a third
- * of the CPU that Buffers take.
+ * Bytes as text with one character per byte (Latin-1). Writing it into a Redis command takes a third of the
+ * CPU of a Buffer.
  */
 export class Packed {
   readonly text: string;
@@ -13,7 +13,6 @@ export class Packed {
     return new Packed(bytes.toString('latin1'));
   }
 
-  /** How many bytes. */
   get length(): number {
     return this.text.length;
   }
@@ -23,7 +22,7 @@ export class Packed {
   }
 }
 
-/** The UTF-8 bytes of a text, one character a byte. */
+/** Returns the UTF-8 bytes of a text, as text with one character per byte. */
 export function packedUtf8(text: string): string {
   return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1');
 }
