@@ -1,46 +1,16 @@
 import { QUEUES, type QueueName } from '../store/job.ts';
-import { infoNumber, type Memory, type MemoryLimits, memoryIn } from '../store/memory.ts';
+import { infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Store } from '../store/store.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-interface SubscriberGauges {
-  token: string;
-  /** Queued events, including those being delivered. */
-  events: number;
-  batches: number;
-  /** Age of the oldest queued batch by Redis's clock; 0 if none is queued. */
-  oldestMs: number;
-  deadLetters: { batches: number; events: number };
-  /** Undefined if the subscriber has left. Its batches and dead letters may remain for a while. */
-  healthPoints: number | undefined;
-}
-
-interface QueueGauges {
-  queue: QueueName;
-  instant: number;
-  scheduled: number;
-  /** Scheduled jobs that are due. */
-  due: number;
-  pending: number;
-  /** Jobs that wait outside the queue because their subscriber's lane is full. */
-  waiting: number;
-}
-
-/** A snapshot of the whole bus. */
-export interface GaugeReading {
-  subscribers: SubscriberGauges[];
-  queues: QueueGauges[];
-  workers: number;
-  memory: Memory;
-  /** CPU time of the Redis server since it started. */
-  cpuSeconds: { system: number; user: number };
-}
+/** A snapshot of the whole bus. `cpuSeconds` is the CPU time of the Redis server since it started. */
+export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
  * Reads all gauges. A job that moves between two commands may be counted twice or not at all. Throws as Store
  * does.
  */
-export async function readGauges(store: Store, limits: MemoryLimits): Promise<GaugeReading> {
+export async function readGauges(store: Store, limits: MemoryLimits) {
   const [time, workers, memory, cpu] = await store.command((redis, keys) =>
     Promise.all([redis.time(), redis.hlen(keys.workers()), redis.info('memory'), redis.info('cpu')]),
   );
@@ -54,7 +24,7 @@ export async function readGauges(store: Store, limits: MemoryLimits): Promise<Ga
 }
 
 /** Reads all subscribers, including those that have left while batches or dead letters of theirs remain. */
-async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberGauges[]> {
+async function readSubscribers(store: Store, nowMs: number) {
   const [members, events, batches, deadEvents] = await store.command((redis, keys) =>
     Promise.all([
       redis.smembers(keys.subscribers()),
@@ -66,7 +36,7 @@ async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberG
   const subscribed = new Set(members);
   const known = [events, batches, deadEvents].flatMap((hash) => Object.keys(hash));
   const tokens = [...new Set([...members, ...known])].sort();
-  const read = async (token: string): Promise<SubscriberGauges> => {
+  const read = async (token: string) => {
     const [health, oldest, deadBatches] = await store.command((redis, keys) =>
       Promise.all([
         redis.hget(keys.subscriber(token), 'health_points'),
@@ -78,15 +48,17 @@ async function readSubscribers(store: Store, nowMs: number): Promise<SubscriberG
       token,
       events: Number(events[token] ?? 0),
       batches: Number(batches[token] ?? 0),
+      // The age of the oldest batch by Redis's clock; 0 if none is queued.
       oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: Number(deadEvents[token] ?? 0) },
+      // Undefined if the subscriber has left. Its batches and dead letters may remain for a while.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
     };
   };
   return Promise.all(tokens.map(read));
 }
 
-async function readQueue(store: Store, queue: QueueName, nowMs: number): Promise<QueueGauges> {
+async function readQueue(store: Store, queue: QueueName, nowMs: number) {
   return store.command(async (redis, keys) => {
     const [all, instant, scheduled, due, workers] = await Promise.all([
       redis.scard(keys.jobs_index(queue)),
@@ -98,6 +70,7 @@ async function readQueue(store: Store, queue: QueueName, nowMs: number): Promise
     // A worker's list exists only while it holds a job.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
+    // Jobs that wait because their subscriber's lane is full are in the index only.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

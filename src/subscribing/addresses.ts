@@ -5,22 +5,19 @@ import { BootError } from '../errors.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
-/**
- * How an address is classified: `allowed` by the operator, `public`, or else the name of its range, which is
- * refused.
- */
+/** The class of an address: `allowed` by the operator, `public`, or the name of a range that is refused. */
 export type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 
-/** Public by its number, but Azure serves virtual machines their secrets there. */
+/** In a public range, but Azure serves secrets to virtual machines at this address. */
 const AZURE_METADATA = network('168.63.129.16/32');
 
-/** The only public part of IPv6. The rest is reserved, local, or stands for IPv4 addresses. */
+/** The only public part of IPv6. Other parts are reserved or local, or embed IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks that lead to IPv4 addresses, and the byte at which an address holds each; `mask` inverts its
+ * IPv6 networks that embed IPv4 addresses. `at` is the first byte of an embedded address; `mask` inverts its
  * bits.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
@@ -34,7 +31,7 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
-/** Classifies addresses: callbacks may reach public ones and those that the operator allows. */
+/** Classifies addresses. Callbacks may go to public ones and to those that the operator allows. */
 export class Addresses {
   readonly #allowed: Network[];
 
@@ -47,7 +44,10 @@ export class Addresses {
     return this.#allowed.length > 0;
   }
 
-  /** Classifies an address as resolvers and URLs write it; `unknown` if it is not one. */
+  /**
+   * Classifies an IP address in any spelling that a resolver or URL can produce; `unknown` if the text is not
+   * one.
+   */
   standing(text: string): Standing {
     return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
   }
@@ -69,7 +69,7 @@ export function isRefused(standing: Standing): boolean {
   return standing !== 'public' && standing !== 'allowed';
 }
 
-/** The IPv4 addresses that an IPv6 address leads to; undefined if there are none. */
+/** Returns the IPv4 addresses that an IPv6 address embeds; undefined if there are none. */
 function embedded(address: ipaddr.IPv6): ipaddr.IPv4[] | undefined {
   const [, held] = EMBEDDING.find(([each]) => isIn(address, each)) ?? [];
   const bytes = address.toByteArray();
@@ -84,8 +84,7 @@ function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
   const maxBits = isIP(address) === 6 ? 128 : 32;
   const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // `isIP` first: ipaddr.js also accepts spellings such as 10.1 for 10.0.0.1, which are more likely mistakes
-  // here.
+  // `isIP` is stricter than ipaddr.js, which reads 10.1 as 10.0.0.1. Here that is more likely a mistake.
   if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,
