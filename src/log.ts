@@ -35,10 +35,7 @@ export function logged(): Promise<void> {
   });
 }
 
-/**
- * Returns the first segment of a request's path. The rest must not be logged: it may be a token, which can be
- * a credential.
- */
+/** Returns the first segment of a request's path. The rest may be a token, which must not be logged. */
 export function loggedPath({ url = '' }: IncomingMessage): string {
   return /^\/[^/?]*/.exec(url)?.[0] ?? '';
 }

@@ -24,9 +24,7 @@ export class AckGroup {
     return ack.promise;
   }
 
-  /**
-   * Returns the ms until the call is due; 0 if half of the `held` jobs are finished, undefined if none is.
-   */
+  /** Returns the ms until the call: 0 if half of the `held` jobs are finished, undefined if none is. */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;
     if (this.#acks.length * 2 >= held) return 0;

@@ -41,9 +41,7 @@ type BatchHead = [token: string, created: string, attempts: string, count: numbe
 
 const decoder = new Decoder();
 
-/**
- * Reads the reply of the script `acquire`: the head, then for each grant its job and the pieces of its batch.
- */
+/** Reads the reply of `acquire`: the head, then for each grant its job and the pieces of its batch. */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
   const acks: Acknowledged[] = [];

@@ -7,26 +7,19 @@ import type { Queue } from './queue.ts';
 import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } from './settlement.ts';
 import { DONE, GIVEN_BACK } from './settlement.ts';
 
-/**
- * A job that failed because Redis did runs again soon, since meanwhile no other job of its name can be
- * queued.
- */
+/** A job that failed because Redis did runs again soon. Until then no other job of its name can be queued. */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
 
 export interface AssignmentParts {
   queue: Queue;
-  /**
-   * Acknowledges a job in a call shared with others. If it rejects, Redis may still have applied the call.
-   */
+  /** Acknowledges a job in a call shared with others. If it rejects, Redis may have applied the call. */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   log: Log;
 }
 
-/**
- * Runs one acquired job and reports its outcome (ack, nack or bury), repeating the report until Redis has it.
- */
+/** Runs one acquired job and reports its outcome (ack, nack or bury) until Redis has it. */
 export class Assignment {
   readonly grant: Grant;
   readonly #parts: AssignmentParts;

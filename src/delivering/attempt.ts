@@ -17,16 +17,10 @@ export interface AttemptReport {
   answer: string | null;
 }
 
-/**
- * Limits the reason and the answer. A reason can be long too: it may quote a certificate with thousands of
- * names.
- */
+/** Limits the reason and the answer. A reason may quote a certificate with thousands of names. */
 const MAX_CHARACTERS = 256;
 
-/**
- * Returns an AttemptReport in JSON. Its texts are safe to show, since the callback's control characters are
- * replaced.
- */
+/** Returns an AttemptReport in JSON, with the callback's control characters replaced. */
 export function attemptJson({ atMs, durationMs, status, reason, answer }: FailedAttempt): string {
   const report: AttemptReport = {
     at: atMs,
@@ -38,10 +32,7 @@ export function attemptJson({ atMs, durationMs, status, reason, answer }: Failed
   return JSON.stringify(report);
 }
 
-/**
- * Makes the text one short line and replaces control characters, which could move a cursor or reverse the
- * text.
- */
+/** Makes the text one line and replaces control characters, which could move a cursor or reverse the text. */
 function printable(text: string): string {
   const line = text.slice(0, MAX_CHARACTERS).replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');
   return line.replace(/\p{C}/gu, '\u{fffd}');

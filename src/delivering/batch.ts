@@ -14,9 +14,7 @@ export interface Batch {
   attempts: number;
   /** Number of events. */
   count: number;
-  /**
-   * Its events in the order of acceptance. Each piece is JSON texts joined with commas, or one legacy event.
-   */
+  /** Its events in the order of acceptance. A piece is JSON texts joined with commas, or one legacy event. */
   pieces: Buffer[];
 }
 

@@ -44,10 +44,7 @@ export async function readLetter(
   };
 }
 
-/**
- * Returns the newest `count` places of an index: newest first; in one millisecond, in descending order of
- * ids.
- */
+/** Returns the newest `count` places of an index, newest first. Ties are in descending order of ids. */
 export async function newest(redis: Commands, index: string, count: number): Promise<Place[]> {
   return placesOf(await redis.zrevrange(index, 0, count - 1, 'WITHSCORES'));
 }

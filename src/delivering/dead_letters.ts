@@ -38,7 +38,7 @@ export class DeadLetters {
       const read = await Promise.all(page.map(({ id }) => readLetter(redis, keys, id)));
       const next = places.length > limit ? page.at(-1) : undefined;
       // A letter may have been deleted since its place was read.
-      return { letters: read.filter((letter) => letter !== undefined), next };
+      return { letters: read.filter((letter) => letter !== undefined), ...(next && { next }) };
     });
   }
 
@@ -52,8 +52,8 @@ export class DeadLetters {
   }
 
   /**
-   * Yields the events of a letter, each as the JSON text that is delivered, or as `{"undecodable": base64}`. Throws
-   * dead_letter_not_found if the letter is deleted meanwhile.
+   * Yields the events of a letter, each as the JSON text that is delivered, or as `{"undecodable": base64}`.
+   * Throws dead_letter_not_found if the letter is deleted meanwhile.
    */
   async *events({ id, event_count }: DeadLetter): AsyncGenerator<string> {
     for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + event_count; at += EVENTS_SLICE) {
@@ -99,10 +99,7 @@ export class DeadLetters {
     return letters.map(({ outcome }) => outcome);
   }
 
-  /**
-   * Returns when the newest letter died. It bounds a retry of all, as a retried letter may die again
-   * meanwhile.
-   */
+  /** Returns when the newest letter died. It bounds a retry of all, as a retried letter may die again. */
   async #latest(token: string): Promise<number> {
     const index = this.#store.keys.dead_letters_of(token);
     const [place] = await this.#store.command((redis) => newest(redis, index, 1));
@@ -110,8 +107,8 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with the ids of letters that died by `untilMs`, in slices, and returns the total of its results.
-   * `process` must remove the ids from the index, or return undefined, which ends the loop.
+   * Calls `process` with the ids of letters that died by `untilMs`, in slices, and returns the total of its
+   * results. `process` must remove the ids from the index, or return undefined, which ends the loop.
    */
   async #bySlices(
     token: string,

@@ -15,10 +15,7 @@ const GONE = 410;
 export interface BatchSettings {
   /** Health points that a subscriber gains for each accepted batch. */
   healRate: number;
-  /**
-   * A batch becomes a dead letter after this many attempts or at this age. A subscriber can set its own
-   * limits.
-   */
+  /** Limits after which a batch becomes a dead letter. A subscriber can set its own. */
   maxAttempts: number;
   maxAgeMs: number;
 }
@@ -58,9 +55,7 @@ export function batchJob(parts: BatchParts): JobHandler {
   };
 }
 
-/**
- * Decides what follows a failed attempt: another attempt, a paused subscriber (410 Gone) or a dead letter.
- */
+/** Decides between another attempt, a paused subscriber (410 Gone) and a dead letter. */
 async function afterFailure(
   parts: BatchParts,
   batch: Batch,
@@ -103,10 +98,7 @@ function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettin
   return { maxAttempts: subscriber.maxAttempts ?? maxAttempts, maxAgeMs: subscriber.maxAgeMs ?? maxAgeMs };
 }
 
-/**
- * Returns the members that describe a batch in log lines. They name no token, since a token can be a
- * credential.
- */
+/** Returns the members that describe a batch in log lines, without a token, which can be a credential. */
 async function describe({ publicNames }: BatchParts, { token, bid, count }: Batch) {
   const nameOf = await publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
   return { subscriber: nameOf(token), bid, events: count };

@@ -54,10 +54,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
   });
 }
 
-/**
- * Connects only to addresses that the policy accepts. Literal addresses are checked here: undici calls no
- * `lookup` for them.
- */
+/** Connects only to accepted addresses. Literal ones are checked here, as undici does not look them up. */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
   const https = by('https:');
@@ -69,9 +66,7 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
   };
 }
 
-/**
- * Returns a `lookup` function for `net.connect`. It resolves a name to the addresses that the policy accepts.
- */
+/** Returns a `lookup` for `net.connect` that resolves a name to the addresses that the policy accepts. */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   return (hostname, options, callback) => {
     policy

@@ -4,23 +4,14 @@ import { clock } from '../clock.ts';
 /** The connection is closed when an answer is longer. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/**
- * Maximum informational responses (1xx). Reading one costs the bus more than writing one costs the
- * subscriber.
- */
+/** Maximum informational responses (1xx). Reading one costs more than the subscriber pays to write one. */
 const MAX_INFORMATIONAL = 100;
 
-/**
- * The first bytes of a refusal's body are kept for the dead letter's history, if they arrive this soon after
- * the status.
- */
+/** The first bytes of a refusal's body are kept if they arrive this soon after the status. */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
 
-/**
- * After its status, an answer may continue for this long. Then the connection is closed, so that slow ones do
- * not pile up.
- */
+/** An answer may continue for this long after its status. Then the connection is closed. */
 const REST_WAIT_MS = 1000;
 
 export interface FailedDelivery {

@@ -19,9 +19,7 @@ export class IdleWorkers {
     Atomics.store(this.counts, thread, idle);
   }
 
-  /**
-   * Returns the index of the thread with the most idle workers; undefined if no worker of any thread is idle.
-   */
+  /** Returns the index of the thread with the most idle workers; undefined if no thread has any. */
   mostIdleThread(): number | undefined {
     let found: number | undefined;
     let max = 0;

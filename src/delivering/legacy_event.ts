@@ -4,10 +4,7 @@ import { decode } from '@msgpack/msgpack';
 const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
-/**
- * Integers of 64 bits keep their digits, and extension types are refused. Keys become text, as Ruby may have
- * packed numbers.
- */
+/** Integers of 64 bits keep their digits. Extension types are refused. Keys become text. */
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
@@ -19,10 +16,7 @@ export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
 }
 
-/**
- * Decodes MessagePack `["e", {t, o, y, u, d}]`. The id is a hash of the bytes, so every attempt sends the
- * same id.
- */
+/** Decodes MessagePack `["e", {t, o, y, u, d}]`. The id is a hash of the bytes, the same in every attempt. */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);
   const event = {

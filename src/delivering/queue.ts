@@ -7,10 +7,7 @@ import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 interface QueueSettings {
-  /**
-   * Maximum deliveries in flight to one subscriber, over all processes, unless the subscriber set
-   * `max_in_flight`.
-   */
+  /** Maximum deliveries in flight to one subscriber, unless the subscriber set `max_in_flight`. */
   laneLimit: number;
   /** Maximum `max_in_flight`. */
   laneLimitMax: number;
@@ -62,10 +59,7 @@ export class Queue {
     });
   }
 
-  /**
-   * Makes a dead letter of the job's batch. `held` is false, and nothing changes, if the worker does not hold
-   * the job.
-   */
+  /** Makes a dead letter of the job's batch. Changes nothing if the worker does not hold the job. */
   async bury(
     grant: Grant,
     { damage, throttleMs, attempt, reason }: Burial,
@@ -130,9 +124,7 @@ export async function promoteDue(store: Store): Promise<{ promoted: number; next
   return nextDueUs === undefined ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
 }
 
-/**
- * Gives back the jobs of workers that have not renewed their lease for `leaseMs`, and removes these workers.
- */
+/** Gives back the jobs of workers that have not renewed their lease for `leaseMs`, and removes them. */
 export async function scrub(
   store: Store,
   leaseMs: number,

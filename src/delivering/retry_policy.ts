@@ -46,10 +46,7 @@ function healthBackoffMs(points: number, maxMs: number): number {
   return maxMs * missing ** 2;
 }
 
-/**
- * Doubles with each attempt, from one second to the limit. Jitter subtracts up to half, so that retries
- * spread.
- */
+/** Doubles with each attempt, from one second to the limit. Jitter subtracts up to half of it. */
 function attemptBackoffMs(attempts: number, maxMs: number, random: number): number {
   const fullMs = Math.min(FIRST_BACKOFF_MS * 2 ** Math.min(attempts - 1, 30), maxMs);
   return fullMs * (1 - random / 2);

@@ -35,10 +35,7 @@ export interface Retry extends Penalty {
   delayMs: number;
   /** Absent if no request was sent. */
   attempt?: FailedAttempt;
-  /**
-   * Pauses the subscriber, whose callback answered 410, until it subscribes again. The value is its
-   * `subscribedAt`.
-   */
+  /** Pauses the subscriber, whose callback answered 410. The value is the `subscribedAt` it had then. */
   gone?: string;
 }
 

@@ -56,7 +56,7 @@ export function newKeyPair(): { privateKey: string; publicKey: string } {
   };
 }
 
-/** Whether a subscriber's own secret is valid: `whsec_` and 24 to 64 bytes in Base64. */
+/** Returns true if a subscriber's own secret is valid: `whsec_` and 24 to 64 bytes in Base64. */
 export function isSecret(text: string): boolean {
   const bytes = text.startsWith(SYMMETRIC) ? decoded(text, SYMMETRIC) : undefined;
   return bytes !== undefined && bytes.length >= MIN_SECRET_BYTES && bytes.length <= MAX_SECRET_BYTES;
@@ -101,10 +101,7 @@ function ed25519(seed: Buffer): KeyObject {
   return createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: 'der', type: 'pkcs8' });
 }
 
-/**
- * The bytes after the prefix; undefined unless they are in standard Base64. Node alone would accept other
- * spellings too.
- */
+/** Returns the bytes after the prefix; undefined unless they are in standard Base64. */
 function decoded(text: string, prefix: string): Buffer | undefined {
   const base64 = text.slice(prefix.length);
   const bytes = Buffer.from(base64, 'base64');

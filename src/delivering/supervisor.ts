@@ -5,10 +5,7 @@ import type { Log } from '../log.ts';
 import type { ThreadData, ThreadOrder } from './delivery_thread.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
-/**
- * Keeps the delivery threads running. A dead thread is replaced after a growing pause; the scrub gives back
- * its jobs.
- */
+/** Keeps the delivery threads running. A dead thread is replaced after a growing pause. */
 export class Supervisor {
   readonly #config: Config;
   readonly #log: Log;
@@ -33,8 +30,7 @@ export class Supervisor {
   }
 
   /**
-   * Lets every thread finish its deliveries within `graceMs` and give back the rest. Resolves when all
-   * threads have ended.
+   * Lets the threads finish deliveries for `graceMs` and give back the rest. Resolves when all have ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();

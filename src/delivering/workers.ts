@@ -73,10 +73,7 @@ export class Workers {
     this.#bell.ring();
   }
 
-  /**
-   * Finishes the jobs under way, and gives back the rest after `graceMs`. Resolves when all workers have
-   * retired; never rejects.
-   */
+  /** Finishes the jobs under way; gives back the rest after `graceMs`. Never rejects. */
   async stop(graceMs: number): Promise<void> {
     const timer = setTimeout(() => this.#held.giveBack(), graceMs);
     this.#stopping.abort();

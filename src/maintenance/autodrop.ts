@@ -18,10 +18,7 @@ const FREEING_MS = 5;
 /** The target is computed again after this many steps, because it is an estimate and other data changes. */
 const STEPS_PER_TARGET = 50;
 
-/**
- * A shortage must last this long before it is reported: many concurrent calls can use much memory for a
- * moment.
- */
+/** A shortage must last this long before it is reported. Concurrent calls can use memory for a moment. */
 const MOMENT_MS = 1000;
 
 /** Minimum interval of the error that dropping does not help. */
@@ -31,10 +28,7 @@ type AutodropSettings = MemoryLimits & { clients: readonly string[] };
 
 type Drops = Omit<DropNotice, 'topics'>;
 
-/**
- * The drops of one script call for one subscriber. `queued` counts the events in its queue; the others were
- * in dead letters.
- */
+/** The drops of one call for one subscriber. `queued` counts events of its queue, not of dead letters. */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /** The state that a script call passes on to the next call. */
@@ -90,10 +84,7 @@ export class Autodrop {
     return findShortage(this.#store, this.#settings);
   }
 
-  /**
-   * Drops until Redis uses no more than the target, nothing droppable is left, or dropping does not help any
-   * more.
-   */
+  /** Drops until Redis uses no more than the target, nothing is left, or dropping does not help any more. */
   async *#dropDownTo(firstTarget: number, signal: AbortSignal): AsyncGenerator<Dropped> {
     let target: number | undefined = firstTarget;
     let begun: Begun = { begunTopics: [] };

@@ -64,10 +64,7 @@ function byName(jobs: readonly PeriodicJob[], log: Log): JobHandler {
   };
 }
 
-/**
- * Queues a job at once and then at its interval. Several processes may do so, since the queue holds a job
- * only once.
- */
+/** Queues a job at once and then at its interval. Several processes may: the queue holds a job only once. */
 function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
   const tick = () => {
     aux.enqueue(name).catch((error: unknown) => {

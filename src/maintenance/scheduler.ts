@@ -5,10 +5,7 @@ import { type Log, reasonOf } from '../log.ts';
 import type { Store } from '../store/store.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
-/**
- * Makes scheduled jobs instant when they are due. It sleeps until the next deadline, or until a script
- * announces an earlier one.
- */
+/** Makes scheduled jobs instant when due. Sleeps until the next deadline or an announced earlier one. */
 export class Scheduler {
   readonly #store: Store;
   readonly #log: Log;
@@ -43,10 +40,7 @@ export class Scheduler {
     }
   }
 
-  /**
-   * Promotes due jobs. Returns the ms to sleep, rounded up, since a call before the deadline would promote
-   * nothing.
-   */
+  /** Promotes due jobs. Returns the ms to sleep, rounded up so that the next call is not too early. */
   async #promote(): Promise<number> {
     try {
       const { nextDueMs = this.#maxSleepMs } = await promoteDue(this.#store);

@@ -32,9 +32,7 @@ export async function prepareStorage(store: Store, leaseMs: number, log: Log): P
   }
 }
 
-/**
- * Layout 1 stores events in another form. Queued events are not changed, since workers can decode this form.
- */
+/** Layout 1 stores events in another form, which workers can decode. So queued events are not changed. */
 async function upgrade(store: Store, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => store.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });
   let alive = await countAlive();
@@ -61,9 +59,7 @@ async function checkServer(store: Store, log: Log): Promise<void> {
   }
 }
 
-/**
- * Converts the batches of a Ruby Routemaster, if any. Its `aux` jobs are not needed: tickers queue new ones.
- */
+/** Converts the batches of a Ruby Routemaster, if any. Tickers queue new `aux` jobs instead of its own. */
 async function takeOver(store: Store, log: Log): Promise<void> {
   const total = await store.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');

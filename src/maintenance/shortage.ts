@@ -5,10 +5,7 @@ import type { Commands, Store } from '../store/store.ts';
 interface DropTarget {
   /** Estimate of the bytes that Redis would free if all batches and dead letters were dropped. */
   droppableBytes: number;
-  /**
-   * Drop until Redis uses this many bytes; undefined if dropping is useless, as other data exceeds the high
-   * mark.
-   */
+  /** Drop until Redis uses this many bytes; undefined if other data alone exceeds the high mark. */
   targetBytes: number | undefined;
 }
 
@@ -37,16 +34,10 @@ export async function findTarget(store: Store, { used, lowMark, highMark }: Memo
  */
 const SAMPLE = 500;
 
-/**
- * Memory that a batch uses in addition to its list, for its job and in indexes; 390 to 510 bytes were
- * measured.
- */
+/** Memory that a batch uses for its job and in indexes, in addition to its list; 390 to 510 were measured. */
 const OVERHEAD_BYTES = 400;
 
-/**
- * Multiplies the number of events, from the gauges, by the mean size of an event in a random sample of
- * batches.
- */
+/** Multiplies the number of events by the mean size of an event in a random sample of batches. */
 async function estimateDroppable(store: Store): Promise<number> {
   return store.command(async (redis, keys) => {
     const batches = { index: keys.batches_index(), gauge: keys.gauge_events(), list: keys.batch };

@@ -6,10 +6,7 @@ import type { Store } from '../store/store.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
-/**
- * The `sweep` job: finds, repairs, logs and counts inconsistencies in Redis. `clients` are those of
- * ROUTEMASTER_CLIENTS.
- */
+/** The `sweep` job: finds, repairs, logs and counts inconsistencies in Redis. */
 export function sweepJob(
   store: Store,
   { clients }: { clients: readonly string[] },

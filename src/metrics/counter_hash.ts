@@ -60,10 +60,7 @@ export interface Count {
   field: Buffer;
 }
 
-/**
- * A field of the `counters` hash: MessagePack `[name, [[tag, value], … sorted by tag]]`, as the Ruby
- * Routemaster writes it.
- */
+/** A field of the hash `counters`: MessagePack `[name, [[tag, value], …]]`, sorted by tag. */
 export function packField(name: string, tags: Tags): Buffer {
   const pairs = Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1));
   return Buffer.from(encode([name, pairs]));
@@ -106,10 +103,7 @@ export async function readCounts(store: Store, log: Log): Promise<Count[]> {
   return [...counts.values()];
 }
 
-/**
- * Adds a value to its counter. Several fields may belong to one: Ruby may have packed the same name and tags
- * differently.
- */
+/** Adds a value to its counter. Ruby may have packed the same name and tags as several fields. */
 function add(counts: Map<string, Count>, { name, tags }: { name: string; tags: Tags }, value: number): void {
   const field = packField(name, tags);
   const id = field.toString('latin1');

@@ -15,9 +15,7 @@ interface Cell {
   count: number;
 }
 
-/**
- * The contents of one script call. They never change, so Redis can ignore a flush whose number it has seen.
- */
+/** The contents of one script call. They never change, so Redis can ignore a flush that it has seen. */
 interface Flush {
   number: number;
   cells: Cell[];
@@ -69,10 +67,7 @@ export class Counters {
     this.#timer ??= setInterval(() => void this.#tick(), this.#flushIntervalMs).unref();
   }
 
-  /**
-   * Stops the interval and tries to flush for up to `limitMs`; then logs the counts that may be lost. Never
-   * throws.
-   */
+  /** Stops, tries to flush for up to `limitMs`, and then logs the counts that may be lost. Never throws. */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -85,8 +80,7 @@ export class Counters {
   }
 
   /**
-   * Resolves when Redis has all counts from before the call. Throws as Store does; the next flush sends the
-   * rest.
+   * Resolves when Redis has all counts from before the call. Throws as Store does; the next flush retries.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
@@ -136,9 +130,7 @@ export class Counters {
     return flushes;
   }
 
-  /**
-   * Logs the unconfirmed counts by name. Tags are omitted, as a tag may be a token and a token a credential.
-   */
+  /** Logs the unconfirmed counts by name, without tags: a tag may be a token, which can be a credential. */
   #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
     const unsent = [...this.#unsent, ...this.#nextFlushes()].flatMap(({ cells }) => cells);

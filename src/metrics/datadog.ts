@@ -38,9 +38,7 @@ export class ReportedCounts {
     return (field) => counts.get(field.toString('latin1')) ?? 0;
   }
 
-  /**
-   * Stores which totals were sent. Repeating it is harmless, even after later reports. Throws as Store does.
-   */
+  /** Stores which totals were sent. A repeat is harmless, even after later reports. Throws as Store does. */
   async note(reports: readonly Report[]): Promise<void> {
     for (let i = 0; i < reports.length; i += SLICE) {
       const slice = reports.slice(i, i + SLICE);
@@ -92,9 +90,7 @@ export class Datadog {
   }
 }
 
-/**
- * Returns a line of the DogStatsD protocol, such as `routemaster.jobs.count:3|g|#queue:main,status:instant`.
- */
+/** Returns a line of the DogStatsD protocol: `routemaster.jobs.count:3|g|#queue:main,status:instant`. */
 export function statsdLine(name: string, value: number, type: 'c' | 'g', tags: Tags): string {
   const shown = Object.entries(tags).map(([tag, text]) => clean(`${tag}:${text}`));
   const suffix = shown.length > 0 ? `|#${shown.join(',')}` : '';
@@ -106,9 +102,7 @@ function clean(tag: string): string {
   return tag.replace(/[|,#\s\p{Cc}]/gu, '_').slice(0, MAX_TAG_LENGTH);
 }
 
-/**
- * Packs lines into datagrams, in order. A line that is longer than the maximum becomes a datagram of its own.
- */
+/** Packs lines into datagrams, in order. A line above the maximum becomes a datagram of its own. */
 export function datagrams(lines: readonly string[]): Buffer[] {
   const all: string[] = [];
   for (const line of lines) {
@@ -119,10 +113,7 @@ export function datagrams(lines: readonly string[]): Buffer[] {
   return all.map((text) => Buffer.from(text));
 }
 
-/**
- * Sends one datagram at a time, so that the agent's buffer does not overflow. Throws if the host has no
- * address.
- */
+/** Sends one datagram at a time, so that the agent's buffer does not overflow. Throws if DNS fails. */
 async function transmit(
   all: readonly Buffer[],
   { host, port }: { host: string; port: number },

@@ -6,10 +6,7 @@ import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 interface Series {
   labels: Record<string, string>;
   value: number;
-  /**
-   * The name of a series of a histogram, with `_bucket`, `_sum` or `_count`. Other series have the family's
-   * name.
-   */
+  /** In a histogram, the name with `_bucket`, `_sum` or `_count`. Other series have the family's name. */
   metricName?: string;
 }
 
@@ -47,10 +44,7 @@ const HISTOGRAMS: readonly Histogram[] = [
   },
 ];
 
-/**
- * Interval of samples of the event loop's lag. The default of 10 ms takes 0.6 % of a core in an idle web
- * process.
- */
+/** Interval of samples of the event loop's lag. The default of 10 ms takes 0.6 % of a core when idle. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
 /** Writes the figures of the whole bus and of this process in Prometheus's text format. */
@@ -94,10 +88,7 @@ function showFamily({ name, help, type, labels, perUnit }: Family, figures: read
   return { name, help, type, values: merge(values) };
 }
 
-/**
- * Adds up series with equal labels. Two clients may share a public name, and Prometheus refuses duplicate
- * series.
- */
+/** Adds up series with equal labels, which Prometheus refuses: two clients may share a public name. */
 function merge(all: readonly Series[]): Series[] {
   const merged = new Map<string, Series>();
   for (const series of all) {

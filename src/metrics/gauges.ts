@@ -6,10 +6,7 @@ import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 /** A snapshot of the whole bus. `cpuSeconds` is the CPU time of the Redis server since it started. */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
-/**
- * Reads all gauges. A job that moves between two commands may be counted twice or not at all. Throws as Store
- * does.
- */
+/** Reads all gauges. A job that moves meanwhile may be counted twice or not at all. Throws as Store does. */
 export async function readGauges(store: Store, limits: MemoryLimits) {
   const [time, workers, memory, cpu] = await store.command((redis, keys) =>
     Promise.all([redis.time(), redis.hlen(keys.workers()), redis.info('memory'), redis.info('cpu')]),

@@ -2,9 +2,7 @@ import { z } from 'zod';
 import { pause } from '../clock.ts';
 import { NO_CONTENT, ok } from '../route.ts';
 
-/**
- * Response time of `/pulse/scaling` while deliveries fall behind, for autoscalers that watch response times.
- */
+/** Response time of `/pulse/scaling` while deliveries fall behind. Autoscalers watch response times. */
 const SLOW_MS = 1000;
 
 export const HEALTH = z.object({});
@@ -20,10 +18,7 @@ export interface HealthParts {
 
 export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
   return {
-    /**
-     * `/health`: succeeds while this process runs, even without Redis, so that no orchestrator kills it when
-     * Redis is away.
-     */
+    /** `/health`: succeeds while this process runs, even without Redis, so that nobody kills it then. */
     health: async () => ok({}),
     ping: async () => ok({ pong: new Date().toISOString() }),
 

@@ -1,9 +1,6 @@
 /** Upper bounds of the buckets, in seconds. A bucket `+Inf` follows the last one. */
 export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-/**
- * These range from far below a batch's default deadline (0.5 s) to the longest honoured `Retry-After` (a
- * day).
- */
+/** From far below a batch's default deadline (0.5 s) to the longest honoured `Retry-After` (a day). */
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];

@@ -11,9 +11,7 @@ interface DeliveryResult {
   latencyMs: number;
 }
 
-/**
- * Counts the events of the bus by name and tags. Each method is named after what has happened; none throws.
- */
+/** Counts what happens in the bus, by name and tags. Each method is named after an event; none throws. */
 export class Recorder {
   readonly #counters: Pick<Counters, 'increment'>;
 

@@ -66,10 +66,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   return redis;
 }
 
-/**
- * Opens a connection for commands. They fail at once while Redis is unavailable. It always reconnects by
- * itself.
- */
+/** Opens a connection for commands, which fail at once while Redis is unavailable. It reconnects itself. */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Redis {
   // With null instead of 0, commands of ioredis 6 that are pending when the connection is cut would never
   // settle.

@@ -5,10 +5,7 @@ import { Packed } from './packed.ts';
 export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
-/**
- * The two groups of subscribers, slow and failing ones, whose deliveries may each occupy only a part of the
- * workers.
- */
+/** Slow subscribers, and failing ones: deliveries to each group may occupy only a part of the workers. */
 export const SHARES = ['slow', 'failing'] as const;
 export type Share = (typeof SHARES)[number];
 
@@ -30,10 +27,7 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/**
- * Returns the id of the batch that the job delivers; undefined unless the job's bytes are exactly those of
- * packJob.
- */
+/** Returns the batch's id if the job is a delivery packed exactly as by packJob; otherwise undefined. */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;

@@ -60,9 +60,7 @@ export const LAYOUT = {
 /** The channels on which scripts announce a `Wake`. */
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
-/**
- * An announcement of a script: `main` or `aux` has an instant job, or the next deadline is earlier (`due`).
- */
+/** An announcement of a script: `main` or `aux` has an instant job, or the next deadline is earlier. */
 export type Wake = 'main' | 'aux' | 'due';
 
 export type KeyName = keyof typeof LAYOUT;
@@ -90,9 +88,7 @@ export function keyspace(prefix = ''): Keyspace {
   return Object.fromEntries(functions);
 }
 
-/**
- * Returns the text before, between and after the parts of a pattern: `['topics:', '']` for `topics:{token}`.
- */
+/** Returns the text around the parts of a pattern: `['topics:', '']` for `topics:{token}`. */
 export function fixedText(pattern: string): string[] {
   return pattern.split(/\{[^}]*\}/);
 }

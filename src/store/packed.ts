@@ -1,7 +1,4 @@
-/**
- * Bytes as text with one character per byte (Latin-1). Writing it into a Redis command takes a third of the
- * CPU of a Buffer.
- */
+/** Bytes as text, one character per byte (Latin-1). Writing them to Redis takes a third of a Buffer's CPU. */
 export class Packed {
   readonly text: string;
 

@@ -17,10 +17,7 @@ export class Wakeups {
   readonly #ping: NodeJS.Timeout;
   readonly #listeners = new EventEmitter<Record<Wake, []>>();
 
-  /**
-   * `redis` must be a connection of its own, since a subscribed connection accepts only PING. `close` closes
-   * it.
-   */
+  /** `close` closes `redis`, which must be a connection of its own: when subscribed it accepts only PING. */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
     const kinds = new Map(KINDS.map((kind) => [keys.wake(kind), kind]));

@@ -16,10 +16,7 @@ const AZURE_METADATA = network('168.63.129.16/32');
 /** The only public part of IPv6. Other parts are reserved or local, or embed IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
-/**
- * IPv6 networks that embed IPv4 addresses. `at` is the first byte of an embedded address; `mask` inverts its
- * bits.
- */
+/** IPv6 networks that embed IPv4 addresses. `at` is an address's first byte; `mask` inverts its bits. */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // Mapped, compatible, and NAT64 (RFC 6052).
   [network('::ffff:0:0/96'), [{ at: 12 }]],
@@ -44,10 +41,7 @@ export class Addresses {
     return this.#allowed.length > 0;
   }
 
-  /**
-   * Classifies an IP address in any spelling that a resolver or URL can produce; `unknown` if the text is not
-   * one.
-   */
+  /** Classifies an IP address in any spelling that a resolver or URL can produce; otherwise `unknown`. */
   standing(text: string): Standing {
     return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
   }

@@ -116,10 +116,7 @@ export class CallbackPolicy {
     );
   }
 
-  /**
-   * Returns the advice for the first refused address, without the address, so that internal addresses stay
-   * private.
-   */
+  /** Returns the advice for the first refused address. It hides the address, which may be internal. */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {
       const standing = this.#addresses.standing(address);

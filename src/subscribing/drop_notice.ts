@@ -1,6 +1,4 @@
-/**
- * A summary of the events that the bus dropped from a subscriber's queue and dead letters for lack of memory.
- */
+/** Summary of the events that the bus dropped from a subscriber's queue and dead letters for memory. */
 export interface DropNotice {
   batches: number;
   events: number;
@@ -14,9 +12,7 @@ export interface DropNotice {
 
 const TOPIC = 'topic:';
 
-/**
- * Maximum topics in the header: a name has up to 64 characters, and many receivers refuse headers above 8 KB.
- */
+/** Maximum topics in the header: names have up to 64 characters, and many receivers accept only 8 KB. */
 const MAX_TOPICS = 50;
 
 /** Turns a flat array (field, value, field, value …) into an object. */

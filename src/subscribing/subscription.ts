@@ -9,10 +9,7 @@ const DROP_SLICE = 500;
 /** After a key is replaced, deliveries are signed with both keys for this long. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
-/**
- * The settings that a client asks for. An undefined setting keeps its value; a new subscriber gets the
- * default.
- */
+/** The settings that a client asks for. An undefined one keeps its value, or gets the default if new. */
 export interface Subscription {
   topics: string[];
   callback: string;

@@ -164,10 +164,7 @@ function wantedBy(body: Request): Subscription {
   };
 }
 
-/**
- * Returns the signing key, which is new if the request asks for one, and the only answer that ever shows a
- * new key.
- */
+/** Returns the signing key, new if the request asks for one, and the only answer that shows a new key. */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };
   if (asked === true) {

@@ -43,10 +43,7 @@ export class Topics {
     });
   }
 
-  /**
-   * Removes a topic and its subscriptions. Queued events are still delivered. A `client` may remove only a
-   * topic that it owns.
-   */
+  /** Removes a topic and its subscriptions, but no queued event. A `client` may remove only its topics. */
   remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
     return this.#store.run('remove_topic', { topic: name, client });
   }

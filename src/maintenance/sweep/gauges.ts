@@ -2,10 +2,7 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/**
- * Maximum calls per subscriber; each counts 2,000 batches. If a queue changes faster than that, the next
- * sweep tries again.
- */
+/** Maximum calls per subscriber; each counts 2,000 batches. The next sweep tries again. */
 const MAX_CALLS = 1000;
 
 /** Corrects the gauges of every subscriber that has a gauge, queued batches or dead letters. */

@@ -1,10 +1,7 @@
 import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/**
- * Repairs the entries of workers in all structures. `holding` contains the workers that were seen holding
- * jobs.
- */
+/** Repairs the entries of workers in all structures. `holding` are workers that were seen holding jobs. */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.store;
   const workers = new Set(holding);
