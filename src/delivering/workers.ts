@@ -15,11 +15,8 @@ interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   wakeOthers?: () => void;
 }
 
-interface WorkersSettings {
-  count: number;
-  /** Interval at which workers renew their leases and look for jobs without an announcement. */
-  tickMs: number;
-}
+/** At the interval `tickMs`, workers renew their leases and ask for jobs that were not announced. */
+type WorkersSettings = { count: number; tickMs: number };
 
 /** Returns the interval of ticks: at most a third of the lease, so that a worker may miss two heartbeats. */
 export function tickMs(config: { acquireTimeoutMs: number; leaseMs: number }): number {
@@ -43,9 +40,8 @@ export class Workers {
   /** Number of jobs that are probably ready. As many idle workers ask with the next call. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask with the next call: at a tick, since asking is their heartbeat, and
-   * after a failed call, which may have assigned them jobs. A worker that holds a job gets it again when it
-   * asks.
+   * True if all idle workers must ask next: at a tick, since asking is their heartbeat, and after a failed call,
+   * which may have assigned jobs. A worker that holds a job gets it again when it asks.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -68,7 +64,7 @@ export class Workers {
 
   /** Has an idle worker ask for a job. If all these workers are busy, wakes other threads instead. */
   wake(): void {
-    this.#expect(1);
+    this.#readyJobs ||= 1;
     if (this.#idle.size === 0) this.#parts.wakeOthers?.();
     this.#bell.ring();
   }
@@ -111,7 +107,7 @@ export class Workers {
       if (this.#backoff.reset()) log.info('acquiring again');
       for (const [index, ack] of acquired.acks.entries()) acks[index]?.resolve(ack);
       for (const grant of acquired.grants) this.#begin(grant);
-      this.#expect(acquired.left);
+      this.#readyJobs = Math.max(this.#readyJobs, acquired.left);
       if (this.#readyJobs > 0 && this.#idle.size === 0) wakeOthers?.();
     } catch (error) {
       this.#askAll();
@@ -139,7 +135,7 @@ export class Workers {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
       // Jobs may be ready, since the supervisor does not wake a thread whose workers are all busy.
-      if (this.#idle.size === 0) this.#expect(1);
+      if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);
       this.#bell.ring();
@@ -148,10 +144,6 @@ export class Workers {
 
   #askAll(): void {
     this.#allAsk = true;
-    this.#expect(1);
-  }
-
-  #expect(jobs: number): void {
-    this.#readyJobs = Math.max(this.#readyJobs, jobs);
+    this.#readyJobs ||= 1;
   }
 }
