@@ -15,6 +15,12 @@ interface Cell {
   count: number;
 }
 
+/** A node of the tree of counters, which has one level for the name and one for the value of each tag. */
+interface Node {
+  cell?: Cell;
+  children: Map<string, Node>;
+}
+
 /** The contents of one script call. They never change, so Redis can ignore a flush that it has seen. */
 interface Flush {
   number: number;
@@ -30,7 +36,8 @@ export class Counters {
   readonly #flushIntervalMs: number;
   readonly #log: Log;
   readonly #process = uid();
-  #buffer = new Map<CounterName, Map<string, Cell>>();
+  #root: Node = { children: new Map() };
+  #cells: Cell[] = [];
   #unsent: Flush[] = [];
   #lastNumber = 0;
   #flushing: Promise<void> = Promise.resolve();
@@ -49,17 +56,15 @@ export class Counters {
     const count = Math.round(by);
     // Redis refuses a flush if one of its numbers is not an integer.
     if (!Number.isSafeInteger(count) || count <= 0) return;
-    let cells = this.#buffer.get(name);
-    if (!cells) {
-      cells = new Map();
-      this.#buffer.set(name, cells);
+    // A counter always has the same tags, so their values identify it. A delivery is counted in 0.5 µs; with the
+    // values joined to one text, which must be hashed each time, in 1.2.
+    let node = childOf(this.#root, name);
+    for (const tag in tags) node = childOf(node, String(tags[tag]));
+    if (!node.cell) {
+      node.cell = { name, tags, count: 0 };
+      this.#cells.push(node.cell);
     }
-    // A counter always has the same tags, so their values identify it.
-    let id = '';
-    for (const tag in tags) id = id === '' ? String(tags[tag]) : `${id}\0${tags[tag]}`;
-    const cell = cells.get(id);
-    if (cell) cell.count += count;
-    else cells.set(id, { name, tags, count });
+    node.cell.count += count;
   }
 
   /** Starts to flush at the interval. */
@@ -88,7 +93,7 @@ export class Counters {
   }
 
   async #tick(): Promise<void> {
-    if (this.#busy || (this.#buffer.size === 0 && this.#unsent.length === 0)) return;
+    if (this.#busy || (this.#cells.length === 0 && this.#unsent.length === 0)) return;
     try {
       await this.flush();
       this.#failing = false;
@@ -121,8 +126,9 @@ export class Counters {
   }
 
   #nextFlushes(): Flush[] {
-    const cells = [...this.#buffer.values()].flatMap((each) => [...each.values()]);
-    this.#buffer = new Map();
+    const cells = this.#cells;
+    this.#cells = [];
+    this.#root = { children: new Map() };
     const flushes: Flush[] = [];
     for (let i = 0; i < cells.length; i += MAX_FIELDS) {
       flushes.push({ number: ++this.#lastNumber, cells: cells.slice(i, i + MAX_FIELDS) });
@@ -139,12 +145,18 @@ export class Counters {
   }
 }
 
+function childOf(node: Node, key: string): Node {
+  let child = node.children.get(key);
+  if (!child) {
+    child = { children: new Map() };
+    node.children.set(key, child);
+  }
+  return child;
+}
+
 async function succeedsWithin(work: Promise<void>, limitMs: number): Promise<boolean> {
   const over = new AbortController();
-  const done = work.then(
-    () => true,
-    () => false,
-  );
+  const done = work.then(() => true).catch(() => false);
   const late = pause(limitMs, over.signal).then(() => false);
   return Promise.race([done, late]).finally(() => over.abort());
 }
