@@ -12,7 +12,7 @@ export const clock = {
 };
 
 /** Resolves after `ms`, or at once when `signal` is aborted; never rejects. */
-export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   // Only an abort rejects.
   await timers.setTimeout(ms, undefined, { signal }).catch(() => {});
 }

@@ -1,6 +1,6 @@
 import { Clients } from '../authentication/client.ts';
 import { PublicNames } from '../authentication/public_names.ts';
-import { clock, pause } from '../clock.ts';
+import { clock, sleep } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
@@ -80,7 +80,7 @@ export class Autodrop {
   async #lastingShortage(signal: AbortSignal): Promise<Shortage | undefined> {
     const shortage = await findShortage(this.#store, this.#settings);
     if (!shortage || shortage.targetBytes !== undefined) return shortage;
-    await pause(MOMENT_MS, signal);
+    await sleep(MOMENT_MS, signal);
     return findShortage(this.#store, this.#settings);
   }
 
@@ -92,7 +92,7 @@ export class Autodrop {
       const memory = await readMemory(this.#store, this.#settings);
       if (target === undefined || memory.used <= target) return;
       if (memory.unfreed > 0) {
-        await pause(FREEING_MS, signal);
+        await sleep(FREEING_MS, signal);
         continue;
       }
       if (steps++ % STEPS_PER_TARGET === 0) {

@@ -1,4 +1,4 @@
-import { pause } from '../clock.ts';
+import { sleep } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
@@ -39,7 +39,7 @@ async function upgrade(store: Store, from: string, leaseMs: number, log: Log): P
   if (alive > 0)
     log.warn({ workers: alive }, 'waiting until the workers of the former release are gone: stop them');
   while (alive > 0) {
-    await pause(LOOK_EVERY_MS);
+    await sleep(LOOK_EVERY_MS);
     alive = await countAlive();
   }
   log.info({ from: Number(from), to: SCHEMA }, 'upgraded the data in Redis');

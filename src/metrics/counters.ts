@@ -1,4 +1,4 @@
-import { clock, pause } from '../clock.ts';
+import { clock, sleep } from '../clock.ts';
 import { uid } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Store } from '../store/store.ts';
@@ -79,7 +79,7 @@ export class Counters {
     const endAtMs = clock.monotonicMs() + limitMs;
     for (let leftMs = limitMs; leftMs > 0; leftMs = endAtMs - clock.monotonicMs()) {
       if (await succeedsWithin(this.flush(), leftMs)) return;
-      await pause(Math.min(RETRY_MS, leftMs));
+      await sleep(Math.min(RETRY_MS, leftMs));
     }
     this.#logLost();
   }
@@ -157,6 +157,6 @@ function childOf(node: Node, key: string): Node {
 async function succeedsWithin(work: Promise<void>, limitMs: number): Promise<boolean> {
   const over = new AbortController();
   const done = work.then(() => true).catch(() => false);
-  const late = pause(limitMs, over.signal).then(() => false);
+  const late = sleep(limitMs, over.signal).then(() => false);
   return Promise.race([done, late]).finally(() => over.abort());
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { pause } from '../clock.ts';
+import { sleep } from '../clock.ts';
 import { NO_CONTENT, ok } from '../route.ts';
 
 /** Response time of `/pulse/scaling` while deliveries fall behind. Autoscalers watch response times. */
@@ -30,7 +30,7 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
 
     /** `/pulse/scaling`: answers slowly when many deliveries are due. */
     async scaling() {
-      if ((await dueDeliveries()) > scalingThreshold) await pause(SLOW_MS);
+      if ((await dueDeliveries()) > scalingThreshold) await sleep(SLOW_MS);
       return NO_CONTENT;
     },
   };

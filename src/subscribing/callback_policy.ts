@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { pause } from '../clock.ts';
+import { sleep } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import { Addresses, isRefused } from './addresses.ts';
 
@@ -81,7 +81,7 @@ export class CallbackPolicy {
     const refused = this.refusalUnresolved(url);
     if (refused !== undefined || this.#proxied || isIP(bare(url.hostname))) return refused;
     const answered = new AbortController();
-    const late = pause(RESOLVE_WAIT_MS, answered.signal).then(() => undefined);
+    const late = sleep(RESOLVE_WAIT_MS, answered.signal).then(() => undefined);
     return Promise.race([this.#refusalResolved(url), late]).finally(() => answered.abort());
   }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/api.ts';
 import { buildAuthentication, keysAlone } from '../../harness/authentication.ts';
@@ -26,7 +26,7 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
   let lookups = 0;
   const find = async (token: string) => {
     lookups++;
-    if (token.startsWith('slow')) await pause(LOOKUP_MS);
+    if (token.startsWith('slow')) await sleep(LOOKUP_MS);
     return { token, name: 'pub', ha1: null };
   };
   const log = pino({ level: 'silent' });
@@ -130,7 +130,7 @@ test('a client that leaves during its lookup keeps no room, however much of its 
     await until(() => web.lookups() > before);
     socket.destroy();
   }
-  await pause(2 * LOOKUP_MS);
+  await sleep(2 * LOOKUP_MS);
   const accepted = [web.publish(PLAIN, KNOWN), web.publish(PLAIN, KNOWN)];
   await web.full();
   web.release();

@@ -1,4 +1,4 @@
-import { clock, pause } from '../../clock.ts';
+import { clock, sleep } from '../../clock.ts';
 import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
 import { unpackJob } from '../../store/job.ts';
 import { type Keyspace, LAYOUT } from '../../store/keys.ts';
@@ -100,7 +100,7 @@ export class Walk {
     const reply = await call();
     this.#restDueMs += clock.monotonicMs() - beganMs;
     if (this.#restDueMs >= MIN_REST_MS) {
-      await pause(this.#restDueMs, this.#signal);
+      await sleep(this.#restDueMs, this.#signal);
       this.#restDueMs = 0;
     }
     return reply;

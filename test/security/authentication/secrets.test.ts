@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, Api, basic, problemIn } from '../../../harness/api.ts';
 import { until } from '../../../harness/until.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
@@ -50,7 +50,7 @@ describe('a secret that is changed', () => {
     assert.notEqual(rotated.secret, secret);
     // The other process remembers the client with its old secret alone.
     assert.equal(await at(token, rotated.secret), 200);
-    await pause(1100);
+    await sleep(1100);
     for (const port of [api.port, secondPort]) {
       assert.equal(await at(token, secret, port), 200);
       assert.equal(await at(token, rotated.secret, port), 200);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Api } from '../../../harness/api.ts';
 import { assertWorks } from '../../../harness/refusal.ts';
 import { until } from '../../../harness/until.ts';
@@ -40,7 +40,7 @@ test('a slow request is admitted when its body is complete, if there is room the
   const slow = admission.reserve(request('8'));
   slow.arrived(3);
   assert.ok(!admission.hasRoom(request()), 'not yet slow');
-  await pause(1050);
+  await sleep(1050);
   const other = admission.reserve(request('7'));
   assert.throws(() => slow.arrived(1), /try again/);
   assert.throws(() => slow.startWork(), /try again/);
