@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../harness/http/bus_client.ts';
 import { parseProcfile } from '../harness/local/procfile.ts';
 import type { PrivateRedis } from '../harness/redis/private_redis.ts';
@@ -185,6 +185,6 @@ export async function until(
   const end = performance.now() + limitMs;
   while (!(await condition())) {
     if (performance.now() > end) throw new Error(otherwise);
-    await pause(10);
+    await sleep(10);
   }
 }

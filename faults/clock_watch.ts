@@ -2,7 +2,7 @@ import { BusAnswerError } from '../harness/http/bus_client.ts';
 import { answer, type Delivery } from '../harness/http/receiver.ts';
 import type { Client } from '../harness/processes/running_bus.ts';
 import { until } from '../harness/until.ts';
-import { pause } from '../src/clock.ts';
+import { sleep } from '../src/clock.ts';
 import type { Audience, Lab } from './lab.ts';
 
 /** The delay that a busy machine and a date in whole seconds may add. The wrong clocks are off by at least 60 s. */
@@ -88,7 +88,7 @@ export class ClockWatch {
     if (delivery.events[0]?.t !== timestamp) this.#wrong.push(`${timestamp} became ${delivery.events[0]?.t}`);
     await until(() => delivery.taken);
     // A batch that another worker was given meanwhile would come again now.
-    await pause(50);
+    await sleep(50);
     const { length } = receiver.deliveries;
     if (length !== before + 1) this.#wrong.push(`${what}: ${topic} came ${length - before} times`);
   }

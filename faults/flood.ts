@@ -1,7 +1,7 @@
 import type { Client } from '../harness/processes/running_bus.ts';
 import type { Random } from '../harness/random.ts';
 import { until } from '../harness/until.ts';
-import { pause } from '../src/clock.ts';
+import { sleep } from '../src/clock.ts';
 import type { DropBooks } from './drop_books.ts';
 import type { Lab } from './lab.ts';
 
@@ -40,7 +40,7 @@ export class Flood {
     const publish = async () => {
       while (this.accepted < enough && this.wrong.length === 0) {
         const count = this.#random.whole(1, Math.min(MAX_PER_POST, Math.max(1, enough - this.accepted)));
-        if (!(await this.#post(this.#random.pick(TOPICS), count))) await pause(AFTER_REFUSAL_MS);
+        if (!(await this.#post(this.#random.pick(TOPICS), count))) await sleep(AFTER_REFUSAL_MS);
       }
     };
     await Promise.all(Array.from({ length: publishers }, publish));

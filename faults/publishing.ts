@@ -1,6 +1,6 @@
 import { BusAnswerError, type BusClient } from '../harness/http/bus_client.ts';
 import { until } from '../harness/until.ts';
-import { pause } from '../src/clock.ts';
+import { sleep } from '../src/clock.ts';
 import type { Ledger } from './ledger.ts';
 
 /** The pause after a refusal. */
@@ -86,7 +86,7 @@ export class Publishing {
       await this.#offer(urls, post);
       // An outage is not followed by a burst: that would be another fault.
       dueMs = Math.max(dueMs + everyMs, performance.now() - everyMs);
-      await pause(Math.max(0, dueMs - performance.now()), this.#stopping.signal);
+      await sleep(Math.max(0, dueMs - performance.now()), this.#stopping.signal);
     }
   }
 
@@ -106,7 +106,7 @@ export class Publishing {
         return;
       }
       this.refused++;
-      await pause(AFTER_REFUSAL_MS);
+      await sleep(AFTER_REFUSAL_MS);
       // A repeated POST needs its answer; otherwise nobody knows what the bus has stored.
       if (!again) return;
     }

@@ -3,7 +3,7 @@ import { HelperProcess } from '../harness/measuring/helper.ts';
 import type { Bar } from '../harness/measuring/report.ts';
 import { percentile, spread } from '../harness/measuring/statistics.ts';
 import { type Owner, ROOT_KEY, RunningBus } from '../harness/processes/running_bus.ts';
-import { pause } from '../src/clock.ts';
+import { sleep } from '../src/clock.ts';
 import type { Manner, Outcome } from './attack.ts';
 import { GoodClient } from './good_client.ts';
 import type { Options } from './options.ts';
@@ -109,7 +109,7 @@ class Fuzz {
   }
 
   async #decent(good: GoodClient, plan: Plan): Promise<Turn> {
-    await pause(SETTLING_MS);
+    await sleep(SETTLING_MS);
     const { turn, outcome } = await this.#beside(good, { ...plan, manner: 'decent' });
     this.#total.faults.push(...outcome.faults);
     return turn;
@@ -117,7 +117,7 @@ class Fuzz {
 
   async #malice(good: GoodClient, plan: Plan): Promise<Turn> {
     await this.#slow.call('beSlow', this.#options.slow, plan.port, plan.known, plan.seed);
-    await pause(SETTLING_MS);
+    await sleep(SETTLING_MS);
     const { turn, outcome } = await this.#beside(good, { ...plan, manner: 'malicious' });
     this.#total.sent += outcome.sent;
     this.#total.faults.push(...outcome.faults);

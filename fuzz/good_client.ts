@@ -1,6 +1,6 @@
 import { waitedMs } from '../harness/measuring/cpu.ts';
 import { type LoadAnswer, LoadConnection, refusalOf } from '../harness/measuring/load_connection.ts';
-import { pause } from '../src/clock.ts';
+import { sleep } from '../src/clock.ts';
 
 /** The pause between two publishes. */
 const EVERY_MS = 4;
@@ -34,7 +34,7 @@ export class GoodClient {
       const refusal = refusalOf(answer);
       if (refusal) throw refusal;
       timesMs.push(Math.max(0, this.#nowMs() - sentMs));
-      await pause(EVERY_MS);
+      await sleep(EVERY_MS);
     }
     connection.close();
     await end;

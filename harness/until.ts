@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * Resolves with the first truthy value of `condition`. Throws after `timeoutMs`, with `what` in the message and the condition's
@@ -19,7 +19,7 @@ export async function until<T>(
     } catch (error) {
       cause = error;
     }
-    await pause(everyMs);
+    await sleep(everyMs);
   } while (performance.now() < endAt);
   throw new Error(`not within ${timeoutMs} ms: ${what}`, { cause });
 }

@@ -1,4 +1,4 @@
-import { pause } from './clock.ts';
+import { sleep } from './clock.ts';
 
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 2000;
@@ -7,11 +7,11 @@ const MAX_PAUSE_MS = 2000;
 export class Backoff {
   #failures = 0;
 
-  /** Waits about twice as long as the last time; ends early, without an error, when `signal` is aborted. */
+  /** Waits about twice as long as the last time. Resolves early when `signal` is aborted; never rejects. */
   async wait(signal: AbortSignal): Promise<void> {
     const fullMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(this.#failures, 20), MAX_PAUSE_MS);
     this.#failures++;
-    await pause(fullMs * (0.5 + Math.random() / 2), signal);
+    await sleep(fullMs * (0.5 + Math.random() / 2), signal);
   }
 
   /** Makes the next pause short again, after a success. Returns true if an attempt before it failed. */

@@ -2,8 +2,8 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 /**
- * Reads PEM certificates from the value itself or from the file that it names. Throws if there is none, or if one is
- * unreadable: TLS would silently ignore it, and every connection that relies on it would fail.
+ * Returns the PEM certificates in the value, or in the file that it names. Throws if there is none or one is
+ * unreadable, since TLS would ignore an unreadable one silently.
  */
 export function readCertificates(value: string): string {
   const pem = value.includes('-----BEGIN') ? value : readFileSync(value, 'utf8');

@@ -4,8 +4,8 @@ import { customAlphabet, nanoid } from 'nanoid';
 export const uid = (): string => nanoid(20);
 
 /**
- * The first 16 characters of the ids that one script call makes; the script appends a counter of 4. The script cannot draw
- * random ids itself: Redis seeds its generator with the same number for every call.
+ * The random part of the ids that one script call makes: 16 characters, to which the script appends a counter
+ * of 4. Scripts cannot make random ids, since Redis seeds their generator with the same number in every call.
  */
 export const uidSeed = (): string => nanoid(16);
 

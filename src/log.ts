@@ -1,24 +1,30 @@
 import type { IncomingMessage } from 'node:http';
 import { pino } from 'pino';
 
-/** How long an ending process waits for the reader of its log. */
+/** Maximum time for writing the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
 
 export type Log = pino.Logger;
 export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
 
 const destination = pino.destination(1);
-// pino's flush at exit waits for ever for a reader that hangs or is gone. Code that ends the process awaits `logged` instead.
+// pino's flush at exit never ends if the log's reader hangs. Code that ends the process awaits `logged`
+// instead.
 destination.flushSync = () => {};
 
-/** Creates a logger that writes JSON lines to standard output, each with `bindings`. */
+/** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */
 export function createLog(level: LogLevel, bindings: Record<string, unknown>): Log {
   return pino({ level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime }, destination);
 }
 
+/** Returns the message of an error, for a log line without a stack trace. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /**
- * Ends the log. Resolves when all lines are written or the reader is gone; never rejects. If the reader hangs, this kills the
- * process after a second, because a blocked write would block `process.exit` too.
+ * Ends the log. Resolves when all lines are written or the reader is gone; never rejects. If the reader hangs
+ * for a second, this kills the process, because the blocked write would block `process.exit` too.
  */
 export function logged(): Promise<void> {
   return new Promise((resolve) => {
@@ -29,7 +35,7 @@ export function logged(): Promise<void> {
   });
 }
 
-/** The beginning of a request's path, as the log may show it: the rest may be a token, and a token may be a credential. */
+/** Returns the first segment of a request's path. The rest may be a token, which must not be logged. */
 export function loggedPath({ url = '' }: IncomingMessage): string {
   return /^\/[^/?]*/.exec(url)?.[0] ?? '';
 }

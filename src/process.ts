@@ -4,10 +4,10 @@ import { type Log, logged } from './log.ts';
 import { prepareStorage } from './maintenance/schema.ts';
 import type { Partitions } from './store/partitions.ts';
 
-/** After this time a stopping process is killed, whatever it is doing. Its log gets another second. */
+/** Maximum duration of a stop. After it the process ends, when its log is written. */
 const STOP_LIMIT_MS = 24_000;
 
-/** Runs an entry. A BootError ends the process with EXIT_CODE and its message, which says what to change. */
+/** Runs an entry. A BootError ends the process with EXIT_CODE; its message on stderr says what to change. */
 export async function start(entry: () => Promise<void>): Promise<void> {
   try {
     await entry();
@@ -19,7 +19,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Prepares Redis. While Redis is away or full, tries again with growing pauses. */
+/** Prepares Redis. While Redis is unavailable or full, tries again after growing pauses. */
 export async function boot(partitions: Partitions, leaseMs: number, log: Log): Promise<void> {
   const backoff = new Backoff();
   const never = new AbortController().signal;

@@ -1,5 +1,5 @@
 import { buildApi } from './api.ts';
-import { pause } from './clock.ts';
+import { sleep } from './clock.ts';
 import type { Config } from './config.ts';
 import { createApp } from './http/app.ts';
 import { HttpServer } from './http/server.ts';
@@ -41,7 +41,7 @@ export async function serve(config: Config, log: Log): Promise<void> {
     recorder.processStarted('web');
   });
   // Without Redis the process listens too, and answers that the storage is unavailable.
-  await Promise.race([booting, pause(BOOT_MS)]);
+  await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port) }, 'listening');
   await booting;
 }

@@ -1,10 +1,11 @@
-// What holds for a subscriber whose hash in Redis does not say otherwise. lua/subscribing/subscribe.lua writes the same values.
+// Defaults for subscribers whose hash in Redis lacks a field. lua/subscribing/subscribe.lua writes the same
+// values.
 
-/** How long a batch waits for more events. */
+/** Time that a batch waits for more events. */
 export const DEFAULT_TIMEOUT_MS = 500;
 
-/** How many events make a batch ready at once. */
+/** A batch of this many events is ready at once. */
 export const DEFAULT_MAX_EVENTS = 100;
 
-/** Health points range from 0 to this. */
+/** Maximum health points; the minimum is 0. */
 export const PERFECT_HEALTH = 100;

@@ -5,10 +5,10 @@ import { clock } from './clock.ts';
 import { BootError } from './errors.ts';
 import { type Log, logged } from './log.ts';
 
-/** A process that ran for this long did not fail at start, so the next pause is short again. */
+/** A process that ran for this long did not fail at its start. Its replacement starts after a short pause. */
 const STEADY_MS = 10_000;
 
-/** Runs `WEB_CONCURRENCY` web processes on one port. A process that dies is replaced after a growing pause. */
+/** Runs `count` web processes on one port. A process that dies is replaced after a growing pause. */
 export class WebProcesses {
   readonly #count: number;
   readonly #log: Log;
@@ -21,7 +21,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The kernel distributes connections. If the primary did, a connection given to a process just killed would hang.
+    // Let the kernel distribute connections. If the primary did, connections to a process killed just now
+    // would hang.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');

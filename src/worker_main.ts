@@ -12,12 +12,12 @@ import { Partitions } from './store/partitions.ts';
 import { Wakeups } from './store/wakeups.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
-/** How long deliveries under way may take when the process is told to stop. */
+/** Maximum time for the deliveries under way when the process stops. */
 const GRACE_MS = 22_000;
 
 await start(async () => {
   const config = readConfig();
-  // Fails here, once, if the policy is invalid, and not in thread after thread.
+  // An invalid policy must fail here, once; otherwise it would fail in every thread.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of unknownVariables()) log.warn(warning);
@@ -32,7 +32,7 @@ await start(async () => {
     wakeups.on('main', () => supervisor.wake());
     return new Maintenance(config, { partition, partitions, wakeups, recorder, publicNames, log });
   });
-  // Before the boot, which may wait for Redis.
+  // The boot may wait for Redis, so the process must be able to stop before it.
   let delivering = false;
   const stopping = onStop(log, async () => {
     await Promise.all([...maintenance.map((each) => each.stop(GRACE_MS)), supervisor.stop(GRACE_MS)]);

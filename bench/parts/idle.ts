@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuSince } from '../../harness/measuring/cpu.ts';
 import { type Bus, startBuses } from '../bus.ts';
 import { fill } from '../filling.ts';
@@ -36,10 +36,10 @@ export const idle: Part = {
       await sink.call('reach', EVENTS);
       buses.push({ name, bus, worker });
     }
-    await pause(settleMs);
+    await sleep(settleMs);
     const floor = async (): Promise<Figures> => {
       const used = cpuSince({ redis: alone.pid });
-      await pause(windowMs);
+      await sleep(windowMs);
       return { redisPercent: percent(used().redis, windowMs) };
     };
     const cases = [
@@ -62,7 +62,7 @@ export const idle: Part = {
 async function measureBus(bus: Bus, worker: Running, windowMs: number): Promise<Figures> {
   const commands = await CommandCount.start(bus.redis.url);
   const used = cpuSince({ web: bus.web.pid, worker: worker.pid, redis: bus.redis.pid });
-  await pause(windowMs);
+  await sleep(windowMs);
   const { web, worker: its, redis } = used();
   return {
     commandsPerSecond: commands.stop() / PROCESSES / (windowMs / 1000),

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../../harness/http/bus_client.ts';
 import { serveCalls } from '../../harness/measuring/helper.ts';
 import { percentile } from '../../harness/measuring/statistics.ts';
@@ -70,14 +70,14 @@ async function measure({ url, credentials, topic, beside, name, events, perSecon
   const publish = (to: string, event: string) =>
     client.call('POST', `/topics/${to}`, { type: 'create', url: event });
   const publishBeside = async (_: unknown, n: number) => {
-    await pause(((n + ((n * GOLDEN_RATIO) % 1)) * 1000) / beside.perSecond);
+    await sleep(((n + ((n * GOLDEN_RATIO) % 1)) * 1000) / beside.perSecond);
     await publish(beside.topic, `https://shop.example.com/${name}/beside/${n}`);
   };
   const others = Array.from({ length: Math.floor((events * beside.perSecond) / perSecond) }, publishBeside);
   const accepted = await Promise.all(
     Array.from({ length: events }, async (_, n) => {
       const event = `https://shop.example.com/${name}/${n}`;
-      await pause((n * 1000) / perSecond);
+      await sleep((n * 1000) / perSecond);
       sentAtMs.set(event, performance.now());
       await publish(topic, event);
       return event;

@@ -1,5 +1,5 @@
 import { answer } from '../../harness/http/receiver.ts';
-import { pause } from '../../src/clock.ts';
+import { sleep } from '../../src/clock.ts';
 import { Recovery } from '../recovery.ts';
 import type { Scenario } from '../scenario.ts';
 
@@ -26,7 +26,7 @@ export const ordered: Scenario = {
     const publishing = lab.publish({ topic: 'widgets', events: lab.events, perPost: 3, perSecond: 300 });
     let killed = 0;
     while (publishing.underWay || killed === 0) {
-      await Promise.race([pause(kills.between(1500, 4000) / (lab.quick ? 3 : 1)), publishing.done]);
+      await Promise.race([sleep(kills.between(1500, 4000) / (lab.quick ? 3 : 1)), publishing.done]);
       const index = kills.whole(0, 1);
       const atMs = performance.now();
       await workers[index]?.kill();

@@ -1,5 +1,5 @@
 import { HelperProcess } from '../../harness/measuring/helper.ts';
-import { pause } from '../../src/clock.ts';
+import { sleep } from '../../src/clock.ts';
 import type { Lab } from '../lab.ts';
 import type { OfferCalls, Offered, OfferPlan } from '../processes/offer.ts';
 import type { TallyCalls } from '../processes/tally.ts';
@@ -59,7 +59,7 @@ export const overload: Scenario = {
       load.offer({ name: 'overload', ...during, perSecond, connections: MANY_CONNECTIONS }),
       load.probe({ name: 'probes', ...during, ...PROBES, serverPid: web.pid }),
     ]);
-    await Promise.race([pause((overSeconds * 1000) / 2), both]);
+    await Promise.race([sleep((overSeconds * 1000) / 2), both]);
     const firstHalf = memory.takeHighest();
     const [loaded, probed] = await both;
     const secondHalf = memory.takeHighest();

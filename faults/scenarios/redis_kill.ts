@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Random } from '../../harness/random.ts';
 import { until } from '../../harness/until.ts';
-import { pause } from '../../src/clock.ts';
+import { sleep } from '../../src/clock.ts';
 import type { Scenario } from '../scenario.ts';
 
 const RECOVERY_BAR_MS = 5000;
@@ -23,10 +23,10 @@ export const redisKill: Scenario = {
     const publishing = lab.publish({ topic: 'widgets', publishers: 4, perSecond: 400 });
     for (let kill = 1; kill <= kills; kill++) {
       await publishing.reaches((lab.events / (kills + 1)) * kill);
-      await pause(random.between(0, 100));
+      await sleep(random.between(0, 100));
       await lab.bus.redis.kill('SIGKILL');
       await publishing.isRefused();
-      await pause(outageMs(kill, random, lab.quick));
+      await sleep(outageMs(kill, random, lab.quick));
       await lab.bus.redis.restart();
       const backMs = performance.now();
       const [accepted, delivered] = [publishing.accepted, receiver.deliveries.length];

@@ -1,5 +1,5 @@
 import type { Random } from '../../harness/random.ts';
-import { pause } from '../../src/clock.ts';
+import { sleep } from '../../src/clock.ts';
 import type { Proxied } from '../lab.ts';
 import { MAX_WAIT_MS } from '../publishing.ts';
 import type { Meddling } from '../redis_proxy.ts';
@@ -60,5 +60,5 @@ function meddle({ proxy }: Proxied, random: Random, quick: boolean): ReadonlyMap
 function make(what: Trouble, random: Random): Meddling {
   if (what !== 'delay') return { end: what };
   const ms = random.between(20, 400);
-  return { first: () => pause(ms) };
+  return { first: () => sleep(ms) };
 }

@@ -3,7 +3,7 @@ import { answer } from '../../harness/http/receiver.ts';
 import type { Client } from '../../harness/processes/running_bus.ts';
 import { jobName } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
-import { pause } from '../../src/clock.ts';
+import { sleep } from '../../src/clock.ts';
 import { readMemory } from '../../src/store/memory.ts';
 import { DropBooks } from '../drop_books.ts';
 import { Flood } from '../flood.ts';
@@ -113,7 +113,7 @@ function watchOldest(readers: Reader[]): () => Promise<string[]> {
         if (events.oldest !== null && events.oldest < (oldest.get(name) ?? 0)) older.push(name);
         oldest.set(name, events.oldest ?? oldest.get(name) ?? 0);
       }
-      await pause(50, stopping.signal);
+      await sleep(50, stopping.signal);
     }
   };
   const looking = look();

@@ -1,5 +1,5 @@
 import type { Random } from '../../harness/random.ts';
-import { pause } from '../../src/clock.ts';
+import { sleep } from '../../src/clock.ts';
 import type { Proxied } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';
 
@@ -45,7 +45,7 @@ async function strike(
   random: Random,
 ): Promise<void> {
   if (moment === 'at any moment') {
-    await pause(random.between(0, 200));
+    await sleep(random.between(0, 200));
     return process.kill();
   }
   const at = moment === 'before the answer is out' ? 'reply' : 'request';

@@ -1,5 +1,5 @@
 import { answer } from '../../harness/http/receiver.ts';
-import { pause } from '../../src/clock.ts';
+import { sleep } from '../../src/clock.ts';
 import { Recovery } from '../recovery.ts';
 import type { Scenario } from '../scenario.ts';
 
@@ -31,7 +31,7 @@ export const workerKill: Scenario = {
     });
     let [kills, held] = [0, 0];
     while (publishing.underWay || kills === 0) {
-      await Promise.race([pause(random.between(2000, 5000) / (lab.quick ? 4 : 1)), publishing.done]);
+      await Promise.race([sleep(random.between(2000, 5000) / (lab.quick ? 4 : 1)), publishing.done]);
       const index = random.whole(0, 1);
       const atMs = performance.now();
       await workers[index]?.kill();

@@ -2,7 +2,7 @@ import type { TestContext } from 'node:test';
 import { Delivery } from '../../src/delivering/delivery.ts';
 import type { ConnectionSettings } from '../../src/delivering/delivery_connections.ts';
 import type { DeliveryOutcome } from '../../src/delivering/delivery_exchange.ts';
-import type { Subscriber } from '../../src/delivering/subscriber.ts';
+import type { Subscriber } from '../../src/delivering/grant.ts';
 import { CallbackPolicy, type PolicyOptions } from '../../src/subscribing/callback_policy.ts';
 import { RUBY_EVENT } from '../redis/ruby_redis.ts';
 
@@ -31,6 +31,6 @@ export function sender(t: TestContext, { allow = [], ...options }: SenderOptions
 
 /** Returns why a delivery failed. Throws if it was accepted. */
 export function reasonOf(outcome: DeliveryOutcome): string {
-  if (outcome.taken) throw new Error('it was taken');
+  if (outcome.accepted) throw new Error('it was taken');
   return outcome.reason;
 }

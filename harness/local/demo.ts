@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { BusAnswerError, BusClient, type Credentials } from '../http/bus_client.ts';
 import { deliveryLines } from './delivery_lines.ts';
 import { demoEvent } from './demo_events.ts';
@@ -75,7 +75,7 @@ export class Demo {
     this.#stopping.abort();
     await this.#publishing;
     const endAt = performance.now() + drainLimitMs;
-    while ((await this.#queued()) > 0 && performance.now() < endAt) await pause(50);
+    while ((await this.#queued()) > 0 && performance.now() < endAt) await sleep(50);
   }
 
   async stop(): Promise<void> {
@@ -99,7 +99,7 @@ export class Demo {
   async #publishOn(publisher: BusClient): Promise<void> {
     const { signal } = this.#stopping;
     for (let n = 1; !signal.aborted; n += 1) {
-      await pause(publishEveryMs, undefined, { signal }).catch(() => {});
+      await sleep(publishEveryMs, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
       // A publisher that is told 503 waits and tries again; the next event is soon enough for a demo.
       await publish(publisher, demoEvent(n)).catch((error: Error) => this.#print(error.message));

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Demo } from './demo.ts';
 import { Output } from './output.ts';
 import { type OwnRedis, startOwnRedis } from './own_redis.ts';
@@ -96,7 +96,7 @@ export class Launcher {
       );
       if (typeof status === 'number' && status < 400) return;
       if (performance.now() > endAt) throw new Error(`GET ${busUrl}/pulse still answers ${status}`);
-      await pause(25);
+      await sleep(25);
     }
   }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ReplyError } from 'ioredis';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { RedisConnection, type RedisReply } from '../redis/redis_call.ts';
@@ -85,7 +85,7 @@ async function waitUntilLoaded(connection: RedisConnection): Promise<void> {
     } catch (error) {
       if (!(error instanceof ReplyError && (error as Error).message.startsWith('LOADING'))) throw error;
     }
-    await pause(20);
+    await sleep(20);
   }
 }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ReplyError } from 'ioredis';
 import { keep } from '../processes/keeper.ts';
 import { freePort } from '../processes/ports.ts';
@@ -137,7 +137,7 @@ export class PrivateRedis {
       } catch (error) {
         if (error instanceof ReplyError && !(error as Error).message.startsWith('LOADING')) throw error;
       }
-      await pause(3);
+      await sleep(3);
     }
     const log = readFileSync(join(this.dir, 'redis.log'), 'utf8').trimEnd().split('\n').slice(-10).join('\n');
     throw new Error(`the private Redis in ${this.dir} ended as it started; the end of its log:\n${log}`);

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { decode } from '@msgpack/msgpack';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import type { Batch } from '../../src/delivering/batch.ts';
-import type { Grant } from '../../src/delivering/grant.ts';
-import type { Subscriber } from '../../src/delivering/subscriber.ts';
+import type { Grant, Subscriber } from '../../src/delivering/grant.ts';
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { QUEUES, type QueueName } from '../../src/store/job.ts';
@@ -248,11 +247,11 @@ export class Bus {
     return (token && (await redis.hget(keys.subscriber(token), 'subscribed_at'))) || '0';
   }
 
-  async #handed({ worker, packed, batch, subscriber, gap }: Grant): Promise<Handed> {
+  async #handed({ worker, packed, batch, subscriber, dropNotice }: Grant): Promise<Handed> {
     const handed: Handed = { worker, job: shortName(jobName(packed.toBuffer())) };
     if (batch) handed.batch = await this.#asStored(batch);
     if (subscriber) handed.subscriber = subscriber;
-    if (gap) handed.gap = gap;
+    if (dropNotice) handed.gap = dropNotice;
     return handed;
   }
 

@@ -1,17 +1,20 @@
 import { Decoder } from '@msgpack/msgpack';
-import { type Grant, type GrantHead, readGrant } from './grant.ts';
+import { unpackJob } from '../store/job.ts';
+import { Packed } from '../store/packed.ts';
+import { fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
+import type { Grant, Subscriber } from './grant.ts';
 import type { Acknowledged } from './settlement.ts';
-import { readSubscriber, type Subscriber, type SubscriberFields } from './subscriber.ts';
 
 export interface Acquired {
   grants: Grant[];
-  /** How many instant jobs were left. */
+  /** Number of instant jobs that remain in the queue. */
   left: number;
-  /** For each job that was finished. */
+  /** One result for each finished job of the call, in the order of the call. */
   acks: Acknowledged[];
 }
 
-/** What `acquire` packs as MessagePack; pairs (acks, subscribers) are flat. */
+/** The first element of the reply, in MessagePack. Pairs (acks, subscribers) and hashes are flat arrays. */
 type Head = [
   left: number,
   atMs: number,
@@ -20,9 +23,25 @@ type Head = [
   grants: GrantHead[],
 ];
 
+/** Fields of a subscriber's hash; false means that the hash lacks the field. */
+type SubscriberFields = [
+  callback: string | false,
+  uuid: string | false,
+  subscribedAt: string | false,
+  healthPoints: string | false,
+  maxAttempts: string | false,
+  maxAge: string | false,
+  signing: string | false,
+];
+
+/** Only jobs that deliver have a batch. */
+type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
+
+type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];
+
 const decoder = new Decoder();
 
-/** Reads the reply of the script `acquire`: a head in MessagePack, then for each grant its job and its event pieces. */
+/** Reads the reply of `acquire`: the head, then for each grant its job and the pieces of its batch. */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
   const acks: Acknowledged[] = [];
@@ -32,6 +51,46 @@ export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired 
   for (let i = 0; i < flatSubscribers.length; i += 2)
     subscribers.set(flatSubscribers[i] as string, readSubscriber(flatSubscribers[i + 1] as SubscriberFields));
   const buffers = rest.values();
-  const grants = grantHeads.map((grantHead) => readGrant(grantHead, buffers, subscribers, atMs));
-  return { left, acks, grants };
+  return { left, acks, grants: grantHeads.map((each) => readGrant(each, buffers, subscribers, atMs)) };
+}
+
+function readSubscriber(fields: SubscriberFields): Subscriber {
+  const [callback, uuid, subscribedAt, healthPoints, maxAttempts, maxAge, signing] = fields;
+  return {
+    callback: callback || '',
+    uuid: uuid || '',
+    subscribedAt: subscribedAt || '0',
+    healthPoints: Number(healthPoints || PERFECT_HEALTH),
+    ...(maxAttempts && { maxAttempts: Number(maxAttempts) }),
+    ...(maxAge && { maxAgeMs: Number(maxAge) }),
+    ...(signing && { signing }),
+  };
+}
+
+/** Reads a grant, whose packed job and pieces are the next `buffers` of the reply. */
+function readGrant(
+  [worker, lease, batchHead, dropNoticeFields]: GrantHead,
+  buffers: Iterator<Buffer>,
+  subscribers: ReadonlyMap<string, Subscriber>,
+  atMs: number,
+): Grant {
+  const packed = Packed.of(buffers.next().value);
+  const job = unpackJob(packed);
+  const grant: Grant = { worker, packed, lease, job, atMs };
+  if (!batchHead) return grant;
+  const [token, created, attempts, count, pieces] = batchHead;
+  grant.batch = {
+    bid: String(job?.args[0]),
+    token,
+    createdAtMs: Number(created),
+    attempts: Number(attempts),
+    count,
+    // Copied: a slice of the reply would keep the whole reply in memory while a delivery hangs.
+    pieces: Array.from({ length: pieces }, () => Buffer.from(buffers.next().value)),
+  };
+  const subscriber = subscribers.get(token);
+  if (subscriber) grant.subscriber = subscriber;
+  const dropNotice = dropNoticeFields && readDropNotice(fieldsOf(dropNoticeFields));
+  if (dropNotice) grant.dropNotice = dropNotice;
+  return grant;
 }

@@ -1,40 +1,25 @@
 import { Backoff } from '../backoff.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { type Log, reasonOf } from '../log.ts';
+import type { Recorder } from '../metrics/recorder.ts';
 import type { Grant } from './grant.ts';
 import type { Queue } from './queue.ts';
-import {
-  type Acknowledged,
-  type Burial,
-  DONE,
-  type Finished,
-  GIVEN_BACK,
-  type JobHandler,
-  type Settlement,
-  type Success,
-} from './settlement.ts';
+import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } from './settlement.ts';
+import { DONE, GIVEN_BACK } from './settlement.ts';
 
-/** A job that failed because Redis did runs again soon, as it blocks other jobs of its name. */
+/** A job that failed because Redis did runs again soon. Until then no other job of its name can be queued. */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
-
-/** Counts what became of the batches that workers held. */
-export interface AssignmentFigures {
-  /** A batch with this many events left the queue of a subscriber: it was delivered or buried. */
-  removed(token: string, events: number): void;
-  /** A batch became a dead letter. */
-  buried(token: string, reason: string, events: number): void;
-}
 
 export interface AssignmentParts {
   queue: Queue;
-  /** Acknowledges a job by a call shared with others. Redis may have applied a call that rejects. */
+  /** Acknowledges a job in a call shared with others. If it rejects, Redis may have applied the call. */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
-  figures: AssignmentFigures;
+  recorder: Pick<Recorder, 'removed' | 'buried'>;
   log: Log;
 }
 
-/** Runs one acquired job, and reports its outcome (ack, nack or bury) until Redis has it. */
+/** Runs one acquired job and reports its outcome (ack, nack or bury) until Redis has it. */
 export class Assignment {
   readonly grant: Grant;
   readonly #parts: AssignmentParts;
@@ -55,20 +40,19 @@ export class Assignment {
 
   /** Resolves when Redis has the outcome, or when aborted while Redis does not answer; never rejects. */
   async run(): Promise<void> {
+    const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
     if (this.#lost) return;
     const backoff = new Backoff();
     // Keep the outcome while Redis is away; otherwise a delivery that succeeded would be repeated.
-    for (;;) {
-      if (await this.#settle(settlement)) return;
-      if (this.#ending.signal.aborted) break;
+    while (!(await this.#settle(settlement))) {
+      if (this.#ending.signal.aborted) {
+        log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
+        return;
+      }
       await backoff.wait(this.#ending.signal);
     }
-    this.#parts.log.error(
-      { job: this.grant.job },
-      'stopped before Redis took the outcome; the job will run again',
-    );
   }
 
   /** Asks the job to end soon. A job that has not begun is given back untried. */
@@ -76,7 +60,7 @@ export class Assignment {
     this.#ending.abort();
   }
 
-  /** Aborts the job and drops its outcome: another worker may have it. Does nothing once it has run. */
+  /** Aborts the job and drops its outcome, since another worker may have it. Does nothing once it has run. */
   loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;
@@ -87,7 +71,7 @@ export class Assignment {
   async #handle(): Promise<Settlement> {
     const { signal } = this.#ending;
     if (signal.aborted) return GIVEN_BACK;
-    const { job, batch } = this.grant;
+    const { job, batch, atMs } = this.grant;
     const { log } = this.#parts;
     try {
       return await this.#parts.handler(this.grant, signal);
@@ -96,19 +80,15 @@ export class Assignment {
         log.warn({ job, reason: error.message }, 'Redis failed under a job; it will run again');
         return LOST_REDIS_RETRY;
       }
-      if (batch) {
-        log.error({ err: error, job }, 'a job failed; its batch is a dead letter now');
-        return this.#poisoned(error);
+      if (!batch) {
+        log.error({ err: error, job }, 'a job failed; the next tick will put it again');
+        return DONE;
       }
-      log.error({ err: error, job }, 'a job failed; the next tick will put it again');
-      return DONE;
+      log.error({ err: error, job }, 'a job failed; its batch is a dead letter now');
+      const attempt = { atMs, durationMs: 0, reason: reasonOf(error) };
+      // The failure is the bus's, so the subscriber keeps its health points.
+      return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
     }
-  }
-
-  /** The subscriber keeps its health points, as the failure is the bus's. */
-  #poisoned(error: unknown): Settlement {
-    const attempt = { atMs: this.grant.atMs, durationMs: 0, reason: reasonOf(error) };
-    return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
   }
 
   /** Returns false if the call failed and must be repeated. A lost lease is not an error. */
@@ -119,8 +99,8 @@ export class Assignment {
       return true;
     } catch (error) {
       this.#inDoubt = true;
-      const what = { reason: reasonOf(error), job: this.grant.job };
-      this.#parts.log.warn(what, 'Redis did not take the outcome of a job; trying again');
+      const about = { reason: reasonOf(error), job: this.grant.job };
+      this.#parts.log.warn(about, 'Redis did not take the outcome of a job; trying again');
       return false;
     }
   }
@@ -134,36 +114,30 @@ export class Assignment {
 
   /** Acks in a group first; after a failure alone, so that one bad ack cannot block the others. */
   async #ack(success: Success): Promise<boolean> {
-    const { queue, acknowledge, figures } = this.#parts;
+    const { queue, acknowledge, recorder } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.#inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
     // If a repeated ack finds no lease, Redis has applied the first one.
     const events = !held && this.#inDoubt ? (batch?.count ?? 0) : removed;
-    if (batch && events > 0) figures.removed(batch.token, events);
+    if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
   }
 
   async #bury(burial: Burial): Promise<boolean> {
-    const { queue, figures } = this.#parts;
+    const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried } = await queue.bury(this.grant, burial);
     if (batch && buried > 0) {
-      figures.removed(batch.token, buried);
-      figures.buried(batch.token, burial.reason, buried);
+      recorder.removed(batch.token, buried);
+      recorder.buried(batch.token, burial.reason, buried);
     }
     return held;
   }
 
   #warnOfLostLease(): void {
     const { worker, job } = this.grant;
-    this.#parts.log.warn(
-      { worker, job },
-      'the lease ran out before the job was done; its outcome does not count',
-    );
+    const line = 'the lease ran out before the job was done; its outcome does not count';
+    this.#parts.log.warn({ worker, job }, line);
   }
-}
-
-export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

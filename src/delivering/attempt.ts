@@ -1,16 +1,14 @@
-/** An attempt to deliver a batch that failed. */
+/** A failed attempt to deliver a batch. */
 export interface FailedAttempt {
   /** When it began, ms by Redis's clock. */
   atMs: number;
   durationMs: number;
-  /** The HTTP status, if the subscriber answered. */
   status?: number | undefined;
   reason: string;
-  /** The beginning of the answer's body. */
   answer?: string | undefined;
 }
 
-/** A failed attempt as Redis holds it and the API shows it. */
+/** A failed attempt as Redis stores it and the API shows it. */
 export interface AttemptReport {
   at: number;
   status: number | null;
@@ -19,10 +17,10 @@ export interface AttemptReport {
   answer: string | null;
 }
 
-/** Bounds the reason too: it can quote the callback, such as a certificate for thousands of names. */
+/** Limits the reason and the answer. A reason may quote a certificate with thousands of names. */
 const MAX_CHARACTERS = 256;
 
-/** The report in JSON. Its texts are safe to show anywhere, whatever the callback sent. */
+/** Returns an AttemptReport in JSON, with the callback's control characters replaced. */
 export function attemptJson({ atMs, durationMs, status, reason, answer }: FailedAttempt): string {
   const report: AttemptReport = {
     at: atMs,
@@ -34,7 +32,7 @@ export function attemptJson({ atMs, durationMs, status, reason, answer }: Failed
   return JSON.stringify(report);
 }
 
-/** Makes one line of the text and replaces control characters: those that move a cursor or change the writing direction. */
+/** Makes the text one line and replaces control characters, which could move a cursor or reverse the text. */
 function printable(text: string): string {
   const line = text.slice(0, MAX_CHARACTERS).replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');
   return line.replace(/\p{C}/gu, '\u{fffd}');

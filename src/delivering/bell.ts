@@ -1,4 +1,4 @@
-/** Wakes a sleeping loop. The bell remembers a ring that nobody waited for, so that none is lost. */
+/** Wakes a sleeping loop. A ring while the loop is busy is remembered, and ends the next wait at once. */
 export class Bell {
   #rung = false;
   #wake: (() => void) | undefined;

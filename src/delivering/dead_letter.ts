@@ -1,20 +1,21 @@
+import { z } from 'zod';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 
-/** A dead letter as listings show it. Times in ms since the Unix epoch, by Redis's clock. */
-export interface DeadLetter {
-  /** That of the batch: the `webhook-id` of its deliveries. */
-  id: string;
-  subscriber: string;
-  reason: string;
-  created_at: number;
-  died_at: number;
-  attempts: number;
-  event_count: number;
-}
+/** A dead letter as listings show it. `id` is its batch's id. Times are in ms, by Redis's clock. */
+export const DEAD_LETTER = z.object({
+  id: z.string(),
+  subscriber: z.string(),
+  reason: z.string(),
+  created_at: z.int(),
+  died_at: z.int(),
+  attempts: z.int(),
+  event_count: z.int(),
+});
+export type DeadLetter = z.infer<typeof DEAD_LETTER>;
 
-/** A letter's place among others. */
+/** The position of a dead letter in an index. */
 export interface Place {
   diedAtMs: number;
   id: string;
@@ -25,7 +26,7 @@ export function newestFirst(one: Place, other: Place): number {
   return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
 }
 
-/** Undefined if there is none. */
+/** Reads one dead letter; undefined if it does not exist. */
 export async function readLetter(
   redis: Commands,
   keys: Keyspace,
@@ -48,12 +49,12 @@ export async function readLetter(
   };
 }
 
-/** The first `count` of an index, newest first, those of one millisecond by their ids, backwards. */
+/** Returns the newest `count` places of an index, newest first. Ties are in descending order of ids. */
 export async function newest(redis: Commands, index: string, count: number): Promise<Place[]> {
   return placesOf(await redis.zrevrange(index, 0, count - 1, 'WITHSCORES'));
 }
 
-/** Those that follow this place, whether or not there is still a letter. */
+/** Returns up to `count` places after the given one, whose letter may have been deleted. */
 export async function following(
   redis: Commands,
   index: string,
@@ -61,11 +62,11 @@ export async function following(
   count: number,
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // A few at most: each call of Redis buries one.
+    // Without a limit: few letters share a millisecond, as each script call buries one.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);
-  const same = tied.filter((each) => each < id).map((each) => ({ diedAtMs, id: each }));
+  const same = tied.flatMap((each) => (each < id ? { diedAtMs, id: each } : []));
   return [...same, ...placesOf(older)].slice(0, count);
 }
 

@@ -1,4 +1,5 @@
 import { BusError } from '../errors.ts';
+import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { AttemptReport } from './attempt.ts';
@@ -6,33 +7,30 @@ import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { type DeadLetter, following, newest, newestFirst, type Place, readLetter } from './dead_letter.ts';
 import { eventJson } from './legacy_event.ts';
 
-/** How many letters one script call revives or deletes: a few milliseconds of Redis. */
+/** Maximum letters that one script call revives or deletes; 100 take Redis a few milliseconds. */
 const SLICE = 100;
 
-/** How many events are read at a time. Each has up to 64 KiB of data, unless the limit is set higher. */
+/** Maximum events that one command reads. By default, an event holds up to 64 KiB of data. */
 const EVENTS_SLICE = 20;
 
-export interface Page {
-  letters: DeadLetter[];
-  /** Where to go on, if there are more. */
-  next?: Place;
-}
+type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
-export type RetryOutcome = 'ok' | 'dead_letter_not_found' | 'subscriber_not_found';
-
-/** Batches that are not tried any more. A `client` finds its own letters only; root gives no client, and finds all. */
+/** The dead letters of all subscribers. Calls with a `client` find only the letters of this client. */
 export class DeadLetters {
   readonly #partitions: Partitions;
   readonly #revived: (token: string, events: number) => void;
 
-  /** `revived` is called with how many events went back to whose queue. */
+  /** `revived` is called with the number of events that returned to the queue of the subscriber `token`. */
   constructor(partitions: Partitions, revived: (token: string, events: number) => void) {
     this.#partitions = partitions;
     this.#revived = revived;
   }
 
-  /** Up to `limit` letters of a subscriber, or of all, newest first; those `after` a place. */
-  async list(subscriber: string | undefined, limit: number, after?: Place): Promise<Page> {
+  /**
+   * Returns up to `limit` letters after a place, newest first, of one subscriber or of all. `next` is the
+   * place after which the next page begins; undefined on the last page.
+   */
+  async list(subscriber: string | undefined, limit: number, after?: Place) {
     const found = await Promise.all(
       this.#partitions.holding(subscriber).map((partition) =>
         partition.command(async (redis, keys) => {
@@ -52,11 +50,11 @@ export class DeadLetters {
       ),
     );
     const next = places.length > limit ? page.at(-1)?.place : undefined;
-    // Letters may have been deleted since.
+    // A letter may have been deleted since its place was read.
     return { letters: read.filter((letter) => letter !== undefined), ...(next && { next }) };
   }
 
-  /** One letter with the history of its attempts. */
+  /** Returns one letter with the history of its attempts; undefined if there is none. */
   async find(id: string, client?: string): Promise<(DeadLetter & { history: AttemptReport[] }) | undefined> {
     for (const partition of this.#partitions.holding(client)) {
       const [letter, history] = await partition.command((redis, keys) =>
@@ -69,8 +67,8 @@ export class DeadLetters {
   }
 
   /**
-   * The events of a letter, each as the JSON text that is delivered, or as `{"undecodable": base64}`. They are read a few at a
-   * time, since they can be hundreds of megabytes. Throws dead_letter_not_found if the letter is deleted meanwhile.
+   * Yields the events of a letter, each as the JSON text that is delivered, or as `{"undecodable": base64}`.
+   * Throws dead_letter_not_found if the letter is deleted meanwhile.
    */
   async *events({ id, subscriber, event_count }: DeadLetter): AsyncGenerator<string> {
     const partition = this.#partitions.ofSubscriber(subscriber);
@@ -84,7 +82,7 @@ export class DeadLetters {
     }
   }
 
-  /** Makes the letter a batch again, to be delivered at once. */
+  /** Makes the letter a batch again and its job instant. */
   async retry(id: string, client?: string): Promise<RetryOutcome> {
     for (const partition of this.#partitions.holding(client)) {
       const [outcome] = await this.#revive(partition, client, [id]);
@@ -93,7 +91,7 @@ export class DeadLetters {
     return 'dead_letter_not_found';
   }
 
-  /** Retries all letters of a subscriber that are dead now, oldest first. Answers how many; 0 if it has left. */
+  /** Retries all letters that a subscriber has now, oldest first. Returns 0 if the subscriber has left. */
   async retryAll(token: string): Promise<number> {
     return this.#bySlices(token, await this.#latest(token), async (partition, ids) => {
       const outcomes = await this.#revive(partition, token, ids);
@@ -102,14 +100,14 @@ export class DeadLetters {
     });
   }
 
-  /** Deletes the letter. False if there is none. */
+  /** Deletes the letter. Returns false if there is none. */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client))
       if ((await partition.run('purge', { client, bids: [id] })) === 1) return true;
     return false;
   }
 
-  /** Deletes all letters of a subscriber that are dead now, or that died until then. Answers how many. */
+  /** Deletes all letters that a subscriber has now, or those that died by `untilMs`. Returns their number. */
   async purgeAll(token: string, untilMs?: number): Promise<number> {
     return this.#bySlices(token, untilMs ?? (await this.#latest(token)), (partition, ids) =>
       partition.run('purge', { client: token, bids: ids }),
@@ -122,7 +120,7 @@ export class DeadLetters {
     return letters.map(({ outcome }) => outcome);
   }
 
-  /** When the newest letter of a subscriber died; one that is retried and dies again is newer. */
+  /** Returns when the newest letter died. It bounds a retry of all, as a retried letter may die again. */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
       .ofSubscriber(token)
@@ -131,22 +129,22 @@ export class DeadLetters {
   }
 
   /**
-   * Takes letters that died until then away, until none is left. `take` has what it is given leave the index, and answers how
-   * many of these were letters; undefined if they stay.
+   * Calls `process` with the ids of letters that died by `untilMs`, in slices, and returns the total of its
+   * results. `process` must remove the ids from the index, or return undefined, which ends the loop.
    */
   async #bySlices(
     token: string,
     untilMs: number,
-    take: (partition: Partition, ids: string[]) => Promise<number | undefined>,
+    process: (partition: Partition, ids: string[]) => Promise<number | undefined>,
   ): Promise<number> {
     const partition = this.#partitions.ofSubscriber(token);
     for (let total = 0; ; ) {
       const ids = await partition.command((redis, keys) =>
         redis.zrangebyscore(keys.dead_letters_of(token), '-inf', untilMs, 'LIMIT', 0, SLICE),
       );
-      const taken = ids.length > 0 ? await take(partition, ids) : undefined;
-      total += taken ?? 0;
-      if (taken === undefined || ids.length < SLICE) return total;
+      const count = ids.length > 0 ? await process(partition, ids) : undefined;
+      total += count ?? 0;
+      if (count === undefined || ids.length < SLICE) return total;
     }
   }
 }

@@ -3,7 +3,7 @@ import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
-import type { DeadLetter, Place } from './dead_letter.ts';
+import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
 
 const MAX_LISTED = 1000;
@@ -12,8 +12,10 @@ const DEFAULT_LISTED = 100;
 const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LISTED}`;
 const BEFORE_RULE = 'must be what the Link header of the page before gives';
 
-const whose = z.strictObject({ subscriber: z.string('must be given once').min(1, 'is empty').optional() });
-const page = whose.extend({
+const subscriberQuery = z.strictObject({
+  subscriber: z.string('must be given once').min(1, 'is empty').optional(),
+});
+const pageQuery = subscriberQuery.extend({
   limit: z
     .string(LIMIT_RULE)
     .regex(/^\d{1,4}$/, LIMIT_RULE)
@@ -27,19 +29,19 @@ const page = whose.extend({
     .optional(),
 });
 
-const query: Wording = {
+const wording: Wording = {
   code: 'bad_query',
   whole: 'the query cannot be read',
   field: (name, rule) => `${name} ${rule}`,
   unknown: (name) => `${name} is nothing that can be asked for here`,
 };
 
-type Whose = z.infer<typeof whose>;
-type Page = z.infer<typeof page>;
+type Whose = z.infer<typeof subscriberQuery>;
+type Page = z.infer<typeof pageQuery>;
 type OfOne = { caller: Caller; params: { id: string } };
 
-export const WHOSE: Input<Whose> = { schema: whose, wording: query };
-export const PAGE: Input<Page> = { schema: page, wording: query };
+export const WHOSE: Input<Whose> = { schema: subscriberQuery, wording };
+export const PAGE: Input<Page> = { schema: pageQuery, wording };
 export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
   schema: z.object({ id: z.string().regex(/^[\w-]{20}$/) }),
   wording: {
@@ -47,15 +49,6 @@ export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
     whole: 'there is no such dead letter of yours; it may have been retried, purged or dropped',
   },
 };
-export const DEAD_LETTER = z.object({
-  id: z.string(),
-  subscriber: z.string(),
-  reason: z.string(),
-  created_at: z.int(),
-  died_at: z.int(),
-  attempts: z.int(),
-  event_count: z.int(),
-});
 export const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
   history: z.array(z.looseObject({})),
   events: z.array(z.looseObject({})),
@@ -63,14 +56,14 @@ export const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
 export const RETRIED = z.object({ retried: z.int() });
 export const PURGED = z.object({ purged: z.int() });
 
-export interface DeadLettersParts {
+interface DeadLettersParts {
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
-  /** Asked before a retry: when memory is short dead letters are dropped first, and batches would go in their place. */
+  /** Refuses a retry while memory is short: batches would be dropped instead of dead letters. */
   guard: Pick<StorageGuard, 'check'>;
 }
 
-/** `/dead_letters`: list, read, retry, purge. A client has its own only, root all. */
+/** Handlers of `/dead_letters`. A client may see and change its own dead letters, root all of them. */
 export function deadLettersApi({ deadLetters, isSubscriber, guard }: DeadLettersParts) {
   return {
     async list({ caller, query }: { caller: Caller; query: Page }) {
@@ -81,7 +74,7 @@ export function deadLettersApi({ deadLetters, isSubscriber, guard }: DeadLetters
 
     async retryAll({ caller, query }: { caller: Caller; query: Whose }) {
       const token = oneTokenOf(caller, query.subscriber);
-      // Root names the subscriber, and may have mistyped it.
+      // Only root names the subscriber, so only root can have mistyped it.
       if (caller.role === 'root' && !(await isSubscriber(token)))
         throw new BusError('subscriber_not_found', 'there is no such subscriber');
       await guard.check();
@@ -114,7 +107,7 @@ export function deadLettersApi({ deadLetters, isSubscriber, guard }: DeadLetters
   };
 }
 
-/** The subscriber whose letters are meant: a client itself; the one that root names, or undefined for all. */
+/** Returns the subscriber whose letters the request is about; undefined means all (root only). */
 function tokenOf(caller: Caller, subscriber: string | undefined): string | undefined {
   if (caller.role === 'root') return subscriber;
   if (subscriber === undefined) return caller.token;
@@ -131,7 +124,7 @@ function badSubscriber(rule: string): BusError {
   return new BusError('bad_query', `subscriber ${rule}`, { members: { field: 'subscriber' } });
 }
 
-/** Undefined for root. */
+/** Returns the token of a client; undefined for root. */
 function clientOf(caller: Caller): string | undefined {
   return caller.role === 'client' ? caller.token : undefined;
 }
@@ -153,7 +146,7 @@ function nextPage({ subscriber, limit }: Page, { diedAtMs, id }: Place): string 
   return `/dead_letters?${query}`;
 }
 
-/** The letter with its events, piece by piece: they can be hundreds of megabytes. */
+/** Yields a letter and its events as JSON, in pieces, since the events can be hundreds of megabytes. */
 async function* wholeJson(letter: DeadLetter, events: AsyncIterable<string>): AsyncGenerator<string> {
   yield `${JSON.stringify(letter).slice(0, -1)},"events":[`;
   let separator = '';

@@ -6,16 +6,16 @@ import type { FailedAttempt } from './attempt.ts';
 import type { Batch } from './batch.ts';
 import type { Delivery } from './delivery.ts';
 import type { FailedDelivery } from './delivery_exchange.ts';
+import type { Subscriber } from './grant.ts';
 import type { RetryPolicy } from './retry_policy.ts';
 import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } from './settlement.ts';
-import type { Subscriber } from './subscriber.ts';
 
 const GONE = 410;
 
 export interface BatchSettings {
-  /** The health points that a subscriber gains by taking a batch. */
+  /** Health points that a subscriber gains for each accepted batch. */
   healRate: number;
-  /** After this many attempts, or at this age, a batch becomes a dead letter, unless its subscriber has other limits. */
+  /** Limits after which a batch becomes a dead letter. A subscriber can set its own. */
   maxAttempts: number;
   maxAgeMs: number;
 }
@@ -29,10 +29,10 @@ export interface BatchParts {
   log: Log;
 }
 
-/** The `batch` job: delivers one batch to its subscriber. */
+/** Returns the handler of `batch` jobs, which delivers one batch to its subscriber. */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, recorder, settings, log } = parts;
-  return async ({ batch, subscriber, gap, atMs }, signal) => {
+  return async ({ batch, subscriber, dropNotice, atMs }, signal) => {
     if (!batch) return DONE;
     const { bid, token: queue, attempts, count } = batch;
     if (!subscriber) {
@@ -43,19 +43,19 @@ export function batchJob(parts: BatchParts): JobHandler {
     const waitedMs = atMs - batch.createdAtMs;
     if (attempts === 1) recorder.firstAttempted(queue, waitedMs);
     const startedMs = clock.monotonicMs();
-    const outcome = await delivery.deliver(batch, subscriber, signal, gap, atMs);
+    const outcome = await delivery.deliver(batch, subscriber, signal, dropNotice, atMs);
     const durationMs = clock.monotonicMs() - startedMs;
-    if (!outcome.taken && outcome.aborted) return GIVEN_BACK;
+    if (!outcome.accepted && outcome.aborted) return GIVEN_BACK;
 
-    const status = outcome.taken ? 'success' : 'failure';
+    const status = outcome.accepted ? 'success' : 'failure';
     recorder.delivered({ queue, status, events: count, durationMs, latencyMs: waitedMs + durationMs });
-    if (!outcome.taken) return afterFailure(parts, batch, subscriber, outcome, { atMs, durationMs });
+    if (!outcome.accepted) return afterFailure(parts, batch, subscriber, outcome, { atMs, durationMs });
     log.debug({ bid, events: count, durationMs }, 'delivered a batch');
     return { end: 'done', success: { heal: settings.healRate, tookMs: durationMs } };
   };
 }
 
-/** Decides between another attempt later, a paused subscriber (410 Gone) and a dead letter. */
+/** Decides between another attempt, a paused subscriber (410 Gone) and a dead letter. */
 async function afterFailure(
   parts: BatchParts,
   batch: Batch,
@@ -85,7 +85,7 @@ async function afterFailure(
   return { end: 'retry', retry };
 }
 
-/** Buries a batch whose last allowed attempt never ended: delivering it may be what killed its workers. */
+/** Buries a batch whose last allowed attempt never ended, since delivering it may have killed its workers. */
 async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<Settlement> {
   const reason = 'no attempt is left: the last one did not end, or the limit was lowered';
   const line = { ...(await describe(parts, batch)), attempts: batch.attempts, reason, death: 'max_attempts' };
@@ -98,7 +98,7 @@ function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettin
   return { maxAttempts: subscriber.maxAttempts ?? maxAttempts, maxAgeMs: subscriber.maxAgeMs ?? maxAgeMs };
 }
 
-/** What log lines say of a batch. The subscriber is shown by its public name: a token can be a credential. */
+/** Returns the members that describe a batch in log lines, without a token, which can be a credential. */
 async function describe({ publicNames }: BatchParts, { token, bid, count }: Batch) {
   const nameOf = await publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
   return { subscriber: nameOf(token), bid, events: count };

@@ -3,24 +3,23 @@ import { createSecureContext, getCACertificates, type SecureContext } from 'node
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { type CallbackPolicy, CallbackRefused } from '../subscribing/callback_policy.ts';
 
-/** The limit on the headers of an answer. */
 const MAX_HEADER_BYTES = 16 * 1024;
 
 export interface ConnectionSettings {
-  /** The limit from the start of a delivery to the status of its answer. */
+  /** Limit from the start of a delivery to the status of its answer. */
   deliveryTimeoutMs: number;
-  /** The limit for a connection, including DNS and the TLS handshake. */
+  /** Limit for opening a connection, including DNS and the TLS handshake. */
   connectTimeoutMs: number;
   sslVerify: boolean;
-  /** Authorities, in PEM, that are trusted beside those of Node. */
+  /** Certificate authorities (PEM) to trust in addition to those of Node. */
   callbackCa?: string | undefined;
-  /** The URL of a proxy through which all deliveries go. */
+  /** URL of a proxy that forwards all deliveries. */
   egressProxy?: string | undefined;
 }
 
 /**
- * Sends deliveries over connections that are kept alive for each host. Each connection goes only to an address that the policy
- * has just accepted. A proxy resolves names itself and decides where it connects; the policy then checks only literal addresses.
+ * Returns a dispatcher that keeps connections to each host alive. Before each connection the policy checks
+ * the address. A proxy resolves names itself, so the policy then checks only literal addresses.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): Dispatcher {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
@@ -28,7 +27,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     headersTimeout: deliveryTimeoutMs,
     bodyTimeout: deliveryTimeoutMs,
     maxHeaderSize: MAX_HEADER_BYTES,
-    // Only HTTP/1.1: the limits above are known to hold for it.
+    // The limits above are tested for HTTP/1.1 only.
     allowH2: false,
   };
   const tls = {
@@ -55,7 +54,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
   });
 }
 
-/** Connects to what the policy accepts. undici calls no `lookup` for literal addresses, so they are checked before. */
+/** Connects only to accepted addresses. Literal ones are checked here, as undici does not look them up. */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
   const https = by('https:');
@@ -67,14 +66,15 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
   };
 }
 
-/** A `lookup` for `net.connect`, which connects only to the addresses that it returns. */
+/** Returns a `lookup` for `net.connect` that resolves a name to the addresses that the policy accepts. */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   return (hostname, options, callback) => {
     policy
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `nextTick`: an error thrown by the callback must not be taken for a failed lookup.
+        // `nextTick` keeps an error of the callback out of this promise, which would report it as a failed
+        // lookup.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);
@@ -85,9 +85,9 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   };
 }
 
-/** Shared by all connections: loading 150 certificates takes milliseconds. TLS 1.2 at least, whatever Node's options say. */
-function secureContext(ours: string | undefined): SecureContext {
+/** Creates the TLS context that all connections share, since loading 150 certificates takes milliseconds. */
+function secureContext(callbackCa: string | undefined): SecureContext {
   const minVersion = 'TLSv1.2';
-  if (ours === undefined) return createSecureContext({ minVersion });
-  return createSecureContext({ minVersion, ca: [...getCACertificates('default'), ours] });
+  if (callbackCa === undefined) return createSecureContext({ minVersion });
+  return createSecureContext({ minVersion, ca: [...getCACertificates('default'), callbackCa] });
 }

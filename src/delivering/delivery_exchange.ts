@@ -1,46 +1,44 @@
 import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
 
-/** A longer answer ends the connection. */
+/** The connection is closed when an answer is longer. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** How many informational responses (1xx) are read: each costs us more to read than the subscriber to write. */
+/** Maximum informational responses (1xx). Reading one costs more than the subscriber pays to write one. */
 const MAX_INFORMATIONAL = 100;
 
-/** How much of a refusal's body is kept for the dead letter's history, and how long it is awaited after the status. */
+/** The first bytes of a refusal's body are kept if they arrive this soon after the status. */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
 
-/** How long the rest of an answer is read after the status. Slower connections are closed then, as they would pile up. */
+/** An answer may continue for this long after its status. Then the connection is closed. */
 const REST_WAIT_MS = 1000;
 
-/** Why a delivery was not taken. */
 export interface FailedDelivery {
-  taken: false;
+  accepted: false;
   reason: string;
-  /** The HTTP status, if there was an answer. */
   status?: number;
-  /** The beginning of the answer's body. */
   answer?: string;
   retryAfterMs?: number | undefined;
-  /** The delivery was cut off by this process; the subscriber is not to blame. */
+  /** True if this process ended the delivery. It then does not count as a failure of the subscriber. */
   aborted?: boolean;
 }
 
-export type DeliveryOutcome = { taken: true } | FailedDelivery;
+export type DeliveryOutcome = { accepted: true } | FailedDelivery;
 
 type Headers = Record<string, string | string[] | undefined>;
 
 /**
- * One request and its answer. A 2xx status decides the outcome at once; any other status decides it when the beginning of the
- * body is there, or soon after: a slow body must not hold a worker. The rest of the body is still read for a second, so that
- * the connection can be kept alive.
+ * One request and its answer. A 2xx status decides the outcome at once. With another status, the outcome
+ * waits up to 200 ms for the beginning of the body, so that a slow body does not occupy a worker. The rest of
+ * the body is read for up to a second, which keeps the connection usable.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly outcome: Promise<DeliveryOutcome>;
   readonly #signal: AbortSignal;
   #timer: NodeJS.Timeout;
-  readonly #onAbort = () => this.#cancel({ taken: false, reason: 'the worker is stopping', aborted: true });
+  readonly #onAbort = () =>
+    this.#cancel({ accepted: false, reason: 'the worker is stopping', aborted: true });
   #resolve!: (outcome: DeliveryOutcome) => void;
   #controller: Dispatcher.DispatchController | undefined;
   #over = false;
@@ -53,10 +51,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.#resolve = resolve;
     });
     this.#signal = signal;
-    this.#timer = setTimeout(
-      () => this.#cancel({ taken: false, reason: `no answer within ${timeoutMs} ms` }),
-      timeoutMs,
-    );
+    const late: FailedDelivery = { accepted: false, reason: `no answer within ${timeoutMs} ms` };
+    this.#timer = setTimeout(() => this.#cancel(late), timeoutMs);
     if (signal.aborted) this.#onAbort();
     else signal.addEventListener('abort', this.#onAbort);
   }
@@ -75,7 +71,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => controller.abort(new Error('the answer takes too long')), REST_WAIT_MS);
     if (status < 300) {
-      this.#resolve({ taken: true });
+      this.#resolve({ accepted: true });
       return;
     }
     const timer = setTimeout(() => this.#refuse(), ANSWER_WAIT_MS);
@@ -92,12 +88,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.#end({ taken: false, reason: 'no answer' });
+    this.#end({ accepted: false, reason: 'no answer' });
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     const code = (error as NodeJS.ErrnoException).code;
-    this.#end({ taken: false, reason: code ? `${code}: ${error.message}` : error.message });
+    this.#end({ accepted: false, reason: code ? `${code}: ${error.message}` : error.message });
   }
 
   #cancel(outcome: DeliveryOutcome): void {
@@ -105,18 +101,18 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** Resolves with what has arrived of the body. */
+  /** Resolves the outcome of a refusal with the part of the body that has arrived. */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
     clearTimeout(timer);
-    // `stream` leaves out a character that the limit cuts in two.
+    // `stream` omits a character that the limit cuts in two.
     const kept = Buffer.concat(beginning).subarray(0, ANSWER_KEPT_BYTES);
     const answer = new TextDecoder().decode(kept, { stream: true });
     this.#resolve({ ...failed, answer });
   }
 
-  /** The outcome counts only if no status came before: a promise resolves once. */
+  /** Ends the exchange. `outcome` has no effect if a status has already decided the outcome. */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
     this.#over = true;
@@ -130,12 +126,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
 function refused(status: number, headers: Headers): FailedDelivery {
   const one = (name: string) => [headers[name]].flat()[0];
   const retryAfterMs = readRetryAfter(one('retry-after'), one('date'));
-  return { taken: false, reason: `HTTP ${status}`, status, retryAfterMs };
+  return { accepted: false, reason: `HTTP ${status}`, status, retryAfterMs };
 }
 
 /**
- * The wait that `Retry-After` asks for, in ms; undefined if it is unreadable. It is a number of seconds or an HTTP date; a date
- * is compared with the answer's own `Date`, so that clocks need not agree, or with this host's clock if there is none.
+ * Returns the wait that `Retry-After` asks for, in ms; undefined if it is unreadable. Its value is a number
+ * of seconds or an HTTP date. A date is compared with the answer's own `Date`, so that the clocks need not
+ * agree.
  */
 export function readRetryAfter(value: string | undefined, date?: string): number | undefined {
   if (value === undefined) return undefined;

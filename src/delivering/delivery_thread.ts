@@ -16,17 +16,17 @@ import { Queue } from './queue.ts';
 import { RetryPolicy } from './retry_policy.ts';
 import { tickMs, Workers } from './workers.ts';
 
-/** The data that a new thread gets from the supervisor. */
+/** Data that the supervisor passes to a new thread. */
 export interface ThreadData {
   config: Config;
   index: number;
   idleCounts: Int32Array;
 }
 
-/** An order of the supervisor to a thread. */
+/** A message from the supervisor to a thread. */
 export type ThreadOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 
-/** One thread of the worker process. It delivers batches from `main` until it is told to stop. */
+/** Runs one thread of the worker process. It delivers batches from `main` until a `stop` order. */
 function runThread({ config, index, idleCounts }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
   const redis = connect(config.redisUrl, log, config.redisTls);
@@ -40,7 +40,7 @@ function runThread({ config, index, idleCounts }: ThreadData): void {
   const idleWorkers = new IdleWorkers(idleCounts);
   const parts = {
     handler: batchJob({ delivery, retryPolicy, recorder, publicNames, settings: config, log }),
-    figures: recorder,
+    recorder,
     log,
     onIdle: (idle: number) => idleWorkers.set(index, idle),
     wakeOthers: () => {

@@ -1,45 +1,39 @@
-import { type Job, unpackJob } from '../store/job.ts';
-import { Packed } from '../store/packed.ts';
-import { type DropNotice, fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
-import { type Batch, type BatchHead, readBatch } from './batch.ts';
-import type { Subscriber } from './subscriber.ts';
+import type { Job } from '../store/job.ts';
+import type { Packed } from '../store/packed.ts';
+import type { DropNotice } from '../subscribing/drop_notice.ts';
+import type { Batch } from './batch.ts';
 
-/** A job in a worker's hands, until it is acknowledged or taken back. */
+/** A job that a worker has acquired and holds under a lease. */
 export interface Grant {
   worker: string;
-  /** The job as stored; ack and nack name it so. */
+  /** The job's bytes as Redis stores them. Ack and nack identify the job by its bytes. */
   packed: Packed;
-  /** The number of the lease under which the worker holds the job. */
+  /** The fencing number of the lease. */
   lease: number;
-  /** Undefined if the bytes are no job. */
+  /** Undefined if the bytes are not a job. */
   job: Job | undefined;
-  /** When the job was handed out, ms by Redis's clock. */
+  /** When the worker acquired the job, ms by Redis's clock. */
   atMs: number;
-  /** Only jobs that deliver have a batch. The subscriber may have left. */
+  /** Present only for jobs that deliver. */
   batch?: Batch;
+  /** Absent if the subscriber has left. */
   subscriber?: Subscriber;
-  /** What was dropped of the subscriber's queue, of which it is to be told. */
-  gap?: DropNotice;
+  /** Present if events were dropped that no accepted delivery has reported yet. */
+  dropNotice?: DropNotice;
 }
 
-/** A grant as `acquire` tells of it. Only jobs that deliver have a batch; `gap` is a hash: field, value, … */
-export type GrantHead = [worker: string, lease: number, batch?: BatchHead, gap?: string[]];
-
-/** Reads a grant; `buffers` of the reply go on with its packed job and the pieces of its batch. */
-export function readGrant(
-  [worker, lease, batchHead, gapFields]: GrantHead,
-  buffers: Iterator<Buffer>,
-  subscribers: ReadonlyMap<string, Subscriber>,
-  atMs: number,
-): Grant {
-  const packed = Packed.of(buffers.next().value);
-  const job = unpackJob(packed);
-  const grant: Grant = { worker, packed, lease, job, atMs };
-  if (!batchHead) return grant;
-  grant.batch = readBatch(String(job?.args[0]), batchHead, buffers);
-  const subscriber = subscribers.get(grant.batch.token);
-  if (subscriber) grant.subscriber = subscriber;
-  const gap = gapFields && readDropNotice(fieldsOf(gapFields));
-  if (gap) grant.gap = gap;
-  return grant;
+/** The settings and the state of a subscriber that a delivery needs. */
+export interface Subscriber {
+  callback: string;
+  /** The user name of deliveries; may be empty. */
+  uuid: string;
+  /** The keys that sign its deliveries, as the text that Redis holds. */
+  signing?: string;
+  /** When it last subscribed, µs by Redis's clock; '0' if unknown. A 410 pauses only this subscription. */
+  subscribedAt: string;
+  /** 0 to 100. */
+  healthPoints: number;
+  /** The limits of this subscriber, after which a batch becomes a dead letter. */
+  maxAttempts?: number;
+  maxAgeMs?: number;
 }

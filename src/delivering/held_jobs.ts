@@ -1,13 +1,6 @@
-import { Assignment, type AssignmentParts, reasonOf } from './assignment.ts';
+import { reasonOf } from '../log.ts';
+import { Assignment, type AssignmentParts } from './assignment.ts';
 import type { Grant } from './grant.ts';
-
-/** The state of a worker after a job. */
-export interface Ended {
-  /** False if the call that reported the outcome has assigned the worker its next job. */
-  isIdle: boolean;
-  /** True if a call failed that may have assigned the worker a job. */
-  inDoubt: boolean;
-}
 
 /** The jobs that the workers of one thread hold. */
 export class HeldJobs {
@@ -23,25 +16,29 @@ export class HeldJobs {
     return this.#assignments.size;
   }
 
-  /** Runs a job, and calls `ended` once Redis has the outcome. */
-  begin(grant: Grant, ended: (how: Ended) => void): void {
+  /**
+   * Runs a job and calls `ended` once Redis has the outcome. `isIdle` is false if the call that reported the
+   * outcome has assigned the worker its next job; `inDoubt` is true if a failed call may have assigned it
+   * one.
+   */
+  begin(grant: Grant, ended: (isIdle: boolean, inDoubt: boolean) => void): void {
     const assignment = new Assignment(grant, this.#parts);
     this.#assignments.set(grant.worker, assignment);
     if (this.#givingBack) assignment.abort();
     void assignment.run().then(() => {
       const isIdle = this.#assignments.get(grant.worker) === assignment;
       if (isIdle) this.#assignments.delete(grant.worker);
-      ended({ isIdle, inDoubt: assignment.inDoubt });
+      ended(isIdle, assignment.inDoubt);
     });
   }
 
-  /** Aborts all jobs, and each that begins later, so that they are given back. */
+  /** Aborts all jobs, including jobs that begin later, so that they are given back. */
   giveBack(): void {
     this.#givingBack = true;
     for (const assignment of this.#assignments.values()) assignment.abort();
   }
 
-  /** Renews the leases; aborts jobs whose lease has run out. The next tick repeats a call that failed. */
+  /** Renews the leases and aborts jobs whose lease has run out. Never rejects: the next tick tries again. */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;
     const { queue, log } = this.#parts;

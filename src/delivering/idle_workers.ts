@@ -1,12 +1,12 @@
 /**
- * Counts the idle workers of each delivery thread, in memory that all threads share. The main thread uses the
- * counts to wake one thread for each announcement. When all threads woke and asked Redis, an event took 45 %
- * more CPU of the worker process at 100 events/s.
+ * Counts the idle workers of each delivery thread, in memory that all threads share. The main thread wakes
+ * the thread with the most. If it woke all threads, an event at 100 events/s would take 45 % more CPU of the
+ * worker process.
  */
 export class IdleWorkers {
   readonly counts: Int32Array;
 
-  /** `counts` must lie in shared memory: one count for each thread. */
+  /** `counts` holds one count for each thread, in shared memory. */
   constructor(counts: Int32Array) {
     this.counts = counts;
   }
@@ -19,7 +19,7 @@ export class IdleWorkers {
     Atomics.store(this.counts, thread, idle);
   }
 
-  /** Returns the index of the thread with the most idle workers; undefined if no worker is idle. */
+  /** Returns the index of the thread with the most idle workers; undefined if no thread has any. */
   mostIdleThread(): number | undefined {
     let found: number | undefined;
     let max = 0;

@@ -4,24 +4,19 @@ import { decode } from '@msgpack/msgpack';
 const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
-/**
- * Strings stay strings, whole numbers of 64 bits keep their digits, and whatever JSON cannot hold is refused. Keys become
- * text, as Ruby may have packed numbers.
- */
+/** Integers of 64 bits keep their digits. Extension types are refused. Keys become text. */
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
- * The JSON text of a stored event. Today's events are stored as that text and pass as they are, alone or joined with commas.
- * Legacy events, of a Ruby Routemaster or of our schema 1, are decoded. Throws RangeError if the bytes are no event.
+ * Returns the JSON text of a stored event. Events are stored as this text and are returned unchanged, also
+ * several joined with commas. Legacy events, written by a Ruby Routemaster or under layout 1, are decoded.
+ * Throws RangeError if that fails.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
 }
 
-/**
- * Decodes MessagePack `["e", {t, o, y, u, d}]`. Its id is made of its bytes: the same for every subscriber and every attempt.
- * (Two legacy events have one id only if they are equal in all members.)
- */
+/** Decodes MessagePack `["e", {t, o, y, u, d}]`. The id is a hash of the bytes, the same in every attempt. */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);
   const event = {
@@ -38,7 +33,8 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // A plain copy: strings that Ruby packed as binary would come out as Buffers, which write themselves as objects.
+    // From a Buffer, strings that Ruby packed as binary would be decoded as Buffers, which JSON writes as
+    // objects.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

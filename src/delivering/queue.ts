@@ -6,16 +6,16 @@ import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
-export interface QueueSettings {
-  /** How many deliveries to one subscriber may be in flight, over all processes, unless it asked for another number. */
+interface QueueSettings {
+  /** Maximum deliveries in flight to one subscriber, unless the subscriber set `max_in_flight`. */
   laneLimit: number;
-  /** The most that it may ask for. */
+  /** Maximum `max_in_flight`. */
   laneLimitMax: number;
-  /** How long a worker holds a job without being heard of. */
+  /** A worker loses its job if it does not renew its lease for this long. */
   leaseMs: number;
 }
 
-/** One queue of jobs. Each call is one script: a crash leaves every job in exactly one state. */
+/** One queue of jobs. Each change is one script, so a crash leaves every job in exactly one state. */
 export class Queue {
   readonly name: QueueName;
   readonly #partition: Partition;
@@ -27,7 +27,7 @@ export class Queue {
     this.#settings = settings;
   }
 
-  /** Puts an instant job in, unless the queue has it in any state. True if it was put in. */
+  /** Adds an instant job and returns true; returns false if the queue has the job already, in any state. */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
       q: this.name,
@@ -37,23 +37,20 @@ export class Queue {
   }
 
   /**
-   * Hands instant jobs to idle workers, one each at most. A worker that holds a job gets that one again. Before that, jobs
-   * that are finished are forgotten as by `ack`, so that their workers can be among the idle.
+   * Deletes the `finished` jobs as `ack` does, then assigns instant jobs to `workers`, at most one each. A
+   * worker that already holds a job gets that job again.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = { q: this.name, ...this.#settings, finished: finished.map(finishedArguments), workers };
     return readAcquired(await this.#partition.run('acquire', args));
   }
 
-  /**
-   * Forgets a finished job, and deletes its batch. `left`: how many instant jobs there are; nobody else is told of those that
-   * this call brought back.
-   */
-  async ack(finished: Finished): Promise<Acknowledged & { left: number }> {
+  /** Deletes a finished job and its batch. */
+  async ack(finished: Finished): Promise<Acknowledged> {
     return this.#partition.run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
   }
 
-  /** Takes a job back. False, and nothing has changed, if the worker does not hold it. */
+  /** Returns a job to the queue. Returns false, without a change, if the worker does not hold the job. */
   async nack(grant: Grant, { delayMs, damage, throttleMs, attempt, gone }: Retry): Promise<boolean> {
     return this.#partition.run('nack', {
       ...this.#held(grant),
@@ -66,7 +63,7 @@ export class Queue {
     });
   }
 
-  /** Makes a dead letter of the job's batch. `held` is false, and nothing has changed, if the worker does not hold the job. */
+  /** Makes a dead letter of the job's batch. Changes nothing if the worker does not hold the job. */
   async bury(
     grant: Grant,
     { damage, throttleMs, attempt, reason }: Burial,
@@ -81,17 +78,17 @@ export class Queue {
     });
   }
 
-  /** Renews the leases of workers; answers with those of which the lease is lost. */
+  /** Renews the leases. Returns the workers that have lost theirs. */
   async heartbeat(held: readonly Grant[]): Promise<string[]> {
     return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }
 
-  /** Forgets workers that end; one that still holds a job is left to the scrub. */
+  /** Removes workers that end. A worker that still holds a job remains, and the scrub removes it later. */
   async retire(workers: readonly string[]): Promise<void> {
     await this.#partition.run('retire', { q: this.name, workers });
   }
 
-  /** How many jobs are due now, or will be within `withinMs`. */
+  /** Returns the number of instant jobs and of scheduled jobs that are due within `withinMs`. */
   async due(withinMs: number): Promise<number> {
     return this.#partition.command(async (redis, keys) => {
       const [seconds, micros] = await redis.time();
@@ -110,8 +107,8 @@ export class Queue {
 }
 
 /**
- * No bytes where the script can tell the job by its batch: they would be turned to text, sent and read for nothing. (Where ioredis
- * writes the command, it takes 7 % of a worker's CPU with single events.)
+ * Omits the job's bytes if the script can make them from the batch's id, as for every delivery that this bus
+ * stored. Sending them would cost 7 % of a worker's CPU at `max` 1.
  */
 function finishedArguments({ grant, heal, tookMs }: Finished): Arguments<'acquire'>['finished'][number] {
   const { worker, packed, lease, batch } = grant;
@@ -119,19 +116,19 @@ function finishedArguments({ grant, heal, tookMs }: Finished): Arguments<'acquir
   return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs) };
 }
 
-/** How many jobs one script call promotes: a few milliseconds of Redis. */
+/** Maximum jobs that one script call promotes; 500 take Redis a few milliseconds. */
 const PROMOTE_SLICE = 500;
 
 /**
- * Makes jobs of all queues that are due instant, up to 500. Answers in how many ms, to the µs, the next is due, 0 if some are left;
- * undefined: none.
+ * Makes due jobs of all queues instant, up to 500. `nextDueMs` is the time until the next job is due, with a
+ * precision of a µs: 0 if due jobs remain, undefined if no job is scheduled.
  */
 export async function promoteDue(partition: Partition): Promise<{ promoted: number; nextDueMs?: number }> {
   const { promoted, nextDueUs } = await partition.run('schedule', { limit: PROMOTE_SLICE, queues: QUEUES });
   return nextDueUs === undefined ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
 }
 
-/** Gives back the jobs of workers that were not heard of for `leaseMs`, and forgets the workers. */
+/** Gives back the jobs of workers that have not renewed their lease for `leaseMs`, and removes them. */
 export async function scrub(
   partition: Partition,
   leaseMs: number,

@@ -7,9 +7,9 @@ const MAX_RETRY_AFTER_MS = 24 * 3600 * 1000;
 export interface RetryInput {
   /** The subscriber's health before this failure. */
   healthPoints: number;
-  /** Attempts at this batch so far, this one included. */
+  /** Attempts at this batch so far, including the failed one. */
   attempts: number;
-  /** The subscriber's `Retry-After`, if it sent one. */
+  /** From the answer's `Retry-After`, if it had one. */
   retryAfterMs?: number | undefined;
 }
 
@@ -46,7 +46,7 @@ function healthBackoffMs(points: number, maxMs: number): number {
   return maxMs * missing ** 2;
 }
 
-/** Doubles with each attempt, from one second to the limit. Jitter takes off up to half, so that retries spread. */
+/** Doubles with each attempt, from one second to the limit. Jitter subtracts up to half of it. */
 function attemptBackoffMs(attempts: number, maxMs: number, random: number): number {
   const fullMs = Math.min(FIRST_BACKOFF_MS * 2 ** Math.min(attempts - 1, 30), maxMs);
   return fullMs * (1 - random / 2);

@@ -2,12 +2,12 @@ import type { FailedAttempt } from './attempt.ts';
 import type { Grant } from './grant.ts';
 
 /**
- * Runs a job. An aborted `signal` asks it to end soon: the process stops, or the worker has lost its lease.
- * An error means that the job can never succeed: its batch becomes a dead letter.
+ * Runs a job. An aborted `signal` asks it to end soon, because the process stops or the worker has lost its
+ * lease. If it throws, the job can never succeed and its batch becomes a dead letter, unless Redis failed.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
-/** What is to become of a job that has run. */
+/** What happens to a job that has run. */
 export type Settlement =
   /** Delete the job and its batch. */
   | { end: 'done'; success: Success }
@@ -19,24 +19,23 @@ export type Settlement =
 export interface Success {
   /** The health points that the subscriber gains. */
   heal: number;
-  /** How long the delivery took. */
   tookMs: number;
 }
 
-/** What a failed delivery costs its subscriber. */
+/** The consequences of a failed delivery for its subscriber. */
 export interface Penalty {
-  /** Health points; 0 for a job that is only given back. */
+  /** Health points that the subscriber loses. */
   damage: number;
-  /** No delivery to the subscriber starts for this long. */
+  /** For this long, no delivery to the subscriber starts. */
   throttleMs: number;
 }
 
 export interface Retry extends Penalty {
-  /** How long to wait before the job runs again; 0 means not at all. */
+  /** Delay before the job runs again; 0 makes it instant. */
   delayMs: number;
-  /** Absent if nothing was sent. */
+  /** Absent if no request was sent. */
   attempt?: FailedAttempt;
-  /** The subscription (`subscribedAt`) whose callback answered 410: no delivery starts until the subscriber subscribes again. */
+  /** Pauses the subscriber, whose callback answered 410. The value is the `subscribedAt` it had then. */
   gone?: string;
 }
 
@@ -48,19 +47,19 @@ export interface Burial extends Penalty {
   reason: DeathReason;
 }
 
-/** A job that is done, and is to be acknowledged. */
+/** A job that is done and must be acknowledged. */
 export interface Finished extends Success {
   grant: Grant;
 }
 
 export interface Acknowledged {
-  /** False if the worker does not hold the job; nothing has changed then. */
+  /** False if the worker does not hold the job. Then nothing has changed. */
   held: boolean;
-  /** How many events the batch held. */
+  /** Number of events that the deleted batch held. */
   removed: number;
 }
 
 export const DONE: Settlement = { end: 'done', success: { heal: 0, tookMs: 0 } };
 
-/** Gives the job back untried, for another worker. */
+/** Gives the job back untried to the queue, for any worker. */
 export const GIVEN_BACK: Settlement = { end: 'retry', retry: { delayMs: 0, damage: 0, throttleMs: 0 } };

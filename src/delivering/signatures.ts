@@ -36,8 +36,8 @@ interface Entry {
 }
 
 /**
- * The keys of subscribers, by `signing` as Redis has it. To import a key takes 11 µs and to sign a short body with it 6; with
- * ed25519 260 and 110.
+ * The keys of subscribers, by `signing` as Redis has it. To import a key takes 11 µs and to sign a short body
+ * with it 6; with ed25519 260 and 110.
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
@@ -56,15 +56,16 @@ export function newKeyPair(): { privateKey: string; publicKey: string } {
   };
 }
 
-/** Whether a subscriber's own secret is valid: `whsec_` and 24 to 64 bytes in Base64. */
+/** Returns true if a subscriber's own secret is valid: `whsec_` and 24 to 64 bytes in Base64. */
 export function isSecret(text: string): boolean {
   const bytes = text.startsWith(SYMMETRIC) ? decoded(text, SYMMETRIC) : undefined;
   return bytes !== undefined && bytes.length >= MIN_SECRET_BYTES && bytes.length <= MAX_SECRET_BYTES;
 }
 
 /**
- * The headers that sign a body with each of the subscriber's keys that is valid at `atMs`. `signing` is the text in Redis: the
- * newest key, then the replaced ones, each with the time at which it stops signing. Throws RangeError if it is unreadable.
+ * The headers that sign a body with each of the subscriber's keys that is valid at `atMs`. `signing` is the
+ * text in Redis: the newest key, then the replaced ones, each with the time at which it stops signing. Throws
+ * RangeError if it is unreadable.
  */
 export function signatureHeaders(signing: string, id: string, atMs: number, body: Buffer) {
   const timestamp = String(Math.floor(atMs / 1000));
@@ -100,7 +101,7 @@ function ed25519(seed: Buffer): KeyObject {
   return createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: 'der', type: 'pkcs8' });
 }
 
-/** The bytes after the prefix; undefined unless they are in standard Base64. Node alone would accept other spellings too. */
+/** Returns the bytes after the prefix; undefined unless they are in standard Base64. */
 function decoded(text: string, prefix: string): Buffer | undefined {
   const base64 = text.slice(prefix.length);
   const bytes = Buffer.from(base64, 'base64');

@@ -5,10 +5,7 @@ import type { Log } from '../log.ts';
 import type { ThreadData, ThreadOrder } from './delivery_thread.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
-/**
- * Keeps the delivery threads running. It replaces a dead thread after a growing pause; the scrub gives back
- * its jobs.
- */
+/** Keeps the delivery threads running. A dead thread is replaced after a growing pause. */
 export class Supervisor {
   readonly #config: Config;
   readonly #log: Log;
@@ -26,15 +23,14 @@ export class Supervisor {
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 
-  /** Has one thread look for jobs; none if all workers are busy, as they look when they finish. */
+  /** Has one thread ask for jobs. Does nothing if all workers are busy, since each asks when it finishes. */
   wake(): void {
     const index = this.#idleWorkers.mostIdleThread();
     if (index !== undefined) this.#order(index, { kind: 'look' });
   }
 
   /**
-   * Has every thread finish its deliveries within `graceMs` and give back the rest. Resolves when all have
-   * ended.
+   * Lets the threads finish deliveries for `graceMs` and give back the rest. Resolves when all have ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -51,7 +47,7 @@ export class Supervisor {
     const workerData: ThreadData = { config: this.#config, index, idleCounts: this.#idleWorkers.counts };
     const worker = new Worker(new URL('./delivery_thread.ts', import.meta.url), { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // The only message that a thread sends means: there are more jobs than this thread has idle workers.
+    // The only message of a thread means that there are more jobs than it has idle workers.
     worker.on('message', () => this.wake());
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
@@ -62,7 +58,7 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.set(index, 0);
-    // The dead thread may have been woken for a job and not have acquired it.
+    // The thread may have died after it was woken for a job and before it acquired the job.
     this.wake();
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

@@ -8,8 +8,8 @@ import {
   ROTATION,
   TOKEN_PARAMS,
 } from '../authentication/api_tokens_api.ts';
+import { DEAD_LETTER } from '../delivering/dead_letter.ts';
 import {
-  DEAD_LETTER,
   DEAD_LETTER_PARAMS,
   type deadLettersApi,
   PAGE,

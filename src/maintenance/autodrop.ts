@@ -1,5 +1,5 @@
 import type { PublicNames } from '../authentication/public_names.ts';
-import { clock, pause } from '../clock.ts';
+import { clock, sleep } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
@@ -9,33 +9,33 @@ import type { DropNotice } from '../subscribing/drop_notice.ts';
 import type { RepairParts } from './job_parts.ts';
 import { findShortage, findTarget, type Shortage } from './shortage.ts';
 
-/** How many batches one script call drops at most: a few milliseconds of Redis. */
+/** Maximum batches that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
 
-/** How long to wait for Redis to free what was dropped before its memory is read again. */
+/** Wait between two reads of Redis's memory while Redis frees dropped batches. */
 const FREEING_MS = 5;
 
-/** The target is an estimate, and other data comes and goes: it is computed again after this many steps. */
+/** The target is computed again after this many steps, because it is an estimate and other data changes. */
 const STEPS_PER_TARGET = 50;
 
-/** Calls of many clients at once can need much memory for a moment. A shortage that lasts longer is a real one. */
+/** A shortage must last this long before it is reported. Concurrent calls can use memory for a moment. */
 const MOMENT_MS = 1000;
 
-/** The error that dropping does not help is logged at most this often. */
+/** Minimum interval of the error that dropping does not help. */
 const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
-/** What one script call dropped of one subscriber; `queued` of the events were in its queue, the others in dead letters. */
+/** The drops of one call for one subscriber. `queued` counts events of its queue, not of dead letters. */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/** The part of a script call that the next one goes on from. */
+/** The state that a script call passes on to the next call. */
 type Begun = Omit<Arguments<'autodrop'>, 'maxDeleted'>;
 
 /**
- * The `autodrop` job: when Redis uses more memory than the high mark, drops the oldest dead letters and then the oldest batches,
- * down to the low mark or until none is left. If dropping everything would not help, because other data fills Redis, it drops
- * nothing and logs an error.
+ * The `autodrop` job. When Redis uses more memory than the high mark, it drops the oldest dead letters, then
+ * the oldest batches, down to the low mark. If other data fills Redis, so that dropping would not help, it
+ * drops nothing and logs an error.
  */
 export class Autodrop {
   readonly #partition: Partition;
@@ -56,12 +56,14 @@ export class Autodrop {
   async run(signal: AbortSignal): Promise<void> {
     const shortage = await this.#lastingShortage(signal);
     if (!shortage) return;
-    const { memory, targetBytes } = shortage;
-    if (targetBytes === undefined) return this.#complain(shortage);
-    this.#log.warn({ ...memory }, 'Redis is short of memory; dropping the oldest dead letters and batches');
+    if (shortage.targetBytes === undefined) return this.#complain(shortage);
+    this.#log.warn(
+      { ...shortage.memory },
+      'Redis is short of memory; dropping the oldest dead letters and batches',
+    );
     const drops = new Map<string, Drops>();
     try {
-      for await (const dropped of this.#dropDownTo(targetBytes, signal)) {
+      for await (const dropped of this.#dropDownTo(shortage.targetBytes, signal)) {
         const { subscriber, queued, events } = dropped;
         if (queued > 0) this.#recorder.removed(subscriber, queued);
         this.#recorder.autodropped(subscriber, events);
@@ -72,31 +74,30 @@ export class Autodrop {
     }
   }
 
-  /** A shortage that dropping cannot end counts only if it is still there after a moment. */
+  /** Returns the shortage, if any. One that dropping cannot end counts only if it lasts for a moment. */
   async #lastingShortage(signal: AbortSignal): Promise<Shortage | undefined> {
     const shortage = await findShortage(this.#partition, this.#limits);
     if (!shortage || shortage.targetBytes !== undefined) return shortage;
-    await pause(MOMENT_MS, signal);
+    await sleep(MOMENT_MS, signal);
     return findShortage(this.#partition, this.#limits);
   }
 
-  /** Drops until Redis uses the target, which is updated on the way; nothing is left; or dropping does not help any more. */
+  /** Drops until Redis uses no more than the target, nothing is left, or dropping does not help any more. */
   async *#dropDownTo(firstTarget: number, signal: AbortSignal): AsyncGenerator<Dropped> {
     let target: number | undefined = firstTarget;
     let begun: Begun = { begunTopics: [] };
     for (let steps = 1; !signal.aborted; ) {
       const memory = await readMemory(this.#partition, this.#limits);
-      const { used, unfreed } = memory;
-      if (target === undefined || used <= target) return;
-      if (unfreed > 0) {
-        await pause(FREEING_MS, signal);
+      if (target === undefined || memory.used <= target) return;
+      if (memory.unfreed > 0) {
+        await sleep(FREEING_MS, signal);
         continue;
       }
       if (steps++ % STEPS_PER_TARGET === 0) {
         target = (await findTarget(this.#partition, memory)).targetBytes;
         continue;
       }
-      const maxDeleted = await this.#sliceSize(used, target);
+      const maxDeleted = await this.#sliceSize(memory.used, target);
       const reply = await this.#partition.run('autodrop', { ...begun, maxDeleted });
       begun = reply;
       if (reply.deleted === 0 && begun.begunBid === undefined) return;
@@ -105,8 +106,8 @@ export class Autodrop {
   }
 
   /**
-   * How many batches to drop next: half of what would reach the target if all were of one size. The later steps drop the rest.
-   * A fixed number could drop everything: a hundred batches of 400 kB fill a Redis of 40 MB.
+   * Returns the number of batches to drop next: half of the estimate of what is needed, so that later steps
+   * can correct it. A fixed number could drop everything, as 100 batches of 400 kB fill a Redis of 40 MB.
    */
   async #sliceSize(used: number, target: number): Promise<number> {
     const [batches, letters] = await this.#partition.command((redis, keys) =>
@@ -115,7 +116,7 @@ export class Autodrop {
     return Math.min(MAX_SLICE, Math.ceil(((batches + letters) * (used - target)) / used / 2));
   }
 
-  /** Logs, not too often, that other data fills Redis, and what to do about it. */
+  /** Logs at most once a minute that other data fills Redis, and what to do about it. */
   async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
@@ -128,7 +129,7 @@ export class Autodrop {
     );
   }
 
-  /** Logs what was dropped, with public names of subscribers: a token can be a credential. */
+  /** Logs the drops by the public names of subscribers, since a token can be a credential. */
   async #report(drops: ReadonlyMap<string, Drops>): Promise<void> {
     const nameOf = await this.#publicNames.of(drops.keys());
     for (const [token, drop] of drops)

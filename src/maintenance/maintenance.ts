@@ -2,18 +2,17 @@ import type { Config } from '../config.ts';
 import { Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
-import type { Log } from '../log.ts';
+import { type Log, reasonOf } from '../log.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 import type { JobParts } from './job_parts.ts';
 import { type PeriodicJob, periodicJobs } from './periodic_jobs.ts';
 import { Scheduler } from './scheduler.ts';
-import { Ticker } from './ticker.ts';
 
 const MAX_SLEEP_MS = 10_000;
-/** Two workers, so that other jobs do not wait for the sweep of a big bus, which takes minutes. */
+/** Two, since the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
 
-export interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
+interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   /** Closed when the maintenance stops. */
   wakeups: Wakeups;
 }
@@ -23,9 +22,9 @@ export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
-  readonly #startTickers: () => Ticker[];
+  readonly #startTickers: () => NodeJS.Timeout[];
   readonly #stopping = new AbortController();
-  #tickers: Ticker[] = [];
+  #tickers: NodeJS.Timeout[] = [];
 
   constructor(config: Config, { wakeups, ...parts }: MaintenanceParts) {
     const { partition, recorder, log } = parts;
@@ -33,13 +32,13 @@ export class Maintenance {
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     this.#wakeups = wakeups;
     this.#workers = new Workers(
-      { queue, handler: byName(jobs, log), figures: recorder, log },
+      { queue, handler: byName(jobs, log), recorder, log },
       { count: WORKERS, tickMs: tickMs(config) },
     );
     wakeups.on('aux', () => this.#workers.wake());
     this.#scheduler = new Scheduler(partition, wakeups, MAX_SLEEP_MS, log);
     const periodic = jobs.filter(({ everyMs }) => everyMs > 0);
-    this.#startTickers = () => periodic.map(({ name, everyMs }) => new Ticker(queue, name, everyMs, log));
+    this.#startTickers = () => periodic.map((job) => startTicker(queue, job, log));
   }
 
   start(): void {
@@ -50,13 +49,13 @@ export class Maintenance {
 
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
-    for (const ticker of this.#tickers) ticker.stop();
+    this.#tickers.forEach(clearInterval);
     await Promise.all([this.#scheduler.stop(), this.#workers.stop(graceMs)]);
     this.#wakeups.close();
   }
 }
 
-/** Runs the job that a grant names, and deletes one of an unknown name. */
+/** Returns a handler that runs the job of the grant's name. A job of an unknown name is deleted. */
 function byName(jobs: readonly PeriodicJob[], log: Log): JobHandler {
   return async ({ job, packed }, signal) => {
     const periodic = jobs.find(({ name }) => name === job?.name);
@@ -64,4 +63,15 @@ function byName(jobs: readonly PeriodicJob[], log: Log): JobHandler {
     else log.error({ job: job ?? packed.toBuffer().toString('hex') }, 'deleted a job of an unknown name');
     return DONE;
   };
+}
+
+/** Queues a job at once and then at its interval. Several processes may: the queue holds a job only once. */
+function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
+  const tick = () => {
+    aux.enqueue(name).catch((error: unknown) => {
+      log.warn({ job: name, reason: reasonOf(error) }, 'a ticker could not put its job');
+    });
+  };
+  tick();
+  return setInterval(tick, everyMs);
 }

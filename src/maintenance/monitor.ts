@@ -1,17 +1,36 @@
-import { createSender } from '../metrics/figure_sender.ts';
-import { collectFigures } from '../metrics/figures.ts';
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+import { Datadog, ReportedCounts } from '../metrics/datadog.ts';
+import { collectFigures, type Figure } from '../metrics/figures.ts';
+import type { Partition } from '../store/partition.ts';
 import type { JobParts } from './job_parts.ts';
 
-/** The `monitor` job: sends all figures of the bus to the metric service, if there is one, tagged with `env` and `app`. */
+type Send = (figures: readonly Figure[]) => Promise<void>;
+
+/** The `monitor` job: sends all figures of the bus to the metric service, tagged with `env` and `app`. */
 export function monitorJob(
   parts: Pick<JobParts, 'config' | 'partitions' | 'publicNames' | 'log'>,
 ): () => Promise<void> {
   const { config, partitions, publicNames, log } = parts;
-  const send = createSender(config, partitions.control, log);
+  const send = senderOf(config, partitions.control, log);
   return async () => {
     if (!send) return;
     const figures = await collectFigures({ partitions, limits: config, publicNames, log });
     const bus = { env: config.environment, app: config.appName };
     await send(figures.map((figure) => ({ ...figure, tags: { ...figure.tags, ...bus } })));
   };
+}
+
+/** Returns a function that sends figures; undefined for Prometheus, which scrapes `/metrics` instead. */
+function senderOf(config: Config, control: Partition, log: Log): Send | undefined {
+  if (config.metricService === 'prometheus') return undefined;
+  if (config.metricService === 'print') return async (figures) => logFigures(figures, log);
+  const agent = { host: config.dogstatsdHost, port: config.dogstatsdPort };
+  const datadog = new Datadog(agent, new ReportedCounts(control));
+  return (figures) => datadog.send(figures);
+}
+
+/** Logs one line per figure; counters as totals. */
+function logFigures(figures: readonly Figure[], log: Log): void {
+  for (const { kind, name, value, tags } of figures) log.info({ [kind]: name, value, tags }, 'figure');
 }

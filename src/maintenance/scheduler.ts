@@ -1,11 +1,11 @@
 import { Backoff } from '../backoff.ts';
 import { Bell } from '../delivering/bell.ts';
 import { promoteDue } from '../delivering/queue.ts';
-import type { Log } from '../log.ts';
+import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
-/** Makes scheduled jobs instant when due. Sleeps until the next deadline, or an announced earlier one. */
+/** Makes scheduled jobs instant when due. Sleeps until the next deadline or an announced earlier one. */
 export class Scheduler {
   readonly #partition: Partition;
   readonly #log: Log;
@@ -15,7 +15,7 @@ export class Scheduler {
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
 
-  /** `maxSleepMs` bounds the sleep, as an announcement may be lost. */
+  /** `maxSleepMs` limits the sleep, as an announcement may be lost. */
   constructor(partition: Partition, wakeups: Wakeups, maxSleepMs: number, log: Log) {
     this.#partition = partition;
     this.#maxSleepMs = maxSleepMs;
@@ -40,18 +40,14 @@ export class Scheduler {
     }
   }
 
-  /**
-   * Promotes due jobs. Returns how long to sleep, in whole ms rounded up: a call before the deadline would
-   * find nothing.
-   */
+  /** Promotes due jobs. Returns the ms to sleep, rounded up so that the next call is not too early. */
   async #promote(): Promise<number> {
     try {
       const { nextDueMs = this.#maxSleepMs } = await promoteDue(this.#partition);
       this.#backoff.reset();
       return Math.ceil(Math.min(nextDueMs, this.#maxSleepMs));
     } catch (error) {
-      const reason = error instanceof Error ? error.message : error;
-      this.#log.warn({ reason }, 'cannot promote jobs; trying again');
+      this.#log.warn({ reason: reasonOf(error) }, 'cannot promote jobs; trying again');
       await this.#backoff.wait(this.#stopping.signal);
       return 0;
     }

@@ -1,19 +1,20 @@
-import { pause } from '../clock.ts';
+import { sleep } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
 /** The version of the data layout that this code writes. */
 const SCHEMA = 2;
 const OLDEST_REDIS = 7;
 const SLICE = 200;
-/** How often a boot looks whether the workers of the former release are gone. */
+/** Interval at which a boot checks whether workers of the former release still run. */
 const LOOK_EVERY_MS = 500;
 
 /**
- * Makes sure that this Redis can be used, and upgrades its data to our layout. Any number of processes may do so at once.
- * Waits while workers of the former release run: one is alive until `leaseMs` after it was last heard of.
- * Throws BootError where a person has to act, StorageUnavailable where waiting may help.
+ * Checks that the bus can use this Redis, and upgrades its data to the current layout. Several processes may
+ * do so at once. Waits until no worker of the former release has renewed its lease for `leaseMs`. Throws
+ * BootError if a person must act, and StorageUnavailable if waiting may help.
  */
 export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<void> {
   await checkServer(partition, log);
@@ -31,14 +32,14 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
   }
 }
 
-/** Layout 1 differs in how events are stored. Those that are queued stay as they are: the worker decodes them. */
+/** Layout 1 stores events in another form, which workers can decode. So queued events are not changed. */
 async function upgrade(partition: Partition, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => partition.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });
   let alive = await countAlive();
   if (alive > 0)
     log.warn({ workers: alive }, 'waiting until the workers of the former release are gone: stop them');
   while (alive > 0) {
-    await pause(LOOK_EVERY_MS);
+    await sleep(LOOK_EVERY_MS);
     alive = await countAlive();
   }
   log.info({ from: Number(from), to: SCHEMA }, 'upgraded the data in Redis');
@@ -46,22 +47,19 @@ async function upgrade(partition: Partition, from: string, leaseMs: number, log:
 
 async function checkServer(partition: Partition, log: Log): Promise<void> {
   const info = await partition.command((redis) => redis.info());
-  const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim();
-  const version = field('redis_version') ?? 'unknown';
+  const version = infoField(info, 'redis_version') ?? 'unknown';
   if (Number.parseInt(version, 10) < OLDEST_REDIS) {
     throw new BootError(`Redis ${version} is too old: Redis ${OLDEST_REDIS} or later, or Valkey, is needed.`);
   }
-  const policy = field('maxmemory_policy');
+  const policy = infoField(info, 'maxmemory_policy');
   if (policy === undefined) log.warn('Redis does not say its maxmemory-policy; it must be noeviction');
   else if (policy !== 'noeviction') {
-    const advice = 'Set maxmemory-policy to noeviction in its configuration.';
-    throw new BootError(
-      `Redis has maxmemory-policy ${policy}, so it would silently delete events. ${advice}`,
-    );
+    const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;
+    throw new BootError(`${problem} Set maxmemory-policy to noeviction in its configuration.`);
   }
 }
 
-/** Takes over the batches of a Ruby Routemaster, if there are any. Our tickers make its aux jobs anew. */
+/** Converts the batches of a Ruby Routemaster, if any. Tickers queue new `aux` jobs instead of its own. */
 async function takeOver(partition: Partition, log: Log): Promise<void> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');

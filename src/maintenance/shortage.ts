@@ -2,19 +2,16 @@ import { BATCH_HEADER_LENGTH } from '../delivering/batch.ts';
 import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 
-/** Redis uses more memory than the high mark. */
-export interface Shortage extends DropTarget {
-  memory: Memory;
-}
-
-export interface DropTarget {
-  /** About how many bytes Redis would free if all batches and dead letters were dropped. */
+interface DropTarget {
+  /** Estimate of the bytes that Redis would free if all batches and dead letters were dropped. */
   droppableBytes: number;
-  /** Drop until Redis uses this many bytes; undefined if other data alone exceeds the high mark, so that dropping is useless. */
+  /** Drop until Redis uses this many bytes; undefined if other data alone exceeds the high mark. */
   targetBytes: number | undefined;
 }
 
-/** Undefined if there is no shortage. Throws as Partition does. */
+export type Shortage = DropTarget & { memory: Memory };
+
+/** Returns undefined unless Redis uses more memory than the high mark. Throws as Partition does. */
 export async function findShortage(
   partition: Partition,
   limits: MemoryLimits,
@@ -24,7 +21,7 @@ export async function findShortage(
   return { memory, ...(await findTarget(partition, memory)) };
 }
 
-/** What can be dropped, and how far, whether or not there is a shortage now. Throws as Partition does. */
+/** Computes the target, whether or not there is a shortage now. Throws as Partition does. */
 export async function findTarget(
   partition: Partition,
   { used, lowMark, highMark }: Memory,
@@ -32,20 +29,21 @@ export async function findTarget(
   const droppableBytes = await estimateDroppable(partition);
   const otherBytes = used - droppableBytes;
   if (otherBytes >= highMark) return { droppableBytes, targetBytes: undefined };
-  // If other data exceeds the low mark, batches keep half of the room between it and the high mark.
+  // If other data exceeds the low mark, batches keep half of the memory between other data and the high mark.
   return { droppableBytes, targetBytes: otherBytes <= lowMark ? lowMark : (otherBytes + highMark) / 2 };
 }
 
 /**
- * How many batches, and how many dead letters, are measured: 1 ms of Redis. If one batch in a hundred holds nine tenths of the
- * bytes, the standard deviation of the estimate is a quarter; with a sample of 100 it would be more than a half.
+ * Maximum batches, and maximum dead letters, whose size is measured: 1 ms of Redis. If 1 % of the batches
+ * holds 90 % of the bytes, the standard deviation of the estimate is a quarter. With a sample of 100 it would
+ * be more than a half.
  */
 const SAMPLE = 500;
 
-/** What a batch takes in indexes and as a job, beside its list: 390 to 510 were measured. */
+/** Memory that a batch uses for its job and in indexes, in addition to its list; 390 to 510 were measured. */
 const OVERHEAD_BYTES = 400;
 
-/** Multiplies the number of all events, which the gauges hold, by the mean size of events in a random sample of batches. */
+/** Multiplies the number of events by the mean size of an event in a random sample of batches. */
 async function estimateDroppable(partition: Partition): Promise<number> {
   return partition.command(async (redis, keys) => {
     const batches = { index: keys.batches_index(), gauge: keys.gauge_events(), list: keys.batch };
@@ -59,9 +57,9 @@ async function estimateDroppable(partition: Partition): Promise<number> {
 }
 
 interface Kind {
-  /** The sorted set of all ids. */
+  /** The key of the sorted set of all ids. */
   index: string;
-  /** The hash of the number of events by subscriber. */
+  /** The key of the hash that holds the number of events of each subscriber. */
   gauge: string;
   list: (bid: string) => string;
 }
@@ -78,7 +76,7 @@ async function estimateKind(redis: Commands, { index, gauge, list }: Kind): Prom
   return sum(events.map(Number)) * bytesPerEvent + count * OVERHEAD_BYTES;
 }
 
-/** A list that is gone by now counts nothing. */
+/** Returns zeros for a list that was deleted meanwhile. */
 async function measure(redis: Commands, key: string): Promise<{ bytes: number; events: number }> {
   const [bytes, length] = await Promise.all([redis.memory('USAGE', key), redis.llen(key)]);
   return { bytes: bytes ?? 0, events: Math.max(0, length - BATCH_HEADER_LENGTH) };

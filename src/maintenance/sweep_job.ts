@@ -4,7 +4,7 @@ import type { RepairParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
-/** The `sweep` job: finds and mends inconsistencies in Redis, logs and counts them. */
+/** The `sweep` job: finds and repairs inconsistencies in Redis, logs and counts them. */
 export function sweepJob(parts: RepairParts): (signal: AbortSignal) => Promise<void> {
   const { partition, publicNames, recorder, log } = parts;
   return async (signal) => {
@@ -12,22 +12,24 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal) => Promise<v
     try {
       await sweep(partition, { signal, found: (finding) => findings.push(finding) });
     } finally {
-      // Even if Redis cut the sweep off: no other sweep will find what this one has mended.
+      // Also if the sweep failed, since no later sweep will find the inconsistencies that this one has
+      // repaired.
       for (const { kind } of findings) recorder.swept(kind);
       await report(findings, publicNames, log);
     }
   };
 }
 
-/** Logs each finding. Subscribers are shown by their public names: a token can be a credential. */
+/** Logs each finding, with subscribers by their public names, since a token can be a credential. */
 async function report(findings: readonly Finding[], publicNames: PublicNames, log: Log): Promise<void> {
   const tokens = findings.filter(namesSubscriber).map(({ name }) => name);
   const publicName = await publicNames.of(tokens).catch(() => () => 'unknown, as Redis is away');
   for (const finding of findings) {
     const { kind, name } = finding;
     const line = { kind, [FINDING_KINDS[kind]]: namesSubscriber(finding) ? publicName(name) : name };
-    if (kind.endsWith('_unreadable')) log.error(line, 'the sweep found something wrong that it cannot mend');
-    else log.warn(line, 'the sweep found something wrong, and mended it');
+    if (kind.endsWith('_unreadable'))
+      log.error(line, 'the sweep found an inconsistency that it cannot repair');
+    else log.warn(line, 'the sweep found an inconsistency and repaired it');
   }
 }
 

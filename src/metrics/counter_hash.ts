@@ -3,8 +3,9 @@ import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
 /**
- * Every counter of the bus, each with its tags. Times are in ms. `queue` is a subscriber's token, but in `jobs.scrubbed` it is
- * `main` or `aux`. The names and tags up to `process` are those of the Ruby Routemaster, so that its counters continue.
+ * The name of every counter, under a comment that lists its tags. Times are in ms. The tag `queue` is a
+ * subscriber's token, except in `jobs.scrubbed`. Names and tags up to `process` are those of the Ruby
+ * Routemaster, so that its counters continue.
  */
 export const COUNTER_NAMES = [
   // topic
@@ -19,7 +20,8 @@ export const COUNTER_NAMES = [
   'delivery.batches',
   'delivery.time',
   'delivery.time2',
-  // queue. `count` is the number of batches tried at least once; the others sum the time since the batches were created.
+  // queue. `count` counts the batches tried at least once. The others sum the ms since the batches were
+  // created.
   'latency.batches.count',
   'latency.batches.first_attempt',
   'latency.batches.last_attempt',
@@ -28,16 +30,17 @@ export const COUNTER_NAMES = [
   'workers.scrubbed',
   // status: start or stop; type: web or worker
   'process',
-  // The rest is not in the Ruby Routemaster. Dead letters made. queue, reason
+  // queue, reason. These and all that follow do not exist in the Ruby Routemaster.
   'events.dead_lettered',
   'batches.dead_lettered',
   // reason: see src/authentication/caller.ts
   'authentication.failed',
-  // Failed authentications that were answered 429.
+  // No tags. Failed authentications that were answered 429.
   'authentication.slowed',
   // kind: see src/maintenance/sweep/finding.ts
   'sweep.findings',
-  // Histograms over the whole bus. status; le: the bucket's upper bound in seconds. Buckets are not cumulative.
+  // status; le (in buckets): the upper bound in seconds. Each bucket counts only values above the previous
+  // bound.
   'delivery.duration.bucket',
   'delivery.duration.sum',
   'latency.end_to_end.bucket',
@@ -48,7 +51,7 @@ export type CounterName = (typeof COUNTER_NAMES)[number];
 
 export type Tags = Readonly<Record<string, string>>;
 
-/** What the whole bus has counted of one thing since it was installed. */
+/** One counter of the whole bus, with its total since the bus was installed. */
 export interface Count {
   name: string;
   tags: Tags;
@@ -57,13 +60,13 @@ export interface Count {
   field: Buffer;
 }
 
-/** A field of the `counters` hash: MessagePack `[name, [[tag, value], … sorted by tag]]`, as the Ruby Routemaster writes it. */
+/** A field of the hash `counters`: MessagePack `[name, [[tag, value], …]]`, sorted by tag. */
 export function packField(name: string, tags: Tags): Buffer {
   const pairs = Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1));
   return Buffer.from(encode([name, pairs]));
 }
 
-/** The name and the tags of a field; undefined if it is not one. */
+/** Returns the name and the tags of a packed field; undefined if the bytes are not one. */
 export function unpackField(field: Buffer): { name: string; tags: Tags } | undefined {
   try {
     const [name, pairs] = decode(field) as [unknown, [unknown, unknown][]];
@@ -83,9 +86,9 @@ function text(value: unknown): string {
   throw new TypeError('not text');
 }
 
-/** All counts in Redis. Unreadable fields are skipped with a warning. Throws as Partition does. */
+/** Reads all counters from Redis. Skips unreadable fields with a warning. Throws as Partition does. */
 export async function readCounts(control: Partition, log: Log): Promise<Count[]> {
-  // The fields are binary, so they are read as bytes; `hgetall` would decode them as text.
+  // `hgetall` would decode the fields as text, but they are binary.
   const reply = await control.command((redis, keys) => redis.callBuffer('HGETALL', keys.counters()));
   const flat = reply as Buffer[];
   const counts = new Map<string, Count>();
@@ -100,7 +103,7 @@ export async function readCounts(control: Partition, log: Log): Promise<Count[]>
   return [...counts.values()];
 }
 
-/** Adds up fields of one counter: the Ruby Routemaster may have packed the same name and tags differently. */
+/** Adds a value to its counter. Ruby may have packed the same name and tags as several fields. */
 function add(counts: Map<string, Count>, { name, tags }: { name: string; tags: Tags }, value: number): void {
   const field = packField(name, tags);
   const id = field.toString('latin1');

@@ -4,21 +4,21 @@ import type { Partition } from '../store/partition.ts';
 import type { Tags } from './counter_hash.ts';
 import type { Figure } from './figures.ts';
 
-/** Fits one Ethernet frame on any usual path; Datadog's own clients use the same size. */
+/** Such a datagram fits into one Ethernet frame. Datadog's own clients use the same size. */
 const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
-/** How many counters one script call notes: about a millisecond of Redis. */
+/** Maximum reports per script call; 1000 take Redis about 1 ms. */
 const SLICE = 1000;
 
-/** The count of a counter that was sent, and the count that had been sent before it. */
+/** The total of a counter that was sent, and the total that had been sent before. */
 export interface Report {
   field: Buffer;
   from: number;
   to: number;
 }
 
-/** The count of each counter that was last sent to Datadog, by any worker; kept in Redis. */
+/** The total of each counter that any worker last sent to Datadog. Redis stores these totals. */
 export class ReportedCounts {
   readonly #control: Partition;
 
@@ -26,7 +26,7 @@ export class ReportedCounts {
     this.#control = control;
   }
 
-  /** Returns a function from a packed field to the count that was sent last; 0 if none was. Throws as Partition does. */
+  /** Returns a function from a packed field to the total that was last sent, or 0. Throws as Partition does. */
   async read(): Promise<(field: Buffer) => number> {
     const reply = await this.#control.command((redis, keys) =>
       redis.callBuffer('HGETALL', keys.counters_reported()),
@@ -38,7 +38,7 @@ export class ReportedCounts {
     return (field) => counts.get(field.toString('latin1')) ?? 0;
   }
 
-  /** Notes what was sent. Idempotent, even if later reports were noted in between. Throws as Partition does. */
+  /** Stores which totals were sent. A repeat is harmless, even after later reports. Throws as Partition does. */
   async note(reports: readonly Report[]): Promise<void> {
     for (let i = 0; i < reports.length; i += SLICE) {
       const slice = reports.slice(i, i + SLICE);
@@ -48,14 +48,14 @@ export class ReportedCounts {
 }
 
 /**
- * Sends figures to a DogStatsD agent over UDP: gauges as they are, counters as the growth since the last report.
- * The reported counts are in Redis, so any worker can send the next report. They are noted after sending: no growth is left
- * out, and a worker that dies in between causes one report to be sent twice. The first report ever sends the whole totals.
+ * Sends figures to a DogStatsD agent over UDP: gauges as they are, counters as their growth since the last
+ * report of any worker. Redis stores the reported totals after sending. So no growth is omitted, but a report
+ * is sent twice if its worker dies in between.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
   readonly #reported: Pick<ReportedCounts, 'read' | 'note'>;
-  /** Sent, and not known to be noted. */
+  /** Reports that were sent and that Redis has not confirmed. */
   #sent: Report[] = [];
 
   constructor(agent: { host: string; port: number }, reported: Pick<ReportedCounts, 'read' | 'note'>) {
@@ -75,7 +75,7 @@ export class Datadog {
       }
       const from = before(figure.field);
       if (value === from) continue;
-      // A count below the one reported means that the counter was reset and started again from 0.
+      // A total below the reported one means that the counter was reset and has counted from 0 again.
       lines.push(statsdLine(name, value > from ? value - from : value, 'c', tags));
       reports.push({ field: figure.field, from, to: value });
     }
@@ -90,7 +90,7 @@ export class Datadog {
   }
 }
 
-/** A line of the DogStatsD protocol: `routemaster.jobs.count:3|g|#queue:main,status:instant`. */
+/** Returns a line of the DogStatsD protocol: `routemaster.jobs.count:3|g|#queue:main,status:instant`. */
 export function statsdLine(name: string, value: number, type: 'c' | 'g', tags: Tags): string {
   const shown = Object.entries(tags).map(([tag, text]) => clean(`${tag}:${text}`));
   const suffix = shown.length > 0 ? `|#${shown.join(',')}` : '';
@@ -102,7 +102,7 @@ function clean(tag: string): string {
   return tag.replace(/[|,#\s\p{Cc}]/gu, '_').slice(0, MAX_TAG_LENGTH);
 }
 
-/** Packs lines into as few datagrams as possible, in order; a line that is too long for one is sent alone. */
+/** Packs lines into datagrams, in order. A line above the maximum becomes a datagram of its own. */
 export function datagrams(lines: readonly string[]): Buffer[] {
   const all: string[] = [];
   for (const line of lines) {
@@ -113,7 +113,7 @@ export function datagrams(lines: readonly string[]): Buffer[] {
   return all.map((text) => Buffer.from(text));
 }
 
-/** Sends one datagram at a time, so that the agent's buffer is not overrun. Throws if the host has no address, or the network refuses. */
+/** Sends one datagram at a time, so that the agent's buffer does not overflow. Throws if DNS fails. */
 async function transmit(
   all: readonly Buffer[],
   { host, port }: { host: string; port: number },

@@ -6,11 +6,11 @@ import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 interface Series {
   labels: Record<string, string>;
   value: number;
-  /** The family's name with `_bucket`, `_sum` or `_count`; undefined for the family's own name. */
+  /** In a histogram, the name with `_bucket`, `_sum` or `_count`. Other series have the family's name. */
   metricName?: string;
 }
 
-/** A family with its series, as a prom-client registry takes it. */
+/** A family with its series, in the form that a prom-client registry expects. */
 interface Shown {
   name: string;
   help: string;
@@ -21,7 +21,7 @@ interface Shown {
 interface Histogram {
   name: string;
   help: string;
-  /** The figures named `<figure>.bucket` and `<figure>.sum` make up the histogram. */
+  /** The histogram consists of the figures `<figure>.bucket` and `<figure>.sum`. */
   figure: string;
   bounds: readonly number[];
   labels: readonly string[];
@@ -44,10 +44,10 @@ const HISTOGRAMS: readonly Histogram[] = [
   },
 ];
 
-/** How often the event loop's lag is sampled. The default of 10 ms takes 0.6 % of a core in an idle web process. */
+/** Interval of samples of the event loop's lag. The default of 10 ms takes 0.6 % of a core when idle. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
-/** The figures of the whole bus, and of this process, in Prometheus's text format. */
+/** Writes the figures of the whole bus and of this process in Prometheus's text format. */
 export class Exposition {
   readonly #parts: FigureParts;
   readonly #own = new Registry();
@@ -88,7 +88,7 @@ function showFamily({ name, help, type, labels, perUnit }: Family, figures: read
   return { name, help, type, values: merge(values) };
 }
 
-/** Adds up series with equal labels: two clients may share a public name, and Prometheus refuses duplicate series. */
+/** Adds up series with equal labels, which Prometheus refuses: two clients may share a public name. */
 function merge(all: readonly Series[]): Series[] {
   const merged = new Map<string, Series>();
   for (const series of all) {

@@ -1,13 +1,13 @@
 import type { Figure } from './figures.ts';
 
-/** How Prometheus sees the figures of one name. */
+/** The Prometheus metric that shows the figures of one name. */
 export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** The label for each tag that is shown. */
+  /** Maps each tag that is shown to its label. */
   labels: Readonly<Record<string, string>>;
-  /** How many units of the figure make one base unit (a second, a byte). */
+  /** The value in Prometheus is that of the figure divided by this: 1000 turns ms into seconds. */
   perUnit: number;
 }
 
@@ -35,7 +35,7 @@ const gauge = family('gauge', '');
 
 type InHistogram = `${'delivery.duration' | 'latency.end_to_end'}.${'bucket' | 'sum'}`;
 
-/** Every figure, except those that make up histograms. */
+/** Every figure, except those of histograms. */
 export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Family>> = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),
   'events.bytes': counter('events_published_bytes', 'Size of the accepted events, as JSON.', TOPIC),

@@ -6,7 +6,7 @@ import type { Tags } from './counter_hash.ts';
 import { COUNTER_NAMES, type Count, type CounterName, readCounts } from './counter_hash.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
 
-export interface GaugeFigure {
+interface GaugeFigure {
   kind: 'gauge';
   name: GaugeName;
   value: number;
@@ -19,14 +19,14 @@ export interface CounterFigure {
   /** The total since the bus was installed. */
   value: number;
   tags: Tags;
-  /** Identifies the counter. Tags do not: a client's public name can change. */
+  /** Identifies the counter. The tags do not, since a client's public name can change. */
   field: Buffer;
 }
 
-/** A figure that may leave the bus: its tags hold no credentials. */
+/** A figure that may leave the bus, since its tags name subscribers by public names. */
 export type Figure = GaugeFigure | CounterFigure;
 
-export type GaugeName =
+type GaugeName =
   | `subscriber.queue.${'batches' | 'events' | 'oldest_ms'}`
   | `subscriber.dead_letters.${'batches' | 'events'}`
   | 'subscriber.health_points'
@@ -65,7 +65,7 @@ export async function collectFigures({
   return [...counts.map((count) => counterFigure(count, publicName)), ...gaugeFigures(reading, publicName)];
 }
 
-/** The token of the subscriber that a counter is about, if it is about one. */
+/** Returns the token of the subscriber that a counter is about; undefined for other counters. */
 function subscriberOf({ name, tags }: Count): string | undefined {
   return name === 'jobs.scrubbed' ? undefined : tags.queue;
 }
@@ -78,9 +78,8 @@ function counterFigure(count: Count, publicName: (token: string) => string): Cou
 
 function gaugeFigures(reading: GaugeReading, publicName: (token: string) => string): GaugeFigure[] {
   const figures: GaugeFigure[] = [];
-  const gauge = (name: GaugeName, value: number, tags: Tags = {}) => {
+  const gauge = (name: GaugeName, value: number, tags: Tags = {}) =>
     figures.push({ kind: 'gauge', name, value, tags });
-  };
   for (const { token, batches, events, oldestMs, deadLetters, healthPoints } of reading.subscribers) {
     const tags = { subscriber: publicName(token) };
     gauge('subscriber.queue.batches', batches, tags);
@@ -90,11 +89,8 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('subscriber.dead_letters.events', deadLetters.events, tags);
     if (healthPoints !== undefined) gauge('subscriber.health_points', healthPoints, tags);
   }
-  for (const { queue, instant, scheduled, due, pending, waiting } of reading.queues) {
-    gauge('jobs.count', instant, { queue, status: 'instant' });
-    gauge('jobs.count', scheduled, { queue, status: 'scheduled' });
-    gauge('jobs.count', pending, { queue, status: 'pending' });
-    gauge('jobs.count', waiting, { queue, status: 'waiting' });
+  for (const { queue, due, ...jobs } of reading.queues) {
+    for (const [status, count] of Object.entries(jobs)) gauge('jobs.count', count, { queue, status });
     gauge('jobs.due', due, { queue });
   }
   const { memory, cpuSeconds } = reading;

@@ -1,54 +1,24 @@
 import { QUEUES, type QueueName } from '../store/job.ts';
-import { infoNumber, type Memory, type MemoryLimits, memoryIn } from '../store/memory.ts';
+import { infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-export interface SubscriberGauges {
-  token: string;
-  /** Queued events, including those being delivered. */
-  events: number;
-  batches: number;
-  /** The age of the oldest queued batch, by Redis's clock; 0 if none is queued. */
-  oldestMs: number;
-  deadLetters: { batches: number; events: number };
-  /** Undefined if it has unsubscribed and only its batches are left. */
-  healthPoints: number | undefined;
-}
+/** A snapshot of the whole bus. `cpuSeconds` is the CPU time of the Redis server since it started. */
+export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
-export interface QueueGauges {
-  queue: QueueName;
-  instant: number;
-  scheduled: number;
-  /** Scheduled jobs that are due. */
-  due: number;
-  pending: number;
-  /** Jobs that wait because their subscriber's lane is full. */
-  waiting: number;
-}
-
-/** A snapshot of the whole bus. */
-export interface GaugeReading {
-  subscribers: SubscriberGauges[];
-  queues: QueueGauges[];
-  workers: number;
-  memory: Memory;
-  /** CPU time of the Redis server since it started. */
-  cpuSeconds: { system: number; user: number };
-}
-
-/** Takes several round trips, so a job that moves in between may be counted twice or not at all. Throws as Partition does. */
-export async function readGauges(partitions: Partitions, limits: MemoryLimits): Promise<GaugeReading> {
+/** Reads all gauges. A job that moves meanwhile may be counted twice or not at all. Throws as Partition does. */
+export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const readings = await Promise.all(partitions.all.map(readPartition));
   const [memory, cpu] = await partitions.control.command((redis) =>
     Promise.all([redis.info('memory'), redis.info('cpu')]),
   );
   return {
     subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
-    queues: QUEUES.map((queue) =>
+    queues: QUEUES.map((queue, index) =>
       sumOf(
-        readings.flatMap(({ queues }) => queues),
         queue,
+        readings.map(({ queues }) => queues[index]),
       ),
     ),
     workers: readings.reduce((sum, { workers }) => sum + workers, 0),
@@ -57,9 +27,7 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits): 
   };
 }
 
-type PartitionReading = Pick<GaugeReading, 'subscribers' | 'queues' | 'workers'>;
-
-async function readPartition(partition: Partition): Promise<PartitionReading> {
+async function readPartition(partition: Partition) {
   const [time, workers] = await partition.command((redis, keys) =>
     Promise.all([redis.time(), redis.hlen(keys.workers())]),
   );
@@ -71,20 +39,22 @@ async function readPartition(partition: Partition): Promise<PartitionReading> {
   return { subscribers, queues, workers };
 }
 
-function byToken(one: SubscriberGauges, other: SubscriberGauges): number {
+function byToken(one: { token: string }, other: { token: string }): number {
   return one.token < other.token ? -1 : 1;
 }
 
+type QueueGauges = Awaited<ReturnType<typeof readQueue>>;
+
 /** Adds up the gauges of one queue over the partitions. */
-function sumOf(gauges: readonly QueueGauges[], queue: QueueName): QueueGauges {
+function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): QueueGauges {
   const sum: QueueGauges = { queue, instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
   const fields = ['instant', 'scheduled', 'due', 'pending', 'waiting'] as const;
-  for (const each of gauges) if (each.queue === queue) for (const field of fields) sum[field] += each[field];
+  for (const each of gauges) for (const field of fields) sum[field] += each?.[field] ?? 0;
   return sum;
 }
 
-/** Reads all subscribers, and those that have unsubscribed but have batches or dead letters left. */
-async function readSubscribers(partition: Partition, nowMs: number): Promise<SubscriberGauges[]> {
+/** Reads all subscribers, including those that have left while batches or dead letters of theirs remain. */
+async function readSubscribers(partition: Partition, nowMs: number) {
   const [members, events, batches, deadEvents] = await partition.command((redis, keys) =>
     Promise.all([
       redis.smembers(keys.subscribers()),
@@ -96,7 +66,7 @@ async function readSubscribers(partition: Partition, nowMs: number): Promise<Sub
   const subscribed = new Set(members);
   const known = [events, batches, deadEvents].flatMap((hash) => Object.keys(hash));
   const tokens = [...new Set([...members, ...known])];
-  const read = async (token: string): Promise<SubscriberGauges> => {
+  const read = async (token: string) => {
     const [health, oldest, deadBatches] = await partition.command((redis, keys) =>
       Promise.all([
         redis.hget(keys.subscriber(token), 'health_points'),
@@ -108,15 +78,17 @@ async function readSubscribers(partition: Partition, nowMs: number): Promise<Sub
       token,
       events: Number(events[token] ?? 0),
       batches: Number(batches[token] ?? 0),
+      // The age of the oldest batch by Redis's clock; 0 if none is queued.
       oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: Number(deadEvents[token] ?? 0) },
+      // Undefined if the subscriber has left. Its batches and dead letters may remain for a while.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
     };
   };
   return Promise.all(tokens.map(read));
 }
 
-async function readQueue(partition: Partition, queue: QueueName, nowMs: number): Promise<QueueGauges> {
+async function readQueue(partition: Partition, queue: QueueName, nowMs: number) {
   return partition.command(async (redis, keys) => {
     const [all, instant, scheduled, due, workers] = await Promise.all([
       redis.scard(keys.jobs_index(queue)),
@@ -128,6 +100,7 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number):
     // A worker's list exists only while it holds a job.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
+    // Jobs that wait because their subscriber's lane is full are in the index only.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

@@ -5,7 +5,7 @@ import type { FigureParts } from './figures.ts';
 
 export const METRICS_TEXT = z.string();
 
-/** `/metrics`: the figures of the whole bus, and the process's own, as Prometheus reads them. */
+/** Handler of `/metrics`: the figures of the whole bus and of this process, in Prometheus's format. */
 export function metricsApi(parts: FigureParts) {
   const exposition = new Exposition(parts);
   return {

@@ -1,17 +1,17 @@
 import type { Counters } from './counters.ts';
 import { bucketOf, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 
-export interface DeliveryResult {
+interface DeliveryResult {
   /** The subscriber's token. */
   queue: string;
   status: 'success' | 'failure';
   events: number;
   durationMs: number;
-  /** From the creation of the batch to the end of the attempt. */
+  /** Time from the creation of the batch to the end of the attempt. */
   latencyMs: number;
 }
 
-/** Turns what happens in the bus into counters, in memory. Never throws. */
+/** Counts what happens in the bus, by name and tags. Each method is named after an event; none throws. */
 export class Recorder {
   readonly #counters: Pick<Counters, 'increment'>;
 
@@ -19,13 +19,11 @@ export class Recorder {
     this.#counters = counters;
   }
 
-  /** Events were accepted, with so many bytes as JSON. */
   published(topic: string, events: number, bytes: number): void {
     this.#counters.increment('events.published', { topic }, events);
     this.#counters.increment('events.bytes', { topic }, bytes);
   }
 
-  /** Events were put in a subscriber's queue. */
   added(queue: string, events: number): void {
     this.#counters.increment('events.added', { queue }, events);
   }
@@ -40,20 +38,18 @@ export class Recorder {
     this.#counters.increment('events.autodropped', { queue }, events);
   }
 
-  /** A batch became a dead letter. */
   buried(queue: string, reason: string, events: number): void {
     const tags = { queue, reason };
     this.#counters.increment('events.dead_lettered', tags, events);
     this.#counters.increment('batches.dead_lettered', tags);
   }
 
-  /** A batch is tried for the first time, `latencyMs` after its creation. */
+  /** The first attempt at a batch begins, `latencyMs` after its creation. */
   firstAttempted(queue: string, latencyMs: number): void {
     this.#counters.increment('latency.batches.count', { queue });
     this.#counters.increment('latency.batches.first_attempt', { queue }, latencyMs);
   }
 
-  /** An attempt to deliver a batch has ended. */
   delivered({ queue, status, events, durationMs, latencyMs }: DeliveryResult): void {
     const counters = this.#counters;
     const tags = { queue, status };
@@ -69,19 +65,16 @@ export class Recorder {
     counters.increment('latency.end_to_end.sum', {}, latencyMs);
   }
 
-  /** Dead workers were removed and their jobs given back. */
   scrubbed({ main, aux, workers }: { main: number; aux: number; workers: number }): void {
     this.#counters.increment('jobs.scrubbed', { queue: 'main' }, main);
     this.#counters.increment('jobs.scrubbed', { queue: 'aux' }, aux);
     this.#counters.increment('workers.scrubbed', {}, workers);
   }
 
-  /** A sweep found an inconsistency. */
   swept(kind: string): void {
     this.#counters.increment('sweep.findings', { kind });
   }
 
-  /** Credentials were wrong. */
   authenticationFailed(reason: string): void {
     this.#counters.increment('authentication.failed', { reason });
   }

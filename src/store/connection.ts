@@ -2,14 +2,14 @@ import { Redis, type RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
-/** Cuts a connection that has not replied for this long; otherwise callers would wait for ever. */
+/** A connection that has not replied for this long is closed; otherwise callers would wait for ever. */
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 
-// ioredis types its reply mapping so that a plain RedisOptions does not pass; we leave it alone.
+// The constructor of ioredis does not accept a plain RedisOptions, because of the type of `replyMapping`.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
-/** `redis://`, `rediss://` (TLS), or `unix:///path/of/the.sock`. */
+/** Accepts `redis://`, `rediss://` (TLS) and `unix:///path/of/the.sock`. Throws BootError for other URLs. */
 function address(url: string): Options & { url?: string } {
   let parsed: URL;
   try {
@@ -27,11 +27,10 @@ function address(url: string): Options & { url?: string } {
   );
 }
 
-/** How the certificate of a Redis behind `rediss://` is checked. */
 export interface RedisTls {
-  /** Certificates in PEM, in place of those that Node trusts. */
+  /** Certificates in PEM that are trusted instead of those that Node trusts. */
   ca: string | undefined;
-  /** False: any certificate will do. */
+  /** False accepts any certificate. */
   verify: boolean;
 }
 
@@ -45,9 +44,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
     ...(url.startsWith('rediss:') && {
       tls: { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) },
     }),
-    // ioredis would send its name to Redis, which is of no use and one command more to permit.
+    // Otherwise ioredis sends its name to Redis, and the ACL must permit one more command.
     disableClientInfo: true,
-    // A write whose reply was lost must not be sent again blindly: it may have been applied.
+    // A write whose reply was lost must not be sent again, since Redis may have applied it.
     autoResendUnfulfilledCommands: false,
     retryStrategy: (times) =>
       Math.min(50 * 2 ** Math.min(times, 10), MAX_PAUSE_MS) * (0.5 + Math.random() / 2),
@@ -55,7 +54,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error) => {
-    // Closing a connection that is still being made fails its ready check. Redis is not at fault.
+    // This error only means that the connection was closed by this process before it was ready.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
     away = true;
@@ -67,14 +66,15 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   return redis;
 }
 
-/** A connection for commands. They fail at once while Redis is away. It reconnects by itself, for ever. */
+/** Opens a connection for commands, which fail at once while Redis is unavailable. It reconnects itself. */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Redis {
-  // No retries. With null, ioredis 6 drops the pending commands when a connection is cut, and they never settle.
+  // With null instead of 0, commands of ioredis 6 that are pending when the connection is cut would never
+  // settle.
   const options = { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: 0 };
   return open(url, log, options, tls);
 }
 
-/** A connection for channels only. It subscribes again by itself after it was cut. */
+/** Opens a connection for channels only. After it was cut, it reconnects and subscribes again by itself. */
 export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Redis {
   return open(url, log, { socketTimeout: SILENCE_MS, maxRetriesPerRequest: null }, tls);
 }

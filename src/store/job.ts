@@ -1,18 +1,15 @@
 import { decode, encode } from '@msgpack/msgpack';
 import { Packed } from './packed.ts';
 
-/** `main` has the deliveries of batches, `aux` everything else. */
+/** The queue `main` holds the deliveries of batches, `aux` all other jobs. */
 export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
-/**
- * Deliveries to slow subscribers together may hold a part of the workers only, and so may those to failing
- * subscribers.
- */
+/** Slow subscribers, and failing ones: deliveries to each group may occupy only a part of the workers. */
 export const SHARES = ['slow', 'failing'] as const;
 export type Share = (typeof SHARES)[number];
 
-/** A named call with arguments. Redis stores its packed form, which also identifies it in its queue. */
+/** A named call with arguments. Redis stores its packed form, which identifies the job in its queue. */
 export interface Job {
   name: string;
   args: unknown[];
@@ -24,22 +21,19 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The packed job that delivers a batch begins so. Only the UID of the batch follows. */
+/** The first bytes of a packed job that delivers a batch. Only the batch's id follows. */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/**
- * The batch of a delivery that is stored exactly as packJob writes it. Scripts can make such a job from the
- * batch's UID.
- */
+/** Returns the batch's id if the job is a delivery packed exactly as by packJob; otherwise undefined. */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;
 }
 
-/** Undefined if the bytes are no job. */
+/** Decodes a job; undefined if the bytes are not a job. */
 export function unpackJob(packed: Packed): Job | undefined {
   const bid = batchOf(packed);
   if (bid !== undefined) return { name: 'batch', args: [bid] };
@@ -52,7 +46,7 @@ export function unpackJob(packed: Packed): Job | undefined {
   }
 }
 
-/** The batch that a packed job delivers. Empty if the job does something else. */
+/** Returns the id of the batch that a packed job delivers; empty for other jobs. */
 export function deliveredBy(packed: Buffer): string {
   const job = unpackJob(Packed.of(packed));
   return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : '';

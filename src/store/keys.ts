@@ -1,9 +1,9 @@
-/** The Redis types of the layout, by the names that `TYPE` answers. */
-export type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string';
+/** Redis types, by the names that the command `TYPE` returns. */
+type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string';
 
 /**
- * Every key of the data layout, with its Redis type. Scripts get their key functions from here too
- * (`keys.batch(bid)` in Lua), so a key is spelled in this one place. INTERNALS.md explains each.
+ * Every key of the data layout, with its Redis type. The key functions of scripts (`keys.batch(bid)` in Lua)
+ * are also made from this table. INTERNALS.md explains each key.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -60,7 +60,7 @@ export const LAYOUT = {
 /** The channels on which scripts announce a `Wake`. */
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
-/** What scripts announce: a queue has an instant job, or the next deadline came nearer. */
+/** An announcement of a script: `main` or `aux` has an instant job, or the next deadline is earlier. */
 export type Wake = 'main' | 'aux' | 'due';
 
 export type KeyName = keyof typeof LAYOUT;
@@ -69,16 +69,14 @@ type Parts<P extends string> = P extends `${string}{${string}}${infer Rest}`
   ? [part: string, ...Parts<Rest>]
   : [];
 
-/** One function a key: `keys.batch(bid)`. */
+/** One function for each key, such as `keys.batch(bid)`. */
 export type Keyspace = {
   readonly [K in KeyName]: (...parts: Parts<(typeof LAYOUT)[K]['pattern']>) => string;
 } & {
   readonly wake: (kind: Wake) => string;
 };
 
-/**
- * The keys of one partition. The default prefix is empty; on a Redis Cluster it is a hash tag such as `{0}:`.
- */
+/** Returns the key functions of one partition. On a Redis Cluster the prefix is a hash tag such as `{0}:`. */
 export function keyspace(prefix = ''): Keyspace {
   const functions = Object.entries({ ...LAYOUT, ...CHANNELS }).map(([name, { pattern }]) => {
     const text = fixedText(pattern);
@@ -90,10 +88,7 @@ export function keyspace(prefix = ''): Keyspace {
   return Object.fromEntries(functions);
 }
 
-/**
- * What stands before, between and after the parts of a pattern: `topics:{token}` gives `topics:` and an empty
- * end.
- */
+/** Returns the text around the parts of a pattern: `['topics:', '']` for `topics:{token}`. */
 export function fixedText(pattern: string): string[] {
   return pattern.split(/\{[^}]*\}/);
 }

@@ -1,14 +1,14 @@
 import type { Partition } from './partition.ts';
 
 export interface MemoryLimits {
-  /** How much Redis may use; 0 leaves it to Redis's own `maxmemory`. */
+  /** Limit on Redis's memory; 0 means that only Redis's own `maxmemory` counts. */
   redisMaxBytes: number;
   redisMinFreeBytes: number;
 }
 
 /** Redis's memory, in bytes. */
 export interface Memory {
-  /** The memory that counts against `maxmemory`, so without buffers of the AOF and of replicas. */
+  /** Memory that counts against `maxmemory`; excludes the buffers of the AOF and of replicas. */
   used: number;
   /** The smaller of the configured limit and the server's; 0 if there is none. */
   max: number;
@@ -16,13 +16,12 @@ export interface Memory {
   highMark: number;
   /** Autodrop stops at this; Infinity if there is no limit. */
   lowMark: number;
-  /** The number of deleted keys whose memory Redis's background thread has not freed yet. */
+  /** Number of deleted keys whose memory Redis's background thread has not freed yet. */
   unfreed: number;
   /** The server's `maxmemory-policy`; undefined if the host hides it. */
   policy: string | undefined;
 }
 
-/** Throws as Partition does. */
 export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
@@ -51,13 +50,15 @@ export function expiringIn(info: string): number {
   return [...info.matchAll(/,expires=(\d+)/g)].reduce((total, [, keys]) => total + Number(keys), 0);
 }
 
-function infoField(info: string, name: string): string | undefined {
+/** Returns a field of INFO as text; undefined if it is missing. */
+export function infoField(info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim();
 }
 
 /**
- * As in the Ruby Routemaster, autodrop keeps between one and two times `minFree` free. If that is more than half of the memory,
- * as with the default of 10 MB in a Redis of 20 MB, it keeps 10 to 20 % free instead.
+ * Returns the marks between which autodrop keeps the memory: as in the Ruby Routemaster, one to two times
+ * `minFree` remain free. If two times `minFree` is more than half of the memory, 10 to 20 % remain free
+ * instead.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

@@ -4,11 +4,11 @@ import type { Keyspace, Wake } from './keys.ts';
 
 const KINDS: readonly Wake[] = ['main', 'aux', 'due'];
 
-/** Without a ping, a connection that was cut silently would look like one without announcements. */
+/** Pings detect a connection that was cut silently, which otherwise looks like one without announcements. */
 const PING_EVERY_MS = 30_000;
 
 /**
- * Listens for the announcements of scripts. Redis does not repeat those made while the connection is down. So
+ * Listens for the announcements of scripts. Announcements made while the connection is down are lost. So
  * every kind counts as announced when the connection is back, and listeners must also look for work at an
  * interval.
  */
@@ -17,7 +17,7 @@ export class Wakeups {
   readonly #ping: NodeJS.Timeout;
   readonly #listeners = new EventEmitter<Record<Wake, []>>();
 
-  /** Owns and closes `redis`. A subscribed connection accepts no other command than PING. */
+  /** `close` closes `redis`, which must be a connection of its own: when subscribed it accepts only PING. */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
     const kinds = new Map(KINDS.map((kind) => [keys.wake(kind), kind]));
@@ -25,15 +25,15 @@ export class Wakeups {
       const kind = kinds.get(channel);
       if (kind) this.#listeners.emit(kind);
     });
-    // Announce all only after Redis has confirmed the subscription, as earlier announcements do not arrive.
-    // An error is ignored: SUBSCRIBE fails only if the connection is cut, and the next `ready` repeats it.
+    // Announcements arrive only after Redis has confirmed the subscription, so all are announced then. Errors
+    // are ignored: SUBSCRIBE fails only if the connection is cut, and the next `ready` repeats it.
     const listen = () =>
       redis.subscribe(...kinds.keys()).then(
         () => this.#announceAll(),
         () => {},
       );
     redis.on('ready', listen);
-    // The connection's time limit cuts it if a ping gets no answer; ioredis then reconnects.
+    // If a ping gets no answer, the time limit of the connection cuts it, and ioredis reconnects.
     this.#ping = setInterval(() => {
       if (redis.status === 'ready') redis.ping().catch(() => {});
     }, PING_EVERY_MS);

@@ -5,18 +5,18 @@ import { BootError } from '../errors.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
-/** How an address is classified: `allowed` by the operator, `public`, or else the name of its range, which is refused. */
+/** The class of an address: `allowed` by the operator, `public`, or the name of a range that is refused. */
 export type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 
-/** Public by its number, but Azure serves virtual machines their secrets there. */
+/** In a public range, but Azure serves secrets to virtual machines at this address. */
 const AZURE_METADATA = network('168.63.129.16/32');
 
-/** The only public part of IPv6. The rest is reserved, local, or stands for IPv4 addresses. */
+/** The only public part of IPv6. Other parts are reserved or local, or embed IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
-/** IPv6 networks that lead to IPv4 addresses, and the byte at which an address holds each; `mask` inverts its bits. */
+/** IPv6 networks that embed IPv4 addresses. `at` is an address's first byte; `mask` inverts its bits. */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // Mapped, compatible, and NAT64 (RFC 6052).
   [network('::ffff:0:0/96'), [{ at: 12 }]],
@@ -28,7 +28,7 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
-/** Classifies addresses: callbacks may reach public ones and those that the operator allows. */
+/** Classifies addresses. Callbacks may go to public ones and to those that the operator allows. */
 export class Addresses {
   readonly #allowed: Network[];
 
@@ -41,7 +41,7 @@ export class Addresses {
     return this.#allowed.length > 0;
   }
 
-  /** Classifies an address as resolvers and URLs write it; `unknown` if it is not one. */
+  /** Classifies an IP address in any spelling that a resolver or URL can produce; otherwise `unknown`. */
   standing(text: string): Standing {
     return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
   }
@@ -63,7 +63,7 @@ export function isRefused(standing: Standing): boolean {
   return standing !== 'public' && standing !== 'allowed';
 }
 
-/** The IPv4 addresses that an IPv6 address leads to; undefined if there are none. */
+/** Returns the IPv4 addresses that an IPv6 address embeds; undefined if there are none. */
 function embedded(address: ipaddr.IPv6): ipaddr.IPv4[] | undefined {
   const [, held] = EMBEDDING.find(([each]) => isIn(address, each)) ?? [];
   const bytes = address.toByteArray();
@@ -78,7 +78,7 @@ function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
   const maxBits = isIP(address) === 6 ? 128 : 32;
   const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // `isIP` first: ipaddr.js also accepts spellings such as 10.1 for 10.0.0.1, which are more likely mistakes here.
+  // `isIP` is stricter than ipaddr.js, which reads 10.1 as 10.0.0.1. Here that is more likely a mistake.
   if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,

@@ -1,28 +1,28 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { pause } from '../clock.ts';
+import { sleep } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import { Addresses, isRefused } from './addresses.ts';
 
 const MAX_URL_LENGTH = 2048;
 
-/** How long a subscription waits for DNS. */
+/** Maximum time that a subscribe request waits for DNS. */
 const RESOLVE_WAIT_MS = 2000;
 
-/** Resolves to the addresses of a host. Rejects if it has none or they cannot be found out. */
+/** Resolves to the IP addresses of a host. Rejects if the host has none or DNS fails. */
 export type Resolve = (hostname: string) => Promise<string[]>;
 
 export interface PolicyOptions {
   /** The ports that callbacks may use, such as `443` and `8000-8999`; empty allows all. */
   callbackPorts?: readonly string[];
-  /** The proxy through which deliveries go. It resolves their names. */
+  /** URL of the proxy that forwards deliveries and resolves their host names. */
   egressProxy?: string | undefined;
   resolve?: Resolve;
 }
 
 type PortRange = [first: number, last: number];
 
-/** Where a connection is to go. An IPv6 `hostname` may be in brackets, as in a URL. */
+/** The destination of a connection. An IPv6 `hostname` may be in brackets, as in a URL. */
 export interface Target {
   protocol: string;
   hostname: string;
@@ -30,10 +30,10 @@ export interface Target {
   port: string;
 }
 
-/** The policy does not let the bus connect to this callback. */
+/** Thrown when the policy forbids a connection to this callback. */
 export class CallbackRefused extends Error {
   override readonly name = 'CallbackRefused';
-  /** The reason, and what to change. */
+  /** The reason and the change that the subscriber should make. */
   readonly advice: string;
 
   constructor(advice: string) {
@@ -43,9 +43,9 @@ export class CallbackRefused extends Error {
 }
 
 /**
- * Decides which callbacks the bus may call: https to public addresses, https and plain http to those that the operator
- * allows. A subscription is checked by `refusal`. Every connection is checked again by `addresses`, since the addresses of a
- * name can change.
+ * Decides which callbacks the bus may call: https to public addresses, and https or plain http to addresses
+ * that the operator allows. `refusal` checks a subscription. `addresses` checks every connection, since the
+ * addresses of a name can change.
  */
 export class CallbackPolicy {
   readonly #addresses: Addresses;
@@ -53,7 +53,7 @@ export class CallbackPolicy {
   readonly #proxied: boolean;
   readonly #resolve: Resolve;
 
-  /** `allow` holds addresses and CIDRs. Throws BootError if an entry is neither, or a port is not valid. */
+  /** `allow` holds addresses and CIDRs. Throws BootError if one of them, or a port, is not valid. */
   constructor(
     allow: readonly string[],
     { callbackPorts = [], egressProxy, resolve = resolveByHost }: PolicyOptions = {},
@@ -65,13 +65,13 @@ export class CallbackPolicy {
   }
 
   /**
-   * Why the callback is refused, as advice to the subscriber; undefined if it is acceptable. A name that cannot be resolved now
-   * is acceptable: it may resolve later, and each connection is checked.
+   * Returns undefined if the callback is acceptable; otherwise the reason, as advice to the subscriber. A
+   * name that cannot be resolved now is acceptable, as it may resolve later and each connection is checked.
    */
   async refusal(callback: string): Promise<string | undefined> {
     if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;
-    const url = URL.canParse(callback) ? new URL(callback) : undefined;
-    if (url === undefined || /[\s\p{Cc}]/u.test(callback)) return 'it is not a URL; write https://host/path';
+    const url = URL.parse(callback);
+    if (url === null || /[\s\p{Cc}]/u.test(callback)) return 'it is not a URL; write https://host/path';
     if (url.username !== '' || url.password !== '')
       return 'leave credentials out of the URL; send the user name as uuid';
     if (url.protocol !== 'https:' && url.protocol !== 'http:')
@@ -81,11 +81,11 @@ export class CallbackPolicy {
     const refused = this.refusalUnresolved(url);
     if (refused !== undefined || this.#proxied || isIP(bare(url.hostname))) return refused;
     const answered = new AbortController();
-    const late = pause(RESOLVE_WAIT_MS, answered.signal).then(() => undefined);
+    const late = sleep(RESOLVE_WAIT_MS, answered.signal).then(() => undefined);
     return Promise.race([this.#refusalResolved(url), late]).finally(() => answered.abort());
   }
 
-  /** Like `refusal`, but checks only what is known without resolving the name. */
+  /** Like `refusal`, but without resolving the name: checks the port and a literal address. */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last))
@@ -98,8 +98,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Resolves a host and returns the addresses that a connection by this protocol may go to, at least one. Throws
-   * CallbackRefused if all its addresses are refused, and the resolver's error if it cannot be resolved.
+   * Returns the acceptable addresses of a host, at least one. Throws CallbackRefused if all its addresses are
+   * refused, and the resolver's error if the name cannot be resolved.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);
@@ -116,7 +116,7 @@ export class CallbackPolicy {
     );
   }
 
-  /** The advice for the first refused address. It does not quote the address: names of the operator's network stay private. */
+  /** Returns the advice for the first refused address. It hides the address, which may be internal. */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {
       const standing = this.#addresses.standing(address);
@@ -129,13 +129,13 @@ export class CallbackPolicy {
   }
 }
 
-/** Resolves as other programs of this host do: /etc/hosts, then DNS. */
+/** Resolves a name with /etc/hosts and DNS, as other programs of this host do. */
 async function resolveByHost(hostname: string): Promise<string[]> {
   const found = await lookup(hostname, { all: true });
   return found.map(({ address }) => address);
 }
 
-/** The hostname without the brackets that an IPv6 address has in a URL. */
+/** Removes the brackets around an IPv6 address. */
 function bare(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, '$1');
 }

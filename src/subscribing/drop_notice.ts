@@ -1,27 +1,28 @@
-/** What the bus dropped of a subscriber's queue and dead letters. */
+/** Summary of the events that the bus dropped from a subscriber's queue and dead letters for memory. */
 export interface DropNotice {
   batches: number;
   events: number;
-  /** When the oldest and the newest of these batches were created, ms by Redis's clock. */
+  /** When the oldest of these batches was created, by Redis's clock. */
   fromMs: number;
+  /** When the newest of these batches was created. */
   toMs: number;
-  /** Events by topic; those whose topic is unreadable are under ''. */
+  /** Number of events by topic. The topic '' counts events whose topic is unreadable. */
   topics: Record<string, number>;
 }
 
 const TOPIC = 'topic:';
 
-/** A notice lists this many topics: receivers refuse headers of more than 8 or 16 KB, and a name has up to 64 characters. */
+/** Maximum topics in the header: names have up to 64 characters, and many receivers accept only 8 KB. */
 const MAX_TOPICS = 50;
 
-/** Turns a hash as a script returns it (field, value, …) into an object. */
+/** Turns a flat array (field, value, field, value …) into an object. */
 export function fieldsOf(flat: readonly (Buffer | string | number)[]): Record<string, string> {
   const hash: Record<string, string> = {};
   for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
   return hash;
 }
 
-/** Reads a hash of drops, as lua/shared/drop_notices.lua writes it; null if nothing was dropped. */
+/** Reads a hash that lua/shared/drop_notices.lua wrote; null if nothing was dropped. */
 export function readDropNotice(hash: Readonly<Record<string, string>>): DropNotice | null {
   if (hash.batches === undefined) return null;
   const topics = Object.entries(hash).filter(([field]) => field.startsWith(TOPIC));
@@ -35,9 +36,10 @@ export function readDropNotice(hash: Readonly<Record<string, string>>): DropNoti
 }
 
 /**
- * The value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651) with the most affected topics first:
- * `batches=2, events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100 "users";events=50)`.
- * `more` is the number of topics that are not listed.
+ * Returns the value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651), such as
+ * `batches=2, events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100
+ * "users";events=50)`. Topics with the most drops come first; `more` is the number of topics that are not
+ * listed.
  */
 export function dropNoticeHeader({ batches, events, fromMs, toMs, topics }: DropNotice): string {
   const sorted = Object.entries(topics).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));

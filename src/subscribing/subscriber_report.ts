@@ -4,10 +4,10 @@ import type { Commands } from '../store/partition.ts';
 import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscription_defaults.ts';
 import { readDropNotice } from './drop_notice.ts';
 
-/** The operator's limits, and the settings of a subscriber that asks for none. */
+/** Settings of a subscriber that asks for none, and the operator's limit. */
 export interface SubscriptionDefaults {
   laneLimit: number;
-  /** Caps `max_in_flight`, whatever a subscriber asked for. */
+  /** Upper limit of every subscriber's `max_in_flight`. */
   laneLimitMax: number;
   maxAttempts: number;
   maxAgeMs: number;
@@ -15,20 +15,18 @@ export interface SubscriptionDefaults {
 
 const ms = z.int();
 
-/** Events that were dropped for memory since the subscriber subscribed. */
+/** Drops for lack of memory since the subscriber subscribed, by the members of a drop notice. */
 const DROPS_REPORT = z.object({
   batches: z.int(),
   events: z.int(),
-  /** When the oldest and the newest of these batches were opened. */
   from: ms,
   to: ms,
-  /** Events by topic. */
   topics: z.record(z.string(), z.int()),
-  /** Events that no accepted delivery has reported yet. */
+  /** Number of dropped events that no accepted delivery has reported yet. */
   untold: z.int(),
 });
 
-/** A subscriber as the API shows it. Times in ms since the Unix epoch, by Redis's clock. */
+/** A subscriber as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
 export const SUBSCRIBER_REPORT = z.object({
   subscriber: z.string(),
   callback: z.string(),
@@ -38,23 +36,22 @@ export const SUBSCRIBER_REPORT = z.object({
   max_in_flight: z.int(),
   max_attempts: z.int(),
   max_age: z.int(),
-  /** The scheme of Standard Webhooks that signs its deliveries from now on. */
+  /** The scheme of Standard Webhooks for new deliveries; null means that they are not signed. */
   signing: z.enum(['v1', 'v1a']).nullable(),
   topics: z.array(z.string()),
   health_points: z.int(),
   last_attempted_at: ms.nullable(),
-  /** Since when its callback is gone. */
+  /** When its callback answered 410, which pauses deliveries. */
   paused_at: ms.nullable(),
-  /** Delivered ever; queued now; creation of the oldest queued batch. */
+  /** `sent` is the total ever delivered. `oldest` is when the oldest queued batch was created. */
   events: z.object({ sent: z.int(), queued: z.int(), oldest: ms.nullable() }),
   dead_letters: z.object({ batches: z.int(), events: z.int() }),
   dropped: DROPS_REPORT.nullable(),
 });
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
-export type DropsReport = z.infer<typeof DROPS_REPORT>;
 
-/** Undefined if there is no such subscriber. */
+/** Reads the report of one subscriber; undefined if it does not exist. */
 export async function readReport(
   redis: Commands,
   keys: Keyspace,
@@ -99,13 +96,13 @@ export async function readReport(
   };
 }
 
-/** The scheme of the newest key, which stands first. The keys themselves are never shown. */
+/** Returns the scheme of the newest key, which is the first in the text. */
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';
 }
 
-/** The bus refuses callbacks with credentials, but the Ruby Routemaster accepted them. */
+/** Removes credentials from a URL. Callbacks of a Ruby Routemaster may contain them. */
 function withoutCredentials(callback: string): string {
   return callback.replace(/^([^:]*:[/\\]*)[^/\\?#]*@/, '$1');
 }
@@ -114,9 +111,9 @@ function time(ms: string | undefined): number | null {
   return ms === undefined ? null : Number(ms);
 }
 
-function dropsReport(hash: Record<string, string>, untold: number): DropsReport | null {
+function dropsReport(hash: Record<string, string>, untold: number): SubscriberReport['dropped'] {
   const all = readDropNotice(hash);
   if (!all) return null;
-  const { batches, events, fromMs: from, toMs: to, topics } = all;
-  return { batches, events, from, to, topics, untold };
+  const { fromMs: from, toMs: to, ...rest } = all;
+  return { ...rest, from, to, untold };
 }

@@ -3,13 +3,13 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 
-/** How many batches one script call drops: a few milliseconds of Redis. */
+/** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
 const DROP_SLICE = 500;
 
-/** A replaced signing key keeps signing beside the new one for this long. */
+/** After a key is replaced, deliveries are signed with both keys for this long. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
-/** What a client asks for. A setting that is left out keeps its value; a new subscriber gets the default. */
+/** The settings that a client asks for. An undefined one keeps its value, or gets the default if new. */
 export interface Subscription {
   topics: string[];
   callback: string;
@@ -20,36 +20,30 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The key that signs deliveries from now on; earlier keys keep signing for a day. Null ends all signing. */
+  /** The new key that signs deliveries; replaced keys also sign for a day. Null ends all signing. */
   signingKey?: string | null | undefined;
 }
 
-/** Limits on the whole bus. */
-export interface Room {
-  maxTopics: number;
-  maxSubscribers: number;
-}
-
-export type SubscribeOutcome = Reply<'subscribe'>;
-export type UnsubscribeOutcome = Reply<'unsubscribe'>;
+/** Limits on the whole bus, and defaults of subscribers. */
+type Settings = SubscriptionDefaults & { maxTopics: number; maxSubscribers: number };
 
 /** Subscribers and the topics that they are subscribed to. */
 export class Subscriptions {
   readonly #partitions: Partitions;
-  readonly #defaults: SubscriptionDefaults & Room;
+  readonly #defaults: Settings;
   readonly #deadLetters: DeadLetters;
 
-  constructor(partitions: Partitions, defaults: SubscriptionDefaults & Room, deadLetters: DeadLetters) {
+  constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters) {
     this.#partitions = partitions;
     this.#defaults = defaults;
     this.#deadLetters = deadLetters;
   }
 
   /**
-   * Creates or changes a subscriber, subscribed to exactly these topics, from the next accepted event on. Changes nothing if a
+   * Creates or changes a subscriber, which is then subscribed to exactly these topics. Changes nothing if a
    * limit on subscribers or topics would be exceeded.
    */
-  async subscribe(token: string, wanted: Subscription): Promise<SubscribeOutcome> {
+  async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
     const { ordered, signingKey, topics } = wanted;
     const { laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
     return this.#partitions.ofSubscriber(token).run('subscribe', {
@@ -66,19 +60,19 @@ export class Subscriptions {
   }
 
   /** Ends one subscription. Queued events are still delivered. */
-  async unsubscribe(token: string, topic: string): Promise<UnsubscribeOutcome> {
+  async unsubscribe(token: string, topic: string): Promise<Reply<'unsubscribe'>> {
     return this.#partitions.ofSubscriber(token).run('unsubscribe', { token, topic });
   }
 
   /**
-   * Removes the subscriber, its queue and its dead letters. Returns how many events the queue held; undefined if there was no
-   * such subscriber. A batch that is being delivered at that moment still arrives. Idempotent: a repeated call completes a
+   * Removes the subscriber, its queue and its dead letters. Returns the number of events in the queue;
+   * undefined if there is no such subscriber. Deliveries under way still arrive. A repeated call completes a
    * removal that was cut off.
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', { token });
-    // Even if the subscriber is gone, an earlier removal may have been cut off before this step.
+    // Purge even if the subscriber is not found, since an earlier removal may have been cut off here.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;
     let dropped = 0;
@@ -95,7 +89,7 @@ export class Subscriptions {
     return (await partition.command((redis, keys) => redis.sismember(keys.subscribers(), token))) === 1;
   }
 
-  /** Reports one subscriber, or all, by token. */
+  /** Returns the reports of one subscriber, or of all, sorted by token. */
   async list(token?: string): Promise<SubscriberReport[]> {
     const reports = this.#partitions.holding(token).map((partition) =>
       partition.command(async (redis, keys) => {

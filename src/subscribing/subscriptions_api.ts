@@ -7,7 +7,7 @@ import { BusError } from '../errors.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import type { CallbackPolicy } from './callback_policy.ts';
-import type { SubscribeOutcome, Subscription, Subscriptions } from './subscription.ts';
+import type { Subscription, Subscriptions } from './subscription.ts';
 import type { TopicParams } from './topics_api.ts';
 
 const MAX_TIMEOUT_MS = 3_600_000;
@@ -16,7 +16,7 @@ const MAX_ATTEMPTS = 1_000_000;
 const MIN_AGE_MS = 1000;
 const MAX_AGE_MS = 365 * 86_400_000;
 
-/** Asks for signatures by a key pair, of which the subscriber gets the public key. */
+/** Value of `signing_secret` that asks for a new key pair. The subscriber gets the public key. */
 const ED25519 = 'ed25519';
 
 const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;
@@ -33,7 +33,7 @@ const requestSchema = ({ laneLimitMax, maxSubscriptionTopics }: SubscriptionLimi
       .array(topicName, 'must be an array of topic names')
       .max(maxSubscriptionTopics, `must have at most ${maxSubscriptionTopics} names`),
     callback: z.string('must be a URL'),
-    // The user name of Basic authentication, which cannot hold a colon or control characters (RFC 7617).
+    // The user name of Basic authentication, which cannot contain a colon or control characters (RFC 7617).
     uuid: z
       .string('must be a string')
       .max(255, 'must have at most 255 characters')
@@ -56,9 +56,9 @@ const requestSchema = ({ laneLimitMax, maxSubscriptionTopics }: SubscriptionLimi
 
 type Request = z.infer<ReturnType<typeof requestSchema>>;
 
-/** The limits of what a subscriber may ask for. */
+/** Limits on the settings of a subscriber. */
 export interface SubscriptionLimits {
-  /** Deliveries in flight. */
+  /** Maximum `max_in_flight`. */
   laneLimitMax: number;
   maxSubscriptionTopics: number;
 }
@@ -83,22 +83,21 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };
 
-/** The signing key that the bus made. */
+/** The answer to a request for a signing key that the bus makes. */
 export const SIGNING_KEY = z.union([
   z.object({ signing_secret: z.string() }),
   z.object({ public_key: z.string() }),
 ]);
-type SigningKey = z.infer<typeof SIGNING_KEY>;
 
-export interface SubscriptionsParts {
+interface SubscriptionsParts {
   clients: Pick<Clients, 'find'>;
   subscriptions: Subscriptions;
   policy: CallbackPolicy;
-  /** Told how many events were dropped with the queue of a subscriber that left. */
+  /** Called with the number of events dropped when a subscriber left. */
   removed: (token: string, events: number) => void;
 }
 
-/** `/subscription`, `/subscriptions`, `/subscriber`, `/subscribers`. */
+/** Handlers of `/subscription`, `/subscriptions`, `/subscriber` and `/subscribers`. */
 export function subscriptionsApi(parts: SubscriptionsParts) {
   const { clients, subscriptions, policy, removed } = parts;
 
@@ -110,8 +109,9 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
   };
 
   /**
-   * A client that was removed a moment ago may still be known here, and get this far. Its removal ends the client first and its
-   * subscriber after: whichever comes last, that or this, sees both.
+   * Removes the subscriber again if its client was removed during this request. The cache of clients may
+   * still have let it pass. A removal deletes the client first and its subscriber later, so either that or
+   * this check finds both.
    */
   const endIfClientWasRemoved = async (token: string) => {
     if (await clients.find(token)) return;
@@ -131,7 +131,7 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
       refuseBeyondScope(caller, body.topics);
       const { signingKey, answer } = signing(body.signing_secret ?? undefined);
       const outcome = await subscriptions.subscribe(caller.token, { ...wantedBy(body), signingKey });
-      if (outcome !== 'ok') throw noRoom(outcome);
+      if (outcome !== 'ok') throw limitReached(outcome);
       await endIfClientWasRemoved(caller.token);
       return answer ? { ...ok(answer), headers: { 'Cache-Control': 'no-store' } } : NO_CONTENT;
     },
@@ -164,11 +164,8 @@ function wantedBy(body: Request): Subscription {
   };
 }
 
-/** The key that is asked for, made if need be, and the answer that shows it to the subscriber this once. */
-function signing(asked: boolean | string | undefined): {
-  signingKey?: string | null | undefined;
-  answer?: SigningKey;
-} {
+/** Returns the signing key, new if the request asks for one, and the only answer that shows a new key. */
+function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };
   if (asked === true) {
     const secret = newSecret();
@@ -189,7 +186,7 @@ function refuseBeyondScope({ scopes }: ClientCaller, topics: string[]): void {
   });
 }
 
-function noRoom(outcome: Exclude<SubscribeOutcome, 'ok'>): BusError {
+function limitReached(outcome: 'too_many_topics' | 'too_many_subscribers'): BusError {
   const [what, setting] =
     outcome === 'too_many_topics'
       ? ['topics', 'ROUTEMASTER_MAX_TOPICS']

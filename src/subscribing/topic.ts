@@ -1,17 +1,17 @@
+import { z } from 'zod';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** How many topics one pipeline reads: a millisecond of this process. */
+/** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
 const SLICE = 500;
 
-export interface Topic {
-  name: string;
-  /** The token of the client that owns the topic; null before the first publish. */
-  publisher: string | null;
-  /** The total of events ever accepted. */
-  events: number;
-}
+/**
+ * A topic. `publisher` is the token of the client that owns it, null before the first publish. `events` is
+ * the number of events ever accepted.
+ */
+export const TOPIC = z.object({ name: z.string(), publisher: z.string().nullable(), events: z.int() });
+type Topic = z.infer<typeof TOPIC>;
 
 export class Topics {
   readonly #partitions: Partitions;
@@ -20,7 +20,7 @@ export class Topics {
     this.#partitions = partitions;
   }
 
-  /** All topics, sorted by name. */
+  /** Returns all topics, sorted by name. */
   async list(): Promise<Topic[]> {
     const topics = await Promise.all(this.#partitions.all.map((partition) => this.#listOne(partition)));
     return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
@@ -35,7 +35,7 @@ export class Topics {
     return partition.command(async (redis, keys) => {
       const names = await redis.smembers(keys.topics());
       const hashes: (string | null)[][] = [];
-      // Pipelined: a command by itself takes 15 µs, so a listing of 10,000 topics held up other requests.
+      // Pipelined, since 10,000 single commands would delay other requests by 150 ms.
       for (let from = 0; from < names.length; from += SLICE) {
         const slice = names.slice(from, from + SLICE);
         const pipeline = redis.pipeline(

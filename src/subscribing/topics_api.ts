@@ -4,7 +4,7 @@ import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { type Input, NO_CONTENT, ok } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
-import type { Topic, Topics } from './topic.ts';
+import { TOPIC, type Topics } from './topic.ts';
 
 export interface TopicParams {
   name: string;
@@ -14,16 +14,17 @@ export const TOPIC_PARAMS: Input<TopicParams> = {
   schema: z.object({ name: z.string().regex(TOPIC_NAME) }),
   wording: { code: 'bad_topic', whole: `a topic name has ${TOPIC_NAME_RULE}` },
 };
-export const TOPICS = z.array(
-  z.object({ name: z.string(), publisher: z.string().nullable(), events: z.int() }),
-);
+export const TOPICS = z.array(TOPIC);
 
-/** `/topics`: list, remove. */
+/** Handlers of `/topics`. */
 export function topicsApi(topics: Topics, publicNames: PublicNames) {
   return {
     async list({ caller }: { caller: Caller }) {
       const list = await topics.list();
-      const shown = await publisherNames(publicNames, caller, list);
+      if (caller.role === 'root') return ok(list);
+      // A token can be a credential, so other clients get the publisher's public name.
+      const publicName = await publicNames.of(list.flatMap(({ publisher }) => publisher ?? []));
+      const shown = (token: string) => (token === caller.token ? token : publicName(token));
       return ok(list.map((topic) => ({ ...topic, publisher: topic.publisher && shown(topic.publisher) })));
     },
 
@@ -35,15 +36,4 @@ export function topicsApi(topics: Topics, publicNames: PublicNames) {
       return NO_CONTENT;
     },
   };
-}
-
-/** A token can be a credential: other clients get the publisher's public name. Root, and the publisher itself, get the token. */
-async function publisherNames(
-  names: PublicNames,
-  caller: Caller,
-  list: Topic[],
-): Promise<(token: string) => string> {
-  if (caller.role === 'root') return (token) => token;
-  const publicName = await names.of(list.flatMap(({ publisher }) => publisher ?? []));
-  return (token) => (token === caller.token ? token : publicName(token));
 }

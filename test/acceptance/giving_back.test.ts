@@ -30,7 +30,7 @@ function workersFor(t: TestContext): Workers {
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
   const { handler, recorder, close } = batchHandler(store, log);
   const queue = new Queue(store, 'main', QUEUE_SETTINGS);
-  const parts = { queue, handler, figures: recorder, log };
+  const parts = { queue, handler, recorder, log };
   const workers = new Workers(parts, { count: 4, tickMs: 1000 });
   wakeups.on('main', () => workers.wake());
   t.after(async () => {
@@ -94,8 +94,8 @@ test('a periodic job during which Redis went away runs again within moments, sin
     if (++runs === 1) throw new StorageUnavailable(new Error('cut'));
     return DONE;
   };
-  const figures = { removed: () => {}, buried: () => {} };
-  const workers = new Workers({ queue, handler, figures, log }, { count: 1, tickMs: 1000 });
+  const recorder = { removed: () => {}, buried: () => {} };
+  const workers = new Workers({ queue, handler, recorder, log }, { count: 1, tickMs: 1000 });
   wakeups.on('aux', () => workers.wake());
   workers.start();
   await queue.enqueue('scrub');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
@@ -22,7 +22,7 @@ async function commandsSent(): Promise<string[]> {
     text += chunk;
   });
   socket.write('MONITOR\r\n');
-  await pause(WINDOW_MS);
+  await sleep(WINDOW_MS);
   socket.destroy();
   const lines = text.split('\r\n').filter((line) => line !== '+OK' && line !== '');
   return lines.filter((line) => !/^\+\S+ \[\d+ lua\]/.test(line));

@@ -17,7 +17,7 @@ test('a batch without a job is delivered after the next sweep, which logs and co
 
   const delivery = await receiver.delivery(1);
   assert.equal(delivery.id, bid);
-  const line = await bus.process('worker').logs('the sweep found something wrong, and mended it');
+  const line = await bus.process('worker').logs('the sweep found an inconsistency and repaired it');
   assert.deepEqual([line.kind, line.bid], ['batch_without_job', bid]);
   const counted = () => bus.metric('routemaster_sweep_findings_total', { kind: 'batch_without_job' });
   await until(async () => (await counted()) === 1);

@@ -35,10 +35,10 @@ async function assign(handler: JobHandler = async () => DONE, together?: Assignm
   const [grant = assert.fail()] = (await queue.acquire(['w1'])).grants;
   const acknowledge = together ?? ((finished: Finished) => queue.ack(finished));
   const removed: number[] = [];
-  const figures = { removed: (_: string, events: number) => void removed.push(events), buried: () => {} };
+  const recorder = { removed: (_: string, events: number) => void removed.push(events), buried: () => {} };
   const { log, says } = capturedLog();
   return {
-    assignment: new Assignment(grant, { queue, acknowledge, handler, figures, log }),
+    assignment: new Assignment(grant, { queue, acknowledge, handler, recorder, log }),
     queue,
     removed,
     says,

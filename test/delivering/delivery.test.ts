@@ -33,7 +33,7 @@ for (const status of [200, 503]) {
     const deliver = deliverer(t, await portOf(t, server));
     const outcome = await deliver();
     const atMs = performance.now();
-    assert.equal(outcome.taken, status === 200);
+    assert.equal(outcome.accepted, status === 200);
     const [socket] = (await connected) as [Socket];
     await once(socket, 'close', { signal: AbortSignal.timeout(5000) });
     const tookMs = performance.now() - atMs;
@@ -66,11 +66,11 @@ test('a body is read to its end, and the connection carries the next delivery', 
     setTimeout(() => response.end('thank you'), answerAfterMs);
   });
   const deliver = deliverer(t, await portOf(t, server));
-  assert.deepEqual(await deliver(), { taken: true });
+  assert.deepEqual(await deliver(), { accepted: true });
   // In the bus there is an ack between two deliveries of a worker.
   await setImmediate();
   answerAfterMs = 1300;
-  assert.deepEqual(await deliver(), { taken: true });
+  assert.deepEqual(await deliver(), { accepted: true });
   assert.equal(sockets.size, 1);
 });
 
@@ -83,7 +83,7 @@ test('the kept part of a refusal is valid text, whatever its bytes', async (t) =
   const deliver = deliverer(t, await portOf(t, server));
   for (const answer of ['x'.repeat(255), '�a�('])
     assert.deepEqual(await deliver(), {
-      taken: false,
+      accepted: false,
       reason: 'HTTP 500',
       status: 500,
       retryAfterMs: undefined,

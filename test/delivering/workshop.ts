@@ -49,7 +49,7 @@ export class Workshop {
     const parts = {
       queue: new Queue(store, queue, { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 }),
       handler: recording,
-      figures: {
+      recorder: {
         removed: (token: string, events: number) => void this.removed.push([token, events]),
         buried: (token: string, reason: string, events: number) =>
           void this.buried.push([token, reason, events]),

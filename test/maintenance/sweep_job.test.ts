@@ -46,7 +46,7 @@ describe('the job sweep', () => {
     assert.equal(error, undefined);
     assert.deepEqual(counted, ['sweep.findings job_in_no_state', 'sweep.findings events_miscounted']);
     const [first, second] = lines;
-    const msg = 'the sweep found something wrong, and mended it';
+    const msg = 'the sweep found an inconsistency and repaired it';
     assert.deepEqual(first, { level: WARN, kind: 'job_in_no_state', job: longName('a1'), msg });
     assert.match(String(second?.subscriber), /^legacy\.[0-9a-f]{8}$/);
     assert.deepEqual(second, { level: WARN, kind: 'events_miscounted', subscriber: second?.subscriber, msg });
@@ -62,7 +62,7 @@ describe('the job sweep', () => {
       level: ERROR,
       kind: 'batch_unreadable',
       bid: longName('b1'),
-      msg: 'the sweep found something wrong that it cannot mend',
+      msg: 'the sweep found an inconsistency that it cannot repair',
     });
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
@@ -51,7 +51,7 @@ class Load {
     const run = async () => {
       while (!this.#over) {
         await step();
-        await pause(everyMs);
+        await sleep(everyMs);
       }
     };
     this.#loops.push(run());
@@ -76,7 +76,7 @@ class Load {
     const { grants } = await this.#bus.acquire([worker], { laneLimit: 3 });
     const job = grants[0]?.job;
     if (job === undefined) return;
-    await pause(oneOf([0, 1, 5]));
+    await sleep(oneOf([0, 1, 5]));
     const how = Math.random();
     if (how < 0.7) await this.#bus.ack(worker, job);
     else if (how < 0.8) await this.#bus.nack(worker, job);

@@ -2,27 +2,30 @@ import { packJob, QUEUES } from '../../store/job.ts';
 import type { Keyspace } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** What the scan of all keys has seen, for the later steps. */
+/** Names that the scan of all keys collects for the later steps of a sweep. */
 export interface Seen {
-  /** Subscribers with queued batches, with dead letters, and with waiting jobs. */
+  /** Subscribers with queued batches. */
   queued: Set<string>;
+  /** Subscribers with dead letters. */
   buried: Set<string>;
+  /** Subscribers with waiting jobs. */
   waiting: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
-  /** Batches that seemed to have no job, up to `maxJobs`. */
+  /** Batches that seemed to have no job; at most `maxJobs`. */
   jobless: Set<string>;
 }
 
-/** Patterns whose keys name one batch each, and patterns whose keys have batches as members. */
+/** Names of the keys that each hold one batch. */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch'] as const;
+/** Names of the keys whose members are batches, with the types of the keys. */
 const INDEXES = {
   batches_queued: 'zset',
   batches_current: 'set',
   dead_letters_of: 'zset',
 } as const;
 
-/** Mends batches, dead letters and the entries of indexes that name them. */
+/** Repairs batches, dead letters and the indexes of both. */
 export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   const { keys } = walk.partition;
   const seen: Seen = {
@@ -35,7 +38,7 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   for await (const slice of walk.keys()) {
     for (const name of SINGLE) {
       const bids = slice.flatMap((key) => bidIn(key, name, keys) ?? []);
-      if (bids.length > 0) await walk.mend('sweep_batches', { where: name, names: bids });
+      if (bids.length > 0) await walk.repair('sweep_batches', { where: name, names: bids });
       if (name === 'batch') await noteJobless(walk, bids, seen.jobless, maxJobs);
     }
     for (const key of slice) {
@@ -44,16 +47,17 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
     }
   }
   for await (const tokens of walk.members('hash', keys.batches_open()))
-    await walk.mend('sweep_batches', { where: 'batches_open', names: tokens });
+    await walk.repair('sweep_batches', { where: 'batches_open', names: tokens });
   for (const name of ['batches_index', 'dead_letters_index'] as const) {
     for await (const bids of walk.members('zset', keys[name]()))
-      await walk.mend('sweep_batches', { where: name, names: bids });
+      await walk.repair('sweep_batches', { where: name, names: bids });
   }
   return seen;
 }
 
 function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
-  // The key of a letter is a prefix of the key of its `about`. No batch id contains a colon.
+  // Keys of `dead_letter_about` begin like keys of `dead_letter`. No batch id contains a colon, so a colon
+  // tells them apart.
   const bid = after(key, keys[name](''));
   return bid?.includes(':') ? undefined : bid;
 }
@@ -63,7 +67,7 @@ async function sweepIndex(walk: Walk, key: string): Promise<void> {
     const token = after(key, walk.partition.keys[name](''));
     if (token === undefined) continue;
     for await (const bids of walk.members(type, key))
-      await walk.mend('sweep_batches', { where: name, token, names: bids });
+      await walk.repair('sweep_batches', { where: name, token, names: bids });
   }
 }
 
@@ -78,7 +82,7 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 
-/** Collects suspects only: this is not atomic, so the job may exist after all. */
+/** Collects batches that seem to have no job. They may have one after all, as the reads are not atomic. */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {
     const jobs = slice.map((bid) => packJob('batch', [bid]));

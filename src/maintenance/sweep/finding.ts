@@ -1,4 +1,4 @@
-/** The kinds of findings, each with the kind of its `name`. INTERNALS.md says how each is mended. */
+/** Maps each kind of finding to the kind of its `name`. INTERNALS.md describes how each is repaired. */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',
   batch_malformed: 'bid',
@@ -24,15 +24,15 @@ export const FINDING_KINDS = {
   dead_letters_miscounted: 'subscriber',
 } as const;
 
-export type FindingKind = keyof typeof FINDING_KINDS;
+type FindingKind = keyof typeof FINDING_KINDS;
 
 export function isFindingKind(kind: string): kind is FindingKind {
   return kind in FINDING_KINDS;
 }
 
-/** An inconsistency that was mended. Only what is unreadable is left as it is, for a person to look at. */
+/** An inconsistency that a sweep repaired. Unreadable data is only reported, for a person to look at. */
 export interface Finding {
   kind: FindingKind;
-  /** A batch's id; a job's name, or the id of the batch that it delivers; a worker's id; or a subscriber's token. */
+  /** A batch's id, a job's name, a worker's id or a subscriber's token, by the kind. */
   name: string;
 }

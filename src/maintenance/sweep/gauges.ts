@@ -2,10 +2,10 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** A call counts 2,000 batches. If a subscriber's queue changes faster than it is counted, the next sweep tries again. */
+/** Maximum calls per subscriber; each counts 2,000 batches. The next sweep tries again. */
 const MAX_CALLS = 1000;
 
-/** Corrects the gauges of all subscribers that have a gauge, queued batches or dead letters. */
+/** Corrects the gauges of every subscriber that has a gauge, queued batches or dead letters. */
 export async function sweepGauges(
   walk: Walk,
   { queued, buried }: Pick<Seen, 'queued' | 'buried'>,

@@ -1,15 +1,15 @@
 import { deliveredBy, type QueueName, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** A job's bytes as latin1, to serve as a key of maps. */
+/** A job's bytes as Latin-1 text, so that maps can use them as keys. */
 export type PackedJob = string;
 
-/** Jobs that are in one place. */
+/** Some jobs of one place: a list or a sorted set in which jobs of one state are stored. */
 export interface Place {
   jobs: Buffer[];
   /** The subscriber whose lane these jobs wait for; empty if they are not waiting. */
   lane: string;
-  /** Whether jobs of dropped batches may be left in this place: `acquire` removes them when it comes to them. */
+  /** True if jobs of dropped batches may remain in this place until `acquire` removes them. */
   leftovers: boolean;
 }
 
@@ -17,8 +17,8 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * All places of a queue's jobs, in the order in which jobs move through them, so that few moving jobs are missed. `waiting`
- * holds the subscribers with waiting jobs.
+ * Yields the jobs of all places of a queue. The order is that in which jobs move, so that few moving jobs are
+ * missed. `waiting` contains the subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;
@@ -39,13 +39,13 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
   }
 }
 
-/** Those of the jobs that deliver a batch which does not exist. */
+/** Returns those jobs whose batch does not exist. */
 export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]> {
   const deliveries = jobs.filter((job) => deliveredBy(job) !== '');
   const gone: Buffer[] = [];
   for (const slice of slices(deliveries)) {
     const batches = slice.map((job) => walk.partition.keys.batch(deliveredBy(job)));
-    // Usually all batches exist, and this one command is enough.
+    // Usually all batches exist, so one command for all of them is enough.
     if ((await walk.ask((redis) => redis.exists(...batches))) === batches.length) continue;
     const found = await walk.ask((redis) => Promise.all(batches.map((each) => redis.exists(each))));
     gone.push(...slice.filter((_, index) => found[index] === 0));

@@ -3,30 +3,30 @@ import { deliveredBy, packJob, type QueueName, SHARES } from '../../store/job.ts
 import { bytesOf, jobPlaces, type PackedJob, type Place, textOf, withoutBatch } from './job_places.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** The script searches long lists for each suspect. One call compares this many elements at most: about 10 ms of Redis. */
+/** Maximum list elements that one call compares, as the script searches whole lists: about 10 ms of Redis. */
 const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
 
-export interface JobClues {
+interface JobClues {
   /** Subscribers with waiting jobs. */
   waiting: Iterable<string>;
   /** Batches that seemed to have no job. */
   jobless: Iterable<string>;
-  /** How many jobs one sweep looks at: bounds its memory. */
+  /** Maximum jobs of the queue that one sweep checks, which bounds the memory of this process. */
   maxJobs: number;
 }
 
 /**
- * Mends the jobs of one queue. Each job of the index must be in exactly one place. A job that is in none is noticed only when
- * all places have been read, so the sweep reads the index (up to `maxJobs` of it, a random part of a longer one) and then counts
- * each job's places. Jobs move meanwhile: a job with a wrong count is counted a second time, and if it is wrong again the
- * script decides in one step. The script also decides about strangers, which are in a place but not in the index.
+ * Repairs the jobs of one queue: each job of the index must be in exactly one place. The sweep reads the
+ * index, or a random part of `maxJobs`, and counts the places of each job. Jobs move meanwhile, so jobs with
+ * a wrong count are counted again. If the count is wrong again, the script decides, atomically. It also
+ * decides about strangers: jobs in a place but not in the index.
  */
 export class JobSweep {
   readonly #walk: Walk;
   readonly #q: QueueName;
   readonly #clues: JobClues;
-  /** The subscribers in whose lanes suspects were seen waiting. */
+  /** Maps jobs that were seen waiting to the subscribers whose lanes they wait for. */
   readonly #lanes = new Map<PackedJob, string>();
   #parts = 1;
   #part = 0;
@@ -49,18 +49,18 @@ export class JobSweep {
     for (const [job, places] of known) if (places !== 1) odd.set(job, 0);
     if (odd.size > 0) await this.#countPlaces(odd);
     for (const [job, places] of odd) if (places === 1) odd.delete(job);
-    await this.#mendThose(odd.keys(), { indexed: 1 });
-    await this.#mendThose(strangers, { indexed: 0 });
+    await this.#repairThose(odd.keys(), { indexed: 1 });
+    await this.#repairThose(strangers, { indexed: 0 });
   }
 
-  /** The jobs of the index, each with a count of 0. Mends those without a batch at once. */
+  /** Returns the jobs of the index, each with a count of 0. Repairs jobs without a batch at once. */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
     const index = this.#walk.partition.keys.jobs_index(this.#q);
     for await (const jobs of this.#walk.members('set', index)) {
       const mine = jobs.filter((job) => this.#isMine(job));
       for (const job of mine) known.set(textOf(job), 0);
-      await this.#mend(await withoutBatch(this.#walk, mine));
+      await this.#repair(await withoutBatch(this.#walk, mine));
     }
     return known;
   }
@@ -69,7 +69,7 @@ export class JobSweep {
     return this.#parts === 1 || crc32(job) % this.#parts === this.#part;
   }
 
-  /** Counts the places of `known` jobs. Adds the other jobs to `strangers`, if given. */
+  /** Counts the places of the `known` jobs. Adds other jobs to `strangers`, if present. */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
       for (const job of place.jobs.map(textOf)) {
@@ -93,19 +93,19 @@ export class JobSweep {
     }
   }
 
-  /** Mends those of the suspects that are in the index, or those that are not. */
-  async #mendThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
+  /** Repairs the suspects that are in the index (`indexed` is 1), or those that are not (0). */
+  async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {
       if (this.#walk.aborted) return;
       const jobs = slice.map(bytesOf);
       const found = await this.#walk.ask((redis, keys) =>
         redis.smismember(keys.jobs_index(this.#q), ...jobs),
       );
-      await this.#mend(jobs.filter((_, index) => found[index] === indexed));
+      await this.#repair(jobs.filter((_, index) => found[index] === indexed));
     }
   }
 
-  async #mend(suspects: Buffer[]): Promise<void> {
+  async #repair(suspects: Buffer[]): Promise<void> {
     for (let at = 0; at < suspects.length && !this.#walk.aborted; ) {
       const long = await this.#walk.ask(async (redis, keys) => {
         const lists = [keys.jobs_instant(this.#q), ...SHARES.map((share) => keys.share_jobs(share))];
@@ -115,7 +115,7 @@ export class JobSweep {
       const count = Math.min(MAX_SUSPECTS, Math.ceil(MAX_COMPARISONS / (long + 1)));
       const slice = suspects.slice(at, at + count);
       const suspect = (job: Buffer) => ({ job, bid: deliveredBy(job), lane: this.#lanes.get(textOf(job)) });
-      await this.#walk.mend('sweep_jobs', { q: this.#q, suspects: slice.map(suspect) });
+      await this.#walk.repair('sweep_jobs', { q: this.#q, suspects: slice.map(suspect) });
       at += slice.length;
     }
   }

@@ -1,7 +1,7 @@
 import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Mends what Redis holds for workers. `holding` contains those that were seen holding jobs. */
+/** Repairs the entries of workers in all structures. `holding` are workers that were seen holding jobs. */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
   const workers = new Set(holding);
@@ -19,16 +19,16 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
       worker,
       bid: jobs[index] ? deliveredBy(jobs[index]) : '',
     }));
-    await walk.mend('sweep_workers', { suspects });
+    await walk.repair('sweep_workers', { suspects });
   }
-  // The script also counts the deliveries in each lane, which must be checked even if no worker holds anything.
-  if (workers.size === 0) await walk.mend('sweep_workers', { suspects: [] });
+  // The script also checks the number of deliveries in each lane, so it must run even without workers.
+  if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
-/** Mends lanes whose waiting jobs would not be taken by themselves. */
+/** Repairs lanes whose waiting jobs would never become instant. */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
-  for (const slice of slices(waiting)) await walk.mend('sweep_lanes', { tokens: slice });
+  for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });
   const { keys } = walk.partition;
   for await (const tokens of walk.members('set', keys.subscribers()))
-    await walk.mend('sweep_lanes', { tokens });
+    await walk.repair('sweep_lanes', { tokens });
 }

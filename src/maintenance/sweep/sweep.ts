@@ -6,22 +6,22 @@ import { JobSweep } from './jobs.ts';
 import { sweepLanes, sweepWorkers } from './lanes.ts';
 import { Walk } from './walk.ts';
 
-/** Takes about 20 MB of this process while a sweep runs. */
+/** Maximum jobs of a queue that one sweep checks; 200,000 use about 20 MB of this process. */
 const MAX_JOBS = 200_000;
 
-export interface SweepOptions {
-  /** Ends the sweep early, with the findings so far. */
+interface SweepOptions {
+  /** When aborted, the sweep ends early and returns the findings so far. */
   signal?: AbortSignal;
-  /** Called with each finding when it has been mended, also by a sweep that throws later. */
+  /** Called with each finding after its repair, even if the sweep throws later. */
   found?: (finding: Finding) => void;
-  /** How many jobs of a queue one sweep looks at. Of a longer queue, each sweep takes another part. */
+  /** Maximum jobs of a queue that one sweep checks. In a longer queue, each sweep checks a random part. */
   maxJobs?: number;
 }
 
 /**
- * Looks at everything that a partition holds, mends inconsistencies and returns them. There are none unless the bus has a bug or
- * somebody changed its Redis. It may run while the bus works, and it takes its time. One sweep at a time is enough, but two do
- * no harm. Throws as Partition does.
+ * Checks all data of a partition, repairs inconsistencies and returns them. There are none unless the bus has
+ * a bug or somebody changed its Redis. It may run while the bus works, and several sweeps may run at once.
+ * Throws as Partition does.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, found = () => {}, maxJobs = MAX_JOBS } = options;
@@ -30,7 +30,7 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
     findings.push(finding);
     found(finding);
   });
-  // Each step relies on what the steps before it have mended.
+  // Each step relies on the repairs of the steps before it.
   const { queued, buried, waiting, workers, jobless } = await sweepBatches(walk, maxJobs);
   await sweepWorkers(walk, workers);
   await new JobSweep(walk, 'main', { waiting, jobless, maxJobs }).run();

@@ -1,4 +1,4 @@
-import { clock, pause } from '../../clock.ts';
+import { clock, sleep } from '../../clock.ts';
 import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
 import { unpackJob } from '../../store/job.ts';
 import type { Keyspace } from '../../store/keys.ts';
@@ -6,20 +6,20 @@ import { Packed } from '../../store/packed.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
 import { type Finding, isFindingKind } from './finding.ts';
 
-/** How many elements one call reads or checks: about a millisecond of Redis. */
+/** Maximum elements that one call reads or checks; 300 take Redis about 1 ms. */
 const SLICE = 300;
-/** Shorter rests add up until this much is due: timers are not precise enough for less. */
+/** Minimum rest. Shorter rests add up to this, since timers are not precise enough for less. */
 const MIN_REST_MS = 5;
 
-/** The scripts whose reply is a list of findings. */
-type Mending = 'sweep_batches' | 'sweep_jobs' | 'sweep_workers' | 'sweep_lanes';
+/** The scripts that repair something and return a list of findings. */
+type RepairScript = 'sweep_batches' | 'sweep_jobs' | 'sweep_workers' | 'sweep_lanes';
 
-/** Reads one slice, and returns it with the cursor of the next. */
+/** Reads one slice of elements, and returns it with the cursor of the next slice. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * Reads what one partition holds, a slice at a time. It rests as long as its calls took, so that a big, busy bus hardly notices.
- * An aborted `signal` ends it before the next slice.
+ * Reads the data of one partition slice by slice. It rests as long as its calls took, so that it hardly slows
+ * a busy bus. An aborted `signal` ends it before the next slice.
  */
 export class Walk {
   readonly partition: Partition;
@@ -37,26 +37,26 @@ export class Walk {
     return this.#signal.aborted;
   }
 
-  /** All keys of the partition, in no order; a key may come twice. */
+  /** Yields all keys of the partition, in no order; a key may appear twice. */
   async *keys(): AsyncGenerator<string[]> {
     const match = `${this.partition.prefix}*`;
     const scan: Scan = (redis, cursor) => redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', SLICE);
     for await (const slice of this.#scan(scan)) yield slice.map(String);
   }
 
-  /** The members of a set, a sorted set, or the fields of a hash. */
+  /** Yields the members of a set or a sorted set, or the fields of a hash. */
   async *members(type: 'set' | 'zset' | 'hash', key: string): AsyncGenerator<Buffer[]> {
     const scans: Record<typeof type, Scan> = {
       set: (redis, cursor) => redis.sscanBuffer(key, cursor, 'COUNT', SLICE),
       zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', SLICE),
       hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', SLICE),
     };
-    // Sorted sets and hashes return a score or value after each member.
+    // In sorted sets and hashes a score or value follows each member.
     const step = type === 'set' ? 1 : 2;
     for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
   }
 
-  /** The elements of a list, from the left. */
+  /** Yields the elements of a list, from the left. */
   async *elements(key: string): AsyncGenerator<Buffer[]> {
     for (let at = 0; !this.aborted; at += SLICE) {
       const slice = await this.ask((redis) => redis.lrangeBuffer(key, at, at + SLICE - 1));
@@ -65,23 +65,21 @@ export class Walk {
     }
   }
 
-  /** Runs plain commands. */
   async ask<T>(command: (redis: Commands, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.#timed(() => this.partition.command(command));
   }
 
-  /** Runs a script. */
   async run<N extends ScriptName>(script: N, args: Arguments<N>): Promise<Reply<N>> {
     return this.#timed(() => this.partition.run(script, args));
   }
 
-  /** Runs a script that returns what it mended. */
-  async mend<N extends Mending>(script: N, args: Arguments<N>): Promise<void> {
-    this.report(await this.run<Mending>(script, args));
+  /** Runs a script and reports its findings. */
+  async repair<N extends RepairScript>(script: N, args: Arguments<N>): Promise<void> {
+    this.report(await this.run<RepairScript>(script, args));
   }
 
-  report(mended: Reply<Mending>): void {
-    for (const { kind, name } of mended) {
+  report(findings: Reply<RepairScript>): void {
+    for (const { kind, name } of findings) {
       if (!isFindingKind(kind)) throw new TypeError(`a sweep script found ${kind}, which is no finding`);
       this.#found({ kind, name: unpackJob(Packed.of(name))?.name ?? String(name) });
     }
@@ -101,14 +99,14 @@ export class Walk {
     const reply = await call();
     this.#restDueMs += clock.monotonicMs() - beganMs;
     if (this.#restDueMs >= MIN_REST_MS) {
-      await pause(this.#restDueMs, this.#signal);
+      await sleep(this.#restDueMs, this.#signal);
       this.#restDueMs = 0;
     }
     return reply;
   }
 }
 
-/** Splits what is in memory into slices. */
+/** Yields the elements in slices of up to `size`. */
 export function* slices<T>(all: Iterable<T>, size = SLICE): Generator<T[]> {
   let slice: T[] = [];
   for (const each of all) {

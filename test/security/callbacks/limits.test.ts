@@ -76,7 +76,7 @@ test('a body without end is cut off after 64 KiB; the status counts', async (t) 
   const server = await HostileServer.start(t, (socket) =>
     flood(socket, 'x'.repeat(1000), 'HTTP/1.1 200 OK\r\n\r\n'),
   );
-  assert.deepEqual(await send(t)(server.url()), { taken: true });
+  assert.deepEqual(await send(t)(server.url()), { accepted: true });
   await server.left();
   assert.ok(server.written < 20 * MEGABYTE, `${server.written} bytes`);
 });
@@ -121,7 +121,7 @@ test('a compressed answer is not unpacked', async (t) => {
     socket.end('HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nbomb'),
   );
   const outcome = await send(t)(server.url());
-  assert.equal(outcome.taken ? '' : outcome.answer, 'bomb');
+  assert.equal(outcome.accepted ? '' : outcome.answer, 'bomb');
 });
 
 test('a second answer to one request is discarded, and the next delivery gets a new connection', async (t) => {

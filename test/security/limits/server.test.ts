@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../harness/until.ts';
 import { readText } from '../../../src/http/body.ts';
 import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/http/server.ts';
@@ -124,7 +124,7 @@ test('every limit has a default', () => {
 
 test('a request that is followed by garbage in one segment is answered first, then the garbage is refused', async (t) => {
   const slowly: Answer = async (_request, response) => {
-    await pause(50);
+    await sleep(50);
     response.end('mine');
   };
   const port = await serve(t, {}, slowly);
@@ -163,7 +163,7 @@ describe('a request with an Upgrade header', () => {
   const echo: Answer = async (request, response) => {
     const { url, headers } = request;
     const text = await readText(request);
-    if (url === '/slow') await pause(50);
+    if (url === '/slow') await sleep(50);
     response.end(`<${text}${headers.upgrade ?? ''}>`);
   };
 
@@ -172,7 +172,7 @@ describe('a request with an Upgrade header', () => {
     const bytes = `${GET.replace('/', '/slow')}${wanting('one')}${GET}${wanting('two')}${wanting('three')}${GET}`;
     for (const cut of [bytes.length, 30, 200, bytes.length - 40]) {
       const { socket, text } = await open(t, port, bytes.slice(0, cut));
-      await pause(20);
+      await sleep(20);
       socket.write(bytes.slice(cut));
       await until(() => count(text()) === 6);
       assert.deepEqual(text().match(/<.*?>/g), ['<>', '<one>', '<>', '<two>', '<three>', '<>']);
