@@ -4,7 +4,7 @@ import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
 const bus = RunningBus.forTests();
-bus.announceError(/^the sweep found something wrong/);
+bus.announceError(/^the sweep found an inconsistency/);
 
 test('a batch without a job is delivered after the next sweep, which logs and counts the finding', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 3_600_000, max: 10 });

@@ -265,6 +265,12 @@ describe('a bus whose Redis is behind TLS and has the ACL of docs/operating.md',
     await until(full, { everyMs: 0 });
     await until(async () => (await bus.metric('routemaster_events_autodropped_total')) > 0);
     await subscriber.call('DELETE', '/subscriber');
+    const accepted = () =>
+      publisher.publish(topic, { url: 'https://a.example/1' }).then(
+        () => true,
+        () => false,
+      );
+    await until(accepted, { what: 'the storage has room again' });
     await assertPermitted();
   });
 
