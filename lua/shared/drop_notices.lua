@@ -46,6 +46,10 @@ function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
   local waiting, carried = call.keys.drop_notice(token), call.keys.drop_notice_carried(token)
+  if redis.call('EXISTS', waiting, carried) == 0 then
+    call.without_notice[token] = true
+    return
+  end
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end

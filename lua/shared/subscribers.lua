@@ -12,8 +12,9 @@ local SLOW_MS = 1000
 local MAX_ATTEMPTS_KEPT = 20
 
 local function change_health(subscriber, points, change)
-  local health = (tonumber(points) or PERFECT_HEALTH) + change
-  redis.call('HSET', subscriber, 'health_points', math.max(0, math.min(PERFECT_HEALTH, health)))
+  local before = tonumber(points)
+  local health = math.max(0, math.min(PERFECT_HEALTH, (before or PERFECT_HEALTH) + change))
+  if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
 -- A delivery failed. `failure` has its bid, the attempt as JSON (nil if nothing was tried), and what it costs
