@@ -11,7 +11,8 @@ local lanes = include('lanes')
 local open_batches = include('open_batches')
 local grants = {}
 
--- How much one call hands out, at most one batch more: bounds the time that it blocks Redis, and the reply.
+-- Limits of one call, which bound its reply and the time for which it blocks Redis. The last batch may exceed
+-- them.
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
