@@ -2,7 +2,7 @@
 --[[
 nonce_uses: consume nonce uses (one `nc` count of a Digest nonce), each once.
 
-A nonce has a bit for each count, so counts may come in any order. The reply tells for each use whether it was
+A nonce has a bit for each count, so counts may come in any order. The reply says for each use if it was
 new. A use is also refused where its count is too high, or too far ahead of the counts that were used.
 ]]
 

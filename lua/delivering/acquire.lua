@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 --[[
-acquire: finish the jobs that workers have done, and hand ready ones to idle workers, one each at most, oldest
-first.
+acquire: finish the jobs that workers have done, and assign ready jobs to idle workers: at most one each,
+oldest first.
 
 Finished jobs are acknowledged first, as by ack: so one call serves many workers, and each has its next job by
 the same call. A worker that already holds a job gets the same one again, as the reply that gave it was lost.
 If that lease has not run out it goes on, as this call may be the one that was held back on its way. A batch
 is closed to events and its attempt counted in the same step. A delivery for which the lane of its subscriber
-has no room is put aside, and costs nothing more until the lane brings it back. One for which its share has no
+has no room waits outside the queue until the lane brings it back. One for which its share has no
 room waits for that.
 
 The reply begins with a text in MessagePack, which Node reads sooner than a reply of so many values:

@@ -3,7 +3,7 @@
 bury: make a dead letter of a batch that is not to be tried any more, and forget its job.
 
 Nothing happens if the worker does not hold the job under that lease (`held` is false). The lane of the
-subscriber goes on with what waited aside. The batch of a subscriber that has left is deleted. `buried`: how
+subscriber continues with its waiting jobs. The batch of a subscriber that has left is deleted. `buried`: how
 many events the dead letter holds; 0: there is none.
 ]]
 local batches = include('batches')

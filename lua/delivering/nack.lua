@@ -4,7 +4,7 @@ nack: take back a job that its worker could not finish, to be run again after `d
 worker held it.
 
 Nothing happens if the worker does not hold the job under that lease. A failed delivery damages and throttles
-its subscriber. If its callback is gone, the subscriber is paused: its jobs wait aside until it subscribes
+its subscriber. If its callback is gone, the subscriber is paused: its jobs wait until it subscribes
 again. `gone` is the `subscribed_at` of the subscription that was answered so (0: not known).
 ]]
 local jobs = include('jobs')

@@ -76,7 +76,8 @@ end
 
 return function(call, args)
   local taken, outcomes, subscribers, added = intake.begin(args.max_topics), {}, {}, {}
-  for i, publication in ipairs(args.publications) do
+  for publication in args.publications do
+    local i = #outcomes + 1
     outcomes[i], subscribers[i] = intake.take(call, taken, publication)
   end
   intake.end_run(taken)

@@ -7,7 +7,7 @@ publication is let in if both have something left. It takes what it needs even i
 and the next waits longer. So a publication of any size gets in at some time, and in the long run no client
 exceeds its rate. A refused publication takes nothing. A rate of 0 is no limit.
 
-A bucket is stored as the time at which it is full again; a full one is forgotten. The reply tells for each
+A bucket is stored as the time at which it is full again; a full one is forgotten. The reply says for each
 publication if it is let in, and in how many ms its client's buckets are full.
 ]]
 local function read_buckets(call, client)

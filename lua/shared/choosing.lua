@@ -17,11 +17,8 @@ choosing.START = batches.HEADER + 10
 -- time; those that nobody got go back (put_back). `sharing` counts the jobs that wait for room in each share,
 -- less those that got it.
 function choosing.begin(call, q, workers)
-  local choice = { q = q, workers = workers, popped = {}, position = 0, sharing = {}, passed_over = 0 }
-  for _, share in ipairs(q == 'main' and lanes.SHARES or {}) do
-    choice.sharing[share] = redis.call('LLEN', call.keys.share_jobs(share))
-  end
-  return choice
+  local sharing = q == 'main' and lanes.share_jobs(call) or {}
+  return { q = q, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
 end
 
 -- The beginning of a batch's list; nothing if the list is gone, or no batch.

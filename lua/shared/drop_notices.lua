@@ -1,7 +1,7 @@
 --[[
-Drop notices: what the bus tells a subscriber about events that it had to drop.
+Drop notices: reports to a subscriber about its events that the bus had to drop.
 
-`gap:{token}` collects drops until one batch of the subscriber is handed out to carry a notice of them; then
+`gap:{token}` collects drops until one batch of the subscriber is assigned to carry a notice of them; then
 `gap:telling:{token}` keeps them until that batch (its field `teller`) is taken. So each drop is in the notice
 of one batch, at every attempt of it, and later drops go with the next.
 
@@ -33,7 +33,7 @@ local function add_drops(hash, drops)
   end
 end
 
--- Adds to what the subscriber is to be told. Nothing happens where it has left.
+-- Adds to the subscriber's drop notice. Does nothing if the subscriber has left.
 function drop_notices.add(call, token, drops)
   if redis.call('EXISTS', call.keys.subscriber(token)) == 0 then return end
   add_drops(call.keys.drop_notice(token), drops)
@@ -46,6 +46,10 @@ function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
   local waiting, carried = call.keys.drop_notice(token), call.keys.drop_notice_carried(token)
+  if redis.call('EXISTS', waiting, carried) == 0 then
+    call.without_notice[token] = true
+    return
+  end
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end

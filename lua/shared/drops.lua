@@ -44,14 +44,14 @@ function drops.add(call, collection, bid, token, events)
   of_token.events = of_token.events + events
 end
 
--- The jobs that were dropped may have been those that bring back what waits aside, so as many others take
+-- The end of a job brings waiting jobs of its lane back. Dropped jobs do not end, so as many others take
 -- their place: in an ordered lane the job of the batch that is the oldest now.
 function drops.settle_lane(call, collection, token, dropped_jobs)
-  local aside = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
-  if aside == #dropped_jobs then return end
-  local probe = redis.call('HGET', call.keys.subscriber(token), 'probe')
-  if probe and collection.dropped[probe] then redis.call('HDEL', call.keys.subscriber(token), 'probe') end
-  waiting.bring_back(call, token, #dropped_jobs - aside)
+  local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
+  if waiting_count == #dropped_jobs then return end
+  local trial_job = redis.call('HGET', call.keys.subscriber(token), 'probe')
+  if trial_job and collection.dropped[trial_job] then redis.call('HDEL', call.keys.subscriber(token), 'probe') end
+  waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
 -- Instant jobs stay in their list, which may be long, until acquire finds no batch for them.

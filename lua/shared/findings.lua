@@ -1,5 +1,5 @@
 --[[
-Findings: what a sweep mended.
+Findings: the inconsistencies that a sweep has found, each with its kind and name.
 ]]
 local findings = {}
 

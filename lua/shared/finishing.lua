@@ -86,8 +86,8 @@ end
 
 -- Finishes jobs, each only under the lease by which its worker holds it. `args` are those of the script: q,
 -- lease_ms, lane_limit, lane_limit_max. Returns, for each job, how many events its batch held, false if the
--- worker does not hold the job; and whether jobs came back, which are not announced yet: the caller hands
--- them out, or counts what is left.
+-- worker does not hold the job; and whether jobs came back, which are not announced yet: the caller
+-- assigns them or returns their number.
 function finishing.finish_all(call, args, finished)
   local workers, removed, collected = {}, {}, collection()
   if #finished == 0 then return removed, false end

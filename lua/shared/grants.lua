@@ -11,7 +11,8 @@ local lanes = include('lanes')
 local open_batches = include('open_batches')
 local grants = {}
 
--- How much one call hands out, at most one batch more: bounds the time that it blocks Redis, and the reply.
+-- Limits of one call, which bound its reply and the time for which it blocks Redis. The last batch may exceed
+-- them.
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
@@ -72,7 +73,7 @@ end
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
-  if open_of[token] == bid then open_batches.close(call, token, bid) end
+  if open_of[token] == bid then open_batches.close_open(call, token, bid) end
 end
 
 local function add_grant(given, worker, job, lease)

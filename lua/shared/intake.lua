@@ -83,7 +83,8 @@ local function add_to_run(call, taken, topic, events)
     taken.run = append(taken.run.owner and taken.run or copy_of(taken.run, topic), events)
   else
     intake.end_run(taken)
-    taken.run, taken.run_topic = events, topic
+    -- `events` is filled anew for the next publication.
+    taken.run, taken.run_topic = { list = events.list, first = events.first, last = events.last, owner = false }, topic
   end
 end
 

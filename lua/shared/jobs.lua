@@ -1,7 +1,7 @@
 --[[
 Jobs: the transitions that several scripts share.
 
-A job is in its queue's index, and in exactly one state: scheduled, instant (or aside, waiting for its lane or
+A job is in its queue's index, and in exactly one state: scheduled, instant (or waiting for its lane or
 for room in a share), or in one worker's pending list. A function that gives workers or the scheduler
 something to do marks it in `call.wakes`, and the script announces it at its end.
 ]]

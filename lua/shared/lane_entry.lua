@@ -1,5 +1,5 @@
 --[[
-Entering a lane: decides for a job about to be handed out whether its lane and share have room for it.
+Entering a lane: decides if a delivery may begin now, or which of the waiting places its job goes to.
 ]]
 local jobs = include('jobs')
 local lanes = include('lanes')
@@ -34,7 +34,7 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
-local function set_probe(call, lane, job)
+local function set_trial_job(call, lane, job)
   lane.probe = job
   if job then
     redis.call('HSET', call.keys.subscriber(lane.token), 'probe', job)
@@ -43,18 +43,18 @@ local function set_probe(call, lane, job)
   end
 end
 
-local function step_aside(call, lane, job)
-  waiting.put_aside(call, lane.token, job)
-  if lane.probe == job then set_probe(call, lane, false) end
+local function make_wait(call, lane, job)
+  waiting.add(call, lane.token, job)
+  if lane.probe == job then set_trial_job(call, lane, false) end
   return false
 end
 
 -- A job of an ordered lane that is not its oldest.
 local function wait_for_turn(call, lane, job)
-  local was_probe = lane.probe == job
-  step_aside(call, lane, job)
-  -- The oldest job may have waited for the probe.
-  if was_probe then waiting.bring_back(call, lane.token, 1) end
+  local was_trial_job = lane.probe == job
+  make_wait(call, lane, job)
+  -- The oldest job may have waited for the end of the trial job.
+  if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
@@ -64,9 +64,9 @@ local function enter_share(call, lane, share, worker, job)
     redis.call('SADD', call.keys.share_workers(share), worker)
     return true
   end
-  if lane.in_flight > 0 then return step_aside(call, lane, job) end
+  if lane.in_flight > 0 then return make_wait(call, lane, job) end
   redis.call('RPUSH', call.keys.share_jobs(share), job)
-  set_probe(call, lane, job)
+  set_trial_job(call, lane, job)
   return false
 end
 
@@ -78,23 +78,23 @@ function lane_entry.enter(call, reader, worker, job, token)
     lane.in_flight = lane.in_flight + 1
     return true
   end
-  if lane.paused_at then return step_aside(call, lane, job) end
+  if lane.paused_at then return make_wait(call, lane, job) end
   local ordered = lane.ordered == '1'
   if ordered and job ~= waiting.oldest_job(call, token) then return wait_for_turn(call, lane, job) end
   local throttled_until = tonumber(lane.throttled_until)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local share = throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- The first job that comes while the lane is shut is its probe: the one that will try it again.
-  if share and lane.probe and lane.probe ~= job then return step_aside(call, lane, job) end
+  -- The first job that arrives while the subscriber is on trial is its trial job. The others wait.
+  if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)
-    set_probe(call, lane, job)
+    set_trial_job(call, lane, job)
     return false
   end
   local width = (ordered or on_trial) and 1 or lanes.width(lane.max_in_flight, reader.limit, reader.limit_max)
-  if lane.in_flight >= width then return step_aside(call, lane, job) end
+  if lane.in_flight >= width then return make_wait(call, lane, job) end
   if share and not enter_share(call, lane, share, worker, job) then return false end
-  if lane.probe == job then set_probe(call, lane, false) end
+  if lane.probe == job then set_trial_job(call, lane, false) end
   lane.in_flight = lane.in_flight + 1
   return true
 end

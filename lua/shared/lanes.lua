@@ -25,12 +25,19 @@ function lanes.width(own_limit, limit, limit_max)
   return math.min(tonumber(own_limit) or limit, limit_max)
 end
 
--- How many jobs of a queue a worker could get now.
+-- The number of jobs that wait for a place in each share. Usually none do, which one command shows.
+function lanes.share_jobs(call)
+  local keys, counts = call.keys, { slow = 0, failing = 0 }
+  if redis.call('EXISTS', keys.share_jobs('slow'), keys.share_jobs('failing')) == 0 then return counts end
+  for _, share in ipairs(lanes.SHARES) do counts[share] = redis.call('LLEN', keys.share_jobs(share)) end
+  return counts
+end
+
+-- The number of jobs of a queue that a worker could acquire now.
 function lanes.count_ready(call, q)
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
   if q ~= 'main' then return ready end
-  for _, share in ipairs(lanes.SHARES) do
-    local waiting = redis.call('LLEN', call.keys.share_jobs(share))
+  for share, waiting in pairs(lanes.share_jobs(call)) do
     if waiting > 0 then ready = ready + math.max(0, math.min(waiting, lanes.share_room(call, share))) end
   end
   return ready
@@ -38,10 +45,12 @@ end
 
 -- Returns how many of these workers had a place in a share.
 function lanes.leave_shares(call, workers)
-  local left = 0
+  local keys, left = call.keys, 0
+  -- Usually no delivery is in a share, which one command shows.
+  if redis.call('EXISTS', keys.share_workers('slow'), keys.share_workers('failing')) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
-    local had = redis.call('SREM', call.keys.share_workers(share), unpack(workers))
-    if had > 0 and redis.call('EXISTS', call.keys.share_jobs(share)) == 1 then call.wakes.main = true end
+    local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
+    if had > 0 and redis.call('EXISTS', keys.share_jobs(share)) == 1 then call.wakes.main = true end
     left = left + had
   end
   return left

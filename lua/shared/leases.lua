@@ -25,9 +25,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Takes the job out of the worker's hands, and its lease out of `lease_of`; the caller deletes the lease in
--- Redis. False if the worker does not hold the job any more: its lease has run out, or the job is somebody
--- else's by now, or this very call was applied before and its reply got lost.
+-- Removes the job from the worker's pending list and the lease from `lease_of`. The caller deletes the lease in
+-- Redis. Returns false if the worker no longer holds the job: its lease has expired, another worker has the job,
+-- or an earlier run of the same call did this and its reply was lost.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end

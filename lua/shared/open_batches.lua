@@ -34,7 +34,11 @@ end
 
 -- Closes a batch: no event goes into it any more. It is not an error if it is not open.
 function open_batches.close(call, token, bid)
-  if open_batches.bid_of(call, token) ~= bid then return end
+  if open_batches.bid_of(call, token) == bid then open_batches.close_open(call, token, bid) end
+end
+
+-- Closes the batch that is known to be open.
+function open_batches.close_open(call, token, bid)
   redis.call('HDEL', call.keys.batches_open(), token)
   redis.call('SREM', call.keys.batches_current(token), bid)
 end

@@ -12,8 +12,9 @@ local SLOW_MS = 1000
 local MAX_ATTEMPTS_KEPT = 20
 
 local function change_health(subscriber, points, change)
-  local health = (tonumber(points) or PERFECT_HEALTH) + change
-  redis.call('HSET', subscriber, 'health_points', math.max(0, math.min(PERFECT_HEALTH, health)))
+  local before = tonumber(points)
+  local health = math.max(0, math.min(PERFECT_HEALTH, (before or PERFECT_HEALTH) + change))
+  if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
 -- A delivery failed. `failure` has its bid, the attempt as JSON (nil if nothing was tried), and what it costs
@@ -39,7 +40,7 @@ end
 -- subscriber's trial.
 function subscribers.heal(call, token, events, heal, took_ms)
   local subscriber = call.keys.subscriber(token)
-  local callback, health, throttled, slow, probe =
+  local callback, health, throttled, slow, trial_job =
     unpack(redis.call('HMGET', subscriber, 'callback', 'health_points', 'throttled_until', 'slow', 'probe'))
   if not callback then return false end
   local first = redis.call('HINCRBY', subscriber, 'sent', events) == events
@@ -50,15 +51,16 @@ function subscribers.heal(call, token, events, heal, took_ms)
     redis.call('HDEL', subscriber, 'slow')
   end
   if throttled then redis.call('HDEL', subscriber, 'throttled_until') end
-  if probe then subscribers.release_probe(call, token, probe) end
-  return probe or throttled or first
+  if trial_job then subscribers.release_trial_job(call, token, trial_job) end
+  return trial_job or throttled or first
 end
 
--- A lane opens: its probe is not put off any longer. (A probe that waits for room in a share is the only job
--- of its lane that is not aside, so nothing opens the lane meanwhile.)
-function subscribers.release_probe(call, token, probe)
+-- Ends the trial of a subscriber. Its trial job becomes instant if it was scheduled for later. A trial job
+-- that waits for a share stays there: all other jobs of its lane wait too, so nothing ends the trial meanwhile.
+function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
-  if redis.call('ZREM', call.keys.jobs_scheduled('main'), probe) == 1 then jobs.make_instant(call, 'main', probe) end
+  local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1
+  if was_scheduled then jobs.make_instant(call, 'main', trial_job) end
 end
 
 return subscribers

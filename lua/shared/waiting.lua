@@ -1,19 +1,19 @@
 --[[
-Waiting aside: jobs for which the lane of their subscriber had no room.
+Waiting jobs: jobs outside the queue because the lane of their subscriber was full.
 
 One job of the lane is always elsewhere and brings them back: a delivery in flight, one that is to be tried
-again, or the probe of a lane that fails. Only where the subscriber is paused all of them wait, until it
+again, or the trial job of a lane that fails. If the subscriber is paused, all of its jobs wait until it
 subscribes again.
 ]]
 local jobs = include('jobs')
 local waiting = {}
 
--- Sorted by when they were put aside. No list, as any of them can be dropped: the batches that were tried
--- most are the oldest, and their jobs came last. A script takes more than a µs for each, so jobs of the next
--- call come behind them.
-function waiting.put_aside(call, token, job)
-  call.put_aside = (call.put_aside or 0) + 1
-  redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.put_aside, job)
+-- Waiting jobs are sorted by the time (µs) at which they came. They are not in a list, since any of them can
+-- be dropped: the batches that were tried most are the oldest, and their jobs came last. Jobs of one call are
+-- numbered by a µs each. The call takes longer than that, so jobs of the next call come behind them.
+function waiting.add(call, token, job)
+  call.waiting_added = (call.waiting_added or 0) + 1
+  redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
 end
 
 -- In an ordered lane only the job of the oldest batch may run.
@@ -23,13 +23,13 @@ function waiting.oldest_job(call, token)
 end
 
 -- Brings up to `max` jobs back, the longest waiting first, behind what the queue has: lanes take turns. An
--- ordered lane brings back its oldest job, whatever `max` is. While a probe is awaited nothing comes back:
--- the probe will see to it.
+-- ordered lane brings back its oldest job, whatever `max` is. While the subscriber is
+-- on trial nothing comes back: the end of its trial job brings the others back.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
-  local probe, paused_at, ordered =
+  local trial_job, paused_at, ordered =
     unpack(redis.call('HMGET', keys.subscriber(token), 'probe', 'paused_at', 'ordered'))
-  if probe or paused_at then return end
+  if trial_job or paused_at then return end
   if ordered == '1' then
     local job = waiting.oldest_job(call, token)
     if job and redis.call('ZREM', keys.jobs_waiting(token), job) == 1 then jobs.make_instant(call, 'main', job) end

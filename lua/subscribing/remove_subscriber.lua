@@ -5,7 +5,7 @@ remove_subscriber: forget a subscriber, its subscriptions and its drop notices.
 The caller purges its dead letters (purge) and its batches (drop_queue) next, those created up to the time
 that is returned: what it gets after subscribing again is its own. Should the process die in between, the jobs
 of the batches find no subscriber and delete them one by one. If the subscriber was paused all of its jobs
-wait aside, so one is brought back.
+wait, so one is brought back.
 ]]
 local waiting = include('waiting')
 

@@ -26,7 +26,7 @@ local function has_no_room(set, max, members)
 end
 
 local function store_settings(call, subscriber, args)
-  -- To the microsecond: it tells this subscription from the one before, of which deliveries may be under way.
+  -- In µs, so that it differs from the previous subscription's, whose deliveries may still be under way.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
     timeout = args.timeout_ms, max_events = args.max_events, ordered = args.ordered,
@@ -85,7 +85,7 @@ return function(call, args)
   if has_no_room(keys.subscribers(), args.max_subscribers, { token }) then return 'too_many_subscribers' end
   if has_no_room(keys.topics(), args.max_topics, args.topics) then return 'too_many_topics' end
 
-  local callback, probe, ordered, max_in_flight =
+  local callback, trial_job, ordered, max_in_flight =
     unpack(redis.call('HMGET', subscriber, 'callback', 'probe', 'ordered', 'max_in_flight'))
   redis.call('SADD', keys.subscribers(), token)
   store_settings(call, subscriber, args)
@@ -98,7 +98,7 @@ return function(call, args)
     or args.max_in_flight and args.max_in_flight ~= max_in_flight
   if was_paused or moved then
     redis.call('HDEL', subscriber, 'throttled_until')
-    if probe then subscribers.release_probe(call, token, probe) end
+    if trial_job then subscribers.release_trial_job(call, token, trial_job) end
   end
   if was_paused or moved or lane_changed then waiting.bring_back(call, token, args.lane_limit_max) end
 

@@ -14,12 +14,17 @@ export type ScriptReply = Buffer | number | null | ScriptReply[];
  * - `ok|not_found`: one of these words;
  * - `text?` and the like: may be missing (undefined here, nil in Lua).
  *
- * `[value]` is a list, an object a record. `slice` is a list of bytes that Lua does not copy: it gets
+ * `[value]` is a list, an object a record. `{ each: record }` is a list of records that Lua reads once, by an
+ * iterator that returns the same table for each; it comes last. `slice` is a list of bytes that Lua does not copy: it gets
  * `{ list, first, last }`. Names are camelCase here and snake_case in Lua.
  */
-export type Shape = string | readonly [Shape] | RecordShape;
+export type Shape = string | readonly [Shape] | RecordShape | EachShape;
 export interface RecordShape {
   readonly [field: string]: Shape;
+}
+
+interface EachShape {
+  readonly each: RecordShape;
 }
 
 /** What one script takes and answers. */
@@ -51,9 +56,11 @@ export type Sent<S> = S extends 'slice'
     ? Single<S, SentBytes>
     : S extends readonly [infer Item]
       ? readonly Sent<Item>[]
-      : { [K in Exclude<keyof S, OptionalField<S>>]: Sent<S[K]> } & {
-          [K in OptionalField<S>]?: Sent<S[K]>;
-        };
+      : S extends EachShape
+        ? readonly Sent<S['each']>[]
+        : { [K in Exclude<keyof S, OptionalField<S>>]: Sent<S[K]> } & {
+            [K in OptionalField<S>]?: Sent<S[K]>;
+          };
 type SentBytes = string | Buffer | Packed;
 
 /** The type of what comes from a script. */
@@ -64,7 +71,10 @@ export type Received<S> = S extends string
     : { -readonly [K in keyof S]: Received<S[K]> };
 
 export const isList = (shape: Shape): shape is readonly [Shape] => Array.isArray(shape);
-export const isRecord = (shape: Shape): shape is RecordShape => typeof shape === 'object' && !isList(shape);
+export const isEach = (shape: Shape): shape is EachShape =>
+  typeof shape === 'object' && 'each' in shape && typeof shape.each === 'object';
+export const isRecord = (shape: Shape): shape is RecordShape =>
+  typeof shape === 'object' && !isList(shape) && !isEach(shape);
 
 /** The fields of a record of arguments as they are sent: single values first, then lists. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
@@ -82,6 +92,7 @@ type Write = (value: never, into: ScriptArgument[]) => void;
 export function writerOf(shape: Shape): Write {
   if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));
+  if (isEach(shape)) return writeList(writerOf(shape.each));
   if (isRecord(shape)) {
     const fields = fieldsInOrder(shape).map(([name, each]) => [name, writerOf(each)] as const);
     return (value: Record<string, never>, into) => {
@@ -112,6 +123,7 @@ export function readerOf(shape: Shape): (reply: ScriptReply) => unknown {
       return Object.fromEntries(fields.map(([name, read], index) => [name, read(values[index] ?? null)]));
     };
   }
+  if (isEach(shape)) throw new Error('a reply holds lists');
   if (shape.endsWith('?')) {
     const read = readerOf(shape.slice(0, -1));
     return (reply) => (reply === null ? undefined : read(reply));

@@ -121,7 +121,8 @@ function keyspaces(names: readonly string[]): string {
     'local keys = keyspaces[schema]',
     'if keys then return keys end',
     `local prefix = schema:sub(1, -${LAYOUT.schema.pattern.length + 1})`,
-    `keys = { ${names.map((name) => `${name} = ${keyFunction(name)}`).join(', ')} }`,
+    'keys = {}',
+    ...names.map(keyFunction),
     'keyspaces[schema] = keys',
     'return keys',
     'end',
@@ -133,8 +134,9 @@ function keyFunction(name: string): string {
     (LAYOUT as Record<string, { pattern: string }>)[name] ??
     (CHANNELS as Record<string, { pattern: string }>)[name];
   if (!key) throw new Error(`a script uses keys.${name}, which src/store/keys.ts does not have`);
-  const text = fixedText(key.pattern);
-  const parts = text.slice(1).map((_, index) => `p${index}`);
-  const glued = text.flatMap((piece, index) => [`'${piece}'`, ...(parts[index] ? [parts[index]] : [])]);
-  return `function(${parts.join(', ')}) return prefix .. ${glued.filter((piece) => piece !== "''").join(' .. ')} end`;
+  const [start, ...rest] = fixedText(key.pattern);
+  const parts = rest.map((_, index) => `p${index}`);
+  const glued = rest.map((piece, index) => ` .. p${index}${piece && ` .. '${piece}'`}`);
+  const body = `return start${glued.join('')}`;
+  return `do local start = prefix .. '${start}' keys.${name} = function(${parts.join(', ')}) ${body} end end`;
 }

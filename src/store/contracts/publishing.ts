@@ -6,9 +6,9 @@ export const publishingContracts = {
       uidSeed: 'text',
       idempotencyWindowMs: 'digits',
       maxTopics: 'number',
-      publications: [
-        { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
-      ],
+      publications: {
+        each: { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
+      },
     },
     reply: {
       outcomes: ['accepted|repeated|claimed_by_other|key_reused|no_room'],
