@@ -32,7 +32,7 @@ import { subscriptionsApi } from './subscribing/subscriptions_api.ts';
 import { Topics } from './subscribing/topic.ts';
 import { topicsApi } from './subscribing/topics_api.ts';
 
-export interface ApiParts {
+interface ApiParts {
   config: Config;
   partitions: Partitions;
   recorder: Recorder;

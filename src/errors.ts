@@ -35,7 +35,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-export interface ErrorOptions {
+interface ErrorOptions {
   cause?: unknown;
   /** Further members of the problem document, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;

@@ -66,7 +66,7 @@ export const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int() }
 
 type NewClient = z.infer<ReturnType<typeof newClient>>;
 
-export interface ApiTokensParts {
+interface ApiTokensParts {
   clients: Clients;
   /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;

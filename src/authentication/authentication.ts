@@ -11,7 +11,7 @@ import type { LoginLimiter } from './login_limiter.ts';
 import type { Nonces } from './nonces.ts';
 import type { FailureReason, Refusal, Verdict } from './verdict.ts';
 
-export interface AuthenticationOptions {
+interface AuthenticationOptions {
   rootKey: string;
   clients: ClientDirectory;
   nonces: Nonces;

@@ -42,7 +42,7 @@ export interface Client {
   scopes?: Scopes;
 }
 
-export type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
+type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /** The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. */
 export class Clients {

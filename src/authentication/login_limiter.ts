@@ -8,12 +8,12 @@ import type { FailureReason } from './verdict.ts';
 /** Maximum failures per address and minute. A misconfigured service can cause this many. */
 export const MAX_FAILURES = 100;
 
-export interface FailureFigures {
+interface FailureFigures {
   authenticationFailed(reason: FailureReason): void;
   authenticationSlowed(): void;
 }
 
-export interface CountedFailure {
+interface CountedFailure {
   address: string;
   refusal: BusError | undefined;
   /** True once a minute: the caller should log the refusal. An attacker cannot fill the log. */

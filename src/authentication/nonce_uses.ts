@@ -9,7 +9,7 @@ export const NONCE_LIFE_MS = 5 * 60_000;
  */
 export const NONCE_AHEAD_MS = 60_000;
 /** Time for which Redis remembers the uses of a nonce, from the first use. */
-export const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
+const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
 /** Maximum uses per script call; 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;

@@ -20,7 +20,7 @@ export interface BatchSettings {
   maxAgeMs: number;
 }
 
-export interface BatchParts {
+interface BatchParts {
   delivery: Delivery;
   retryPolicy: RetryPolicy;
   recorder: Recorder;

@@ -4,7 +4,7 @@ import type { Penalty } from './settlement.ts';
 const FIRST_BACKOFF_MS = 1000;
 const MAX_RETRY_AFTER_MS = 24 * 3600 * 1000;
 
-export interface RetryInput {
+interface RetryInput {
   /** The subscriber's health before this failure. */
   healthPoints: number;
   /** Attempts at this batch so far, including the failed one. */

@@ -6,7 +6,7 @@ import { BusError } from '../errors.ts';
 export const MAX_BODY_BYTES = 5 * 1024 * 1024;
 
 /** Called with the length of each chunk of a body; may throw. */
-export interface Watch {
+interface Watch {
   arrived(bytes: number): void;
 }
 

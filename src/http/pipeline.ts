@@ -28,7 +28,7 @@ export interface PipelineParts {
   admission?: Admission;
 }
 
-export interface Arrival {
+interface Arrival {
   request: IncomingMessage;
   response: ServerResponse;
   path: string;

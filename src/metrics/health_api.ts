@@ -8,7 +8,7 @@ const SLOW_MS = 1000;
 export const HEALTH = z.object({});
 export const PONG = z.object({ pong: z.string() });
 
-export interface HealthParts {
+interface HealthParts {
   /** Throws StorageUnavailable. */
   pingStore: () => Promise<unknown>;
   /** Resolves to the number of deliveries that are due. */

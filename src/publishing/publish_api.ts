@@ -13,7 +13,7 @@ import type { Publisher } from './publisher.ts';
 import type { RateHeaders, RateLimit } from './rate_limit.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
-export interface PublishParts {
+interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
   limits: EventLimits;
   guard: Pick<StorageGuard, 'check'>;

@@ -23,7 +23,7 @@ const MAX_COPIES = 1_000_000;
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
 
-export interface PublishFigures {
+interface PublishFigures {
   published(topic: string, events: number, bytes: number): void;
   added(subscriber: string, events: number): void;
 }

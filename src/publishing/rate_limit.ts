@@ -10,7 +10,7 @@ const MAX_DEMANDS_PER_CALL = 1000;
 const MAX_CLIENTS_REMEMBERED = 10_000;
 
 /** Limits of each client, over all web processes. */
-export interface PublishRates {
+interface PublishRates {
   /** Events a second; 0 means no limit. */
   publishRate: number;
   /** Bytes of bodies a second; 0 means no limit. */

@@ -13,7 +13,7 @@ const CALLS = 'calls';
 /**
  * A file of `lua/`: a script, or a module of `lua/shared/`. Its text returns a function, or a table of them.
  */
-export interface LuaFile {
+interface LuaFile {
   name: string;
   /** From the project's root. */
   path: string;
