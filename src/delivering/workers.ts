@@ -37,11 +37,12 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs that are probably ready. As many idle workers ask with the next call. */
+  /** Number of jobs that are probably ready. The next call asks for a job for this many idle workers. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask next: at a tick, since asking is their heartbeat, and after a failed call,
-   * which may have assigned jobs. A worker that holds a job gets it again when it asks.
+   * True if the next call must ask for all idle workers: after a tick, since asking is their heartbeat, and
+   * after a failed call, in which Redis may have assigned jobs to them. A worker that asks is given again the
+   * job that it already holds.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;

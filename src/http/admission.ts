@@ -3,13 +3,13 @@ import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { MAX_BODY_BYTES } from './body.ts';
 
-/** Maximum requests that a process works on at a time. */
+/** Maximum requests that a process works on at a time. Each of them takes one place. */
 const MAX_REQUESTS = 1000;
 /** Maximum bytes of bodies in memory. Parsing a body takes several times its size. */
 const MAX_BYTES = 128 * 1024 * 1024;
 /**
- * A body that takes longer than this loses its place. Otherwise 26 idle clients, each announcing 5 MiB, would
- * hold all bytes.
+ * A request whose body takes longer than this to arrive can lose its place to another request. Otherwise 26
+ * idle clients, each announcing 5 MiB, would reserve all of MAX_BYTES.
  */
 const SLOW_MS = 1000;
 
@@ -27,7 +27,7 @@ export class Admission {
     this.#maxBytes = maxBytes;
   }
 
-  /** True if the body that a request announces fits. A single request always fits. */
+  /** True if there is a place, and memory for the announced body. A request on its own always fits. */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
     return this.#fits(bytes) || (this.#suspendSlow() && this.#fits(bytes));
@@ -61,7 +61,7 @@ export class Admission {
     this.#reading.delete(reservation);
   }
 
-  /** Called by a reservation that needs these bytes and places no longer. */
+  /** Called by a reservation that gives bytes back, and its place if `places` is 1 (not 0). */
   free(bytes: number, places: number): void {
     this.#requests -= places;
     this.#bytes -= bytes;

@@ -18,15 +18,15 @@ const FREEING_MS = 5;
 /** The target is computed again after this many steps, because it is an estimate and other data changes. */
 const STEPS_PER_TARGET = 50;
 
-/** A shortage must last this long before it is reported. Concurrent calls can use memory for a moment. */
+/** Wait before a shortage that dropping cannot end is checked again: other calls can cause a brief one. */
 const MOMENT_MS = 1000;
 
-/** Minimum interval of the error that dropping does not help. */
+/** The error "dropping does not help" is logged at most once in this time. */
 const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
-/** The drops of one call for one subscriber. `queued` counts events of its queue, not of dead letters. */
+/** What one call dropped of one subscriber. `queued` counts events of its queue, not of dead letters. */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /** The state that a script call passes on to the next call. */
@@ -74,7 +74,7 @@ export class Autodrop {
     }
   }
 
-  /** Returns the shortage, if any. One that dropping cannot end counts only if it lasts for a moment. */
+  /** Returns the shortage, if any. If dropping cannot end it, waits a moment and looks again. */
   async #lastingShortage(signal: AbortSignal): Promise<Shortage | undefined> {
     const shortage = await findShortage(this.#partition, this.#limits);
     if (!shortage || shortage.targetBytes !== undefined) return shortage;

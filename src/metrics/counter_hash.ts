@@ -4,8 +4,8 @@ import type { Partition } from '../store/partition.ts';
 
 /**
  * The name of every counter, under a comment that lists its tags. Times are in ms. The tag `queue` is a
- * subscriber's token, except in `jobs.scrubbed`. Names and tags up to `process` are those of the Ruby
- * Routemaster, so that its counters continue.
+ * subscriber's token, except where its values are main and aux. The counters from the first to `process` have
+ * the names and tags that the Ruby Routemaster gave them, so that the totals it stored continue.
  */
 export const COUNTER_NAMES = [
   // topic
@@ -30,7 +30,7 @@ export const COUNTER_NAMES = [
   'workers.scrubbed',
   // status: start or stop; type: web or worker
   'process',
-  // queue, reason. These and all that follow do not exist in the Ruby Routemaster.
+  // queue, reason. The Ruby Routemaster has neither these counters nor the ones below.
   'events.dead_lettered',
   'batches.dead_lettered',
   // reason: see src/authentication/caller.ts
@@ -79,7 +79,7 @@ export function unpackField(field: Buffer): { name: string; tags: Tags } | undef
   }
 }
 
-/** Ruby packs a string of unknown encoding as bytes. Throws TypeError if the value is neither. */
+/** Also accepts bytes: Ruby packs a string of unknown encoding so. Throws TypeError for other values. */
 function text(value: unknown): string {
   if (typeof value === 'string') return value;
   if (value instanceof Uint8Array) return Buffer.from(value).toString();

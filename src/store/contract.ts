@@ -7,16 +7,20 @@ export type ScriptArgument = string | number | Buffer | Packed;
 export type ScriptReply = Buffer | number | null | ScriptReply[];
 
 /**
- * Describes a value that goes to a script or comes from it. Text for a single value:
+ * Describes a value that a script gets or returns. A text describes a single value:
  *
  * - `text`, `bytes`, `number`, `flag` (a boolean);
- * - `digits`: a number that stays text in Lua, where it is compared or stored but not calculated with;
+ * - `digits`: a number that Lua gets as text: it is compared or stored there but not calculated with;
  * - `ok|not_found`: one of these words;
  * - `text?` and the like: may be missing (undefined here, nil in Lua).
  *
- * `[value]` is a list, an object a record. `{ each: record }` is a list of records that Lua reads once, by an
- * iterator that returns the same table for each; it comes last. `slice` is a list of bytes that Lua does not copy: it gets
- * `{ list, first, last }`. Names are camelCase here and snake_case in Lua.
+ * `[shape]` describes a list of such values; an object describes a record with these fields, whose names are
+ * camelCase here and snake_case in Lua. Two more describe arguments only:
+ *
+ * - `slice`: a list of texts or bytes. Lua gets `{ list, first, last }`: `list` is ARGV itself, so nothing is
+ *   copied, and `first` and `last` are the positions of the first and the last item in it.
+ * - `{ each: record }`: a list of records; must be the last argument. Lua gets an iterator, which can be used
+ *   once. It returns the same table for every record, with new values.
  */
 export type Shape = string | readonly [Shape] | RecordShape | EachShape;
 export interface RecordShape {
@@ -76,7 +80,7 @@ export const isEach = (shape: Shape): shape is EachShape =>
 export const isRecord = (shape: Shape): shape is RecordShape =>
   typeof shape === 'object' && !isList(shape) && !isEach(shape);
 
-/** The fields of a record of arguments as they are sent: single values first, then lists. */
+/** The fields of a record of arguments in the order in which they are sent: single values, then lists. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
   const isSingle = (shape: Shape) => typeof shape === 'string' && shape !== 'slice';
   const fields = Object.entries(record);
@@ -88,7 +92,7 @@ export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape]
 
 type Write = (value: never, into: ScriptArgument[]) => void;
 
-/** A function that appends the arguments of a script to a list. A list of values follows its length. */
+/** A function that appends a value to a list of arguments. A list goes as its length and then its items. */
 export function writerOf(shape: Shape): Write {
   if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));
@@ -110,7 +114,7 @@ function writeList(write: Write): Write {
   };
 }
 
-/** A function that reads a reply of this shape. It throws a TypeError where the reply has another. */
+/** A function that reads a reply of this shape. It throws a TypeError if the reply has another shape. */
 export function readerOf(shape: Shape): (reply: ScriptReply) => unknown {
   if (isList(shape)) {
     const read = readerOf(shape[0]);

@@ -8,7 +8,7 @@ import {
   type Shape,
 } from './contract.ts';
 
-/** A Lua function that makes a table of named arguments of ARGV: the counterpart of `writerOf`. */
+/** The source of a Lua function that turns ARGV into a table of named arguments; reverses `writerOf`. */
 export function luaArguments({ arguments: shape }: Contract): string {
   return [
     'function(argv)',
@@ -19,12 +19,12 @@ export function luaArguments({ arguments: shape }: Contract): string {
   ].join('\n');
 }
 
-/** A Lua function that lays a script's result out as `readerOf` expects it. */
+/** The source of a Lua function that converts a script's result to the reply that `readerOf` reads. */
 export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** Whether the result of a script is its reply. */
+/** True if a script can return a value of this shape as its reply without conversion. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])
@@ -38,7 +38,7 @@ function laidOut(shape: Shape, value: string): string {
     const fields = Object.entries(shape).map(([name, each]) => laidOut(each, `${value}.${snakeCase(name)}`));
     return `{ ${fields.join(', ')} }`;
   }
-  // nil would end the list.
+  // Redis would end the list at a nil.
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
@@ -48,7 +48,7 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The table is made for all of its fields: to let it grow takes Redis half a microsecond.
+  // The table is created with all its fields, since growing it later takes Redis half a microsecond.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -82,7 +82,7 @@ function readList(shape: Shape, target: string): string[] {
   ];
 }
 
-/** An iterator that fills the same table for each record. */
+/** Lua lines that make an iterator; it fills the same table for each record. */
 function readEach(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
   const slices = fields.filter(([, each]) => each === 'slice');

@@ -3,8 +3,8 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * `FCALL` of a function with one key, answered with bytes. It is written as one piece of text; ioredis would
- * append each argument by itself.
+ * `FCALL` of a function with one key. The texts in the reply are Buffers. It builds the whole command as one
+ * string and converts that to bytes once; ioredis would convert or copy each argument separately.
  */
 export class FunctionCall extends Command {
   readonly #name: string;
