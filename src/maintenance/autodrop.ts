@@ -21,12 +21,12 @@ const STEPS_PER_TARGET = 50;
 /** A shortage must last this long before it is reported. Concurrent calls can use memory for a moment. */
 const MOMENT_MS = 1000;
 
-/** Minimum interval of the error that dropping does not help. */
+/** Minimum interval between two logs of the error that dropping does not help. */
 const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
-/** The drops of one call for one subscriber. `queued` counts events of its queue, not of dead letters. */
+/** What one call dropped of one subscriber. `queued` counts the events of its queue, not of dead letters. */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /** The state that a script call passes on to the next call. */
@@ -74,7 +74,10 @@ export class Autodrop {
     }
   }
 
-  /** Returns the shortage, if any. One that dropping cannot end counts only if it lasts for a moment. */
+  /**
+   * Returns the shortage, if there is one. If dropping could not end it, waits a moment and looks again,
+   * since it may have passed.
+   */
   async #lastingShortage(signal: AbortSignal): Promise<Shortage | undefined> {
     const shortage = await findShortage(this.#partition, this.#limits);
     if (!shortage || shortage.targetBytes !== undefined) return shortage;

@@ -7,16 +7,17 @@ export type ScriptArgument = string | number | Buffer | Packed;
 export type ScriptReply = Buffer | number | null | ScriptReply[];
 
 /**
- * Describes a value that goes to a script or comes from it. Text for a single value:
+ * Describes a value that goes to a script or comes from it. These texts describe a single value:
  *
  * - `text`, `bytes`, `number`, `flag` (a boolean);
  * - `digits`: a number that stays text in Lua, where it is compared or stored but not calculated with;
  * - `ok|not_found`: one of these words;
  * - `text?` and the like: may be missing (undefined here, nil in Lua).
  *
- * `[value]` is a list, an object a record. `{ each: record }` is a list of records that Lua reads once, by an
- * iterator that returns the same table for each; it comes last. `slice` is a list of bytes that Lua does not copy: it gets
- * `{ list, first, last }`. Names are camelCase here and snake_case in Lua.
+ * `[value]` describes a list, and an object a record. Two other lists are only for arguments, and save time
+ * in Lua. `{ each: record }`, which must come last, is a list of records: Lua gets an iterator, which can be
+ * used once and returns the same table, filled anew, for each record. `slice` is a list of bytes: Lua gets
+ * `{ list, first, last }`, where `list` is the whole ARGV. Names are camelCase here and snake_case in Lua.
  */
 export type Shape = string | readonly [Shape] | RecordShape | EachShape;
 export interface RecordShape {
@@ -88,7 +89,10 @@ export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape]
 
 type Write = (value: never, into: ScriptArgument[]) => void;
 
-/** A function that appends the arguments of a script to a list. A list of values follows its length. */
+/**
+ * Returns a function that appends a value of this shape to the arguments of a script. A list is written as
+ * its length and then its items.
+ */
 export function writerOf(shape: Shape): Write {
   if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));
@@ -110,7 +114,7 @@ function writeList(write: Write): Write {
   };
 }
 
-/** A function that reads a reply of this shape. It throws a TypeError where the reply has another. */
+/** Returns a function that reads a reply of this shape, and throws a TypeError if its shape is another. */
 export function readerOf(shape: Shape): (reply: ScriptReply) => unknown {
   if (isList(shape)) {
     const read = readerOf(shape[0]);
