@@ -3,13 +3,13 @@ import type { z } from 'zod';
 import type { Caller, Role } from './caller.ts';
 import type { ErrorCode } from './errors.ts';
 
-/** The texts of the problem that answers an input which does not match its schema. */
+/** What the error answer (RFC 9457) says if an input does not match its schema: its code and its `detail`. */
 export interface Wording {
   /** The error code, or a function from the wrong field to the code. */
   code: ErrorCode | ((field: string) => ErrorCode);
   /** The detail if the input as a whole is wrong. */
   whole: string;
-  /** The detail if one field is wrong. Without it, the detail is `whole` and the problem names no field. */
+  /** The detail if one field is wrong. Without it, the detail is `whole`, and the answer names no field. */
   field?: (name: string, rule: string) => string;
   /** The detail if a field is not in the schema. */
   unknown?: (name: string) => string;
@@ -33,7 +33,7 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   headers: IncomingHttpHeaders;
 }
 
-/** A body is sent as JSON; text, whole or in pieces, with the Content-Type of `headers`. */
+/** A body of text, whole or in pieces, is sent as it is; `headers` must tell its type. Others become JSON. */
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;

@@ -13,7 +13,7 @@ import { Partitions } from './store/partitions.ts';
 /** Maximum time for requests under way to finish after SIGTERM. */
 const GRACE_MS = 20_000;
 
-/** Time to wait for the boot before listening. A boot with Redis takes less. */
+/** How long to wait for Redis before listening without it. If Redis is there, the boot takes less. */
 const BOOT_MS = 1000;
 
 /**
@@ -40,7 +40,7 @@ export async function serve(config: Config, log: Log): Promise<void> {
     counters.start();
     recorder.processStarted('web');
   });
-  // Without Redis the process listens too, and answers that the storage is unavailable.
+  // Without Redis the process listens all the same, and answers that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port) }, 'listening');
   await booting;

@@ -19,11 +19,12 @@ local drop_notices = include('drop_notices')
 local drops = include('drops')
 local jobs = include('jobs')
 
--- How much one call does, in µs of Redis where this was measured: then others are served. Of the largest
--- events one chunk is enough.
+-- How much work one call does before Redis serves others. The unit is about 1 µs of Redis (as measured once).
+-- One chunk of events of the largest size is already that much.
 local MAX_WORK = 1900
 local WORK_OF = { subscriber = 30, dead_letter = 25, batch = 6, event = 0.5, byte = 0.0015 }
--- How many events are read at a time. The largest make 1.3 MB.
+-- How many events one LRANGE reads. This many events of the largest size that is allowed by default have
+-- 1.3 MB.
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
@@ -65,8 +66,9 @@ local function count_events(progress, items, first, counts)
   progress.work = progress.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
 end
 
--- Returns the events of a list by topic, and how long the list is; nothing if there are too many for one
--- call. `items` are the first of the list. What was counted before stands, as lists only grow.
+-- Returns the number of events of a list by topic, and the length of the list; nothing if counting takes
+-- another call. `items` are the first of the list. What earlier calls counted remains right, as lists only
+-- grow.
 local function count_topics(progress, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + CHUNK
   if bid == progress.before.begun_bid then
@@ -89,7 +91,7 @@ local function count_topics(progress, bid, list, items)
 end
 
 -- Notes what a batch or dead letter holds that is about to be deleted. Returns true, its subscriber and how
--- many events it holds; false if that takes another call. Of a list that is gone there is nothing to note.
+-- many events it holds; `true` alone if its list is gone; false if counting its events takes another call.
 local function note_drop(call, progress, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]

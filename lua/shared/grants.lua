@@ -1,6 +1,6 @@
 --[[
-Grants: the jobs that one call of acquire assigns to workers, under a lease each. What is the same for all
-grants is written once, by `settle`.
+Grants: the jobs that one call of acquire assigns to workers, under a lease each. What can be written to Redis
+once for all grants is collected first, and `settle` writes it.
 ]]
 local batches = include('batches')
 local choosing = include('choosing')
@@ -16,14 +16,22 @@ local grants = {}
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
--- Lua joins up to its buffer of 8 KB without copying again. Batches in one piece took up to three times as
--- long; one of 260 MB blocked Redis for 5 s.
+-- Lua's buffer for joining texts. Longer texts are copied several times while they are joined: batches in one
+-- piece took up to three times as long, and one of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 
--- `list` has the grants. `pieces` is the reply: room for what describes the grants, then their jobs and
--- events. `unleased` are the grants that need a lease, `holders` the workers that were given a job, `lane_of`
--- the lanes that they entered. `subscribers` are those of the batches; true where an attempt is new.
+-- Makes the table to which the grants of one call are added:
+--   list         the grants
+--   pieces       the reply of acquire. The first piece is set last, by acquire: it describes the grants. The
+--                others are the jobs and events of the grants.
+--   events       how many events the reply has; `bytes`: their size
+--   unleased     the grants that `settle` gives a new lease
+--   holders      the workers that got a new job
+--   lane_of      for each worker that entered a lane: the subscriber whose lane it is
+--   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if a job is only
+--                given once more
+--   open_of      the open batch of a subscriber, or false if it has none; only for those looked up so far
 function grants.begin(choice, reader)
   return {
     choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,
@@ -69,7 +77,8 @@ local function add_batch(call, given, bid, start)
   return { start[1], start[2], start[3], count, add_events(given, list, batches.HEADER + 1, #list) }
 end
 
--- Each subscriber's open batch is read once a call.
+-- Closes the batch if it is the open batch of its subscriber. Which batch is open is read once for each
+-- subscriber.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -102,7 +111,8 @@ function grants.give_next(call, given, worker)
   grant[4] = drop_notices.give(call, token, bid)
 end
 
--- Gives the worker the job that it holds. `lease`: its number, if it has not run out.
+-- Gives the worker once more the job that it already holds. `lease`: the number of its lease; nil if that has
+-- run out.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -114,13 +124,14 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Returns the subscribers of the batches, except those that left: token, list of fields; again and again.
+-- Returns a list that alternates between the token of a subscriber of the batches and the list of its fields.
+-- Subscribers that have left are omitted.
 local function describe_subscribers(call, given)
   local described = {}
   for token, is_attempted in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
-      -- Digits: Redis takes half a microsecond to read a number of Lua's.
+      -- As text, because Redis takes half a microsecond to convert a Lua number.
       local now = string.format('%d', call.now_ms)
       if is_attempted then redis.call('HSET', call.keys.subscriber(token), 'last_attempted_at', now) end
       described[#described + 1] = token
@@ -130,7 +141,8 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores leases, holders and lanes. Returns the description of the subscribers.
+-- Stores the leases, the holders and the lanes that they entered. Returns the list of
+-- `describe_subscribers`.
 function grants.settle(call, given)
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then

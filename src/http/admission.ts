@@ -90,7 +90,7 @@ export class Admission {
 export class Reservation {
   readonly beganMs = clock.monotonicMs();
   readonly #admission: Admission;
-  /** The bytes announced or arrived, whichever is more. After a suspension: the bytes arrived. */
+  /** The announced bytes or those that have arrived, whichever are more. After `suspend`: those arrived. */
   #heldBytes: number;
   #arrivedBytes = 0;
   #isSuspended = false;
@@ -100,7 +100,7 @@ export class Reservation {
     this.#heldBytes = announcedBytes;
   }
 
-  /** True if the reservation lost its place and the bytes that have not arrived. */
+  /** True if the reservation has no place now and holds only the bytes that have arrived (see `suspend`). */
   get isSuspended(): boolean {
     return this.#isSuspended;
   }
@@ -121,7 +121,10 @@ export class Reservation {
     this.#isSuspended = false;
   }
 
-  /** Called by the admission: frees the place, and the bytes that have not arrived. */
+  /**
+   * Called by the admission when other requests need the room of a slow body: frees the place, and those
+   * reserved bytes that have not arrived. The body is still read, and `startWork` asks for a place again.
+   */
   suspend(): void {
     this.#isSuspended = true;
     this.#admission.free(this.#heldBytes - this.#arrivedBytes, 1);

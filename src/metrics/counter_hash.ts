@@ -66,7 +66,7 @@ export function packField(name: string, tags: Tags): Buffer {
   return Buffer.from(encode([name, pairs]));
 }
 
-/** Returns the name and the tags of a packed field; undefined if the bytes are not one. */
+/** Returns the name and the tags of a packed field; undefined if the bytes are not such a field. */
 export function unpackField(field: Buffer): { name: string; tags: Tags } | undefined {
   try {
     const [name, pairs] = decode(field) as [unknown, [unknown, unknown][]];
@@ -103,7 +103,10 @@ export async function readCounts(control: Partition, log: Log): Promise<Count[]>
   return [...counts.values()];
 }
 
-/** Adds a value to its counter. Ruby may have packed the same name and tags as several fields. */
+/**
+ * Adds the value of one field to its counter. A counter can have several fields, since Ruby packs the same
+ * name or tag as text or as bytes, depending on its encoding.
+ */
 function add(counts: Map<string, Count>, { name, tags }: { name: string; tags: Tags }, value: number): void {
   const field = packField(name, tags);
   const id = field.toString('latin1');

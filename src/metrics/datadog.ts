@@ -11,14 +11,14 @@ const MAX_TAG_LENGTH = 200;
 /** Maximum reports per script call; 1000 take Redis about 1 ms. */
 const SLICE = 1000;
 
-/** The total of a counter that was sent, and the total that had been sent before. */
+/** Says that a counter's growth was sent to Datadog: from the total last sent before, to the total now. */
 export interface Report {
   field: Buffer;
   from: number;
   to: number;
 }
 
-/** The total of each counter that any worker last sent to Datadog. Redis stores these totals. */
+/** For each counter, the total that was last sent to Datadog, by whichever worker. Stored in Redis. */
 export class ReportedCounts {
   readonly #control: Partition;
 
@@ -38,7 +38,10 @@ export class ReportedCounts {
     return (field) => counts.get(field.toString('latin1')) ?? 0;
   }
 
-  /** Stores which totals were sent. A repeat is harmless, even after later reports. Throws as Partition does. */
+  /**
+   * Stores the totals that were sent. Storing a report twice is harmless, even after later ones. Throws as
+   * Partition does.
+   */
   async note(reports: readonly Report[]): Promise<void> {
     for (let i = 0; i < reports.length; i += SLICE) {
       const slice = reports.slice(i, i + SLICE);
@@ -55,7 +58,7 @@ export class ReportedCounts {
 export class Datadog {
   readonly #agent: { host: string; port: number };
   readonly #reported: Pick<ReportedCounts, 'read' | 'note'>;
-  /** Reports that were sent and that Redis has not confirmed. */
+  /** Reports that were sent to Datadog, but that Redis has not confirmed to have stored. */
   #sent: Report[] = [];
 
   constructor(agent: { host: string; port: number }, reported: Pick<ReportedCounts, 'read' | 'note'>) {

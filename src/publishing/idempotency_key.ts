@@ -3,8 +3,8 @@ import { BusError } from '../errors.ts';
 const LONGEST_KEY = 255;
 // A string of RFC 9651 (structured fields) with visible characters only, and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// An unquoted key, which many clients send. It cannot contain what would make it part of a string, or several
-// joined headers.
+// An unquoted key, which many clients send: visible characters, except " and \ (a broken quoted key), the
+// comma (several headers, which Node joins with commas) and the semicolon (parameters, as of RFC 9651).
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**

@@ -7,7 +7,7 @@ import { CHANNELS, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
-/** Every call needs it: it makes the table that scripts are given first. */
+/** The module that every script needs: it makes the table `call`, the first parameter of a script. */
 const CALLS = 'calls';
 
 /**
@@ -23,7 +23,7 @@ interface LuaFile {
 export interface ScriptSource extends LuaFile {
   contract: Contract;
   flags: string[];
-  /** The modules that it uses, each behind those that it uses itself. */
+  /** The modules that the script uses. Each comes after the modules that it includes. */
   modules: LuaFile[];
 }
 
@@ -53,7 +53,7 @@ function readScript(name: string, path: string, contract: Contract): ScriptSourc
   };
 }
 
-/** The modules that a text uses, each behind those that it uses itself. */
+/** The modules that a text uses. Each comes after the modules that it includes. */
 function modulesOf(text: string): LuaFile[] {
   const modules = new Map<string, LuaFile>();
   for (const name of [CALLS, ...includesOf(text)]) addModule(name, modules, []);
@@ -73,13 +73,13 @@ function addModule(name: string, into: Map<string, LuaFile>, users: readonly str
   into.set(name, { name, path: `lua/${path}`, text });
 }
 
-/** A script as text that Redis runs by itself, by EVALSHA. */
+/** A script with all modules that it uses in one text, which Redis can run by EVALSHA. */
 export function standalone(script: ScriptSource): string {
   const shebang = script.flags.length > 0 ? `#!lua flags=${script.flags.join(',')}` : '#!lua';
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
 }
 
-/** What goes before scripts: the modules that they use, each once, and functions that build their keys. */
+/** The Lua text that comes before scripts: the modules that they use, each once, and `keys_of`. */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
   return [
@@ -91,7 +91,7 @@ export function preamble(scripts: readonly ScriptSource[]): string {
   ].join('\n');
 }
 
-/** A Lua function of KEYS and ARGV that runs the script. */
+/** The text of a Lua function that runs the script. Its parameters are KEYS and ARGV. */
 export function callback(script: ScriptSource): string {
   const { contract } = script;
   return [
@@ -112,7 +112,8 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * A Lua function that returns a partition's key functions. The name of its key `schema` tells the partition.
+ * The text of the Lua function `keys_of`. Given KEYS[1], which is the key `schema` with the prefix of a
+ * partition, it returns the functions that build that partition's keys, such as `keys.batch(bid)`.
  */
 function keyspaces(names: readonly string[]): string {
   return [
