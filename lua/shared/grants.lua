@@ -1,6 +1,6 @@
 --[[
-Grants: the jobs that one call of acquire assigns to workers, under a lease each. What is the same for all
-grants is written once, by `settle`.
+Grants: the jobs that one call of acquire assigns to workers, each under a lease. `settle` writes the
+leases, the lanes and the workers of all grants at once.
 ]]
 local batches = include('batches')
 local choosing = include('choosing')
@@ -11,19 +11,21 @@ local lanes = include('lanes')
 local open_batches = include('open_batches')
 local grants = {}
 
--- Limits of one call, which bound its reply and the time for which it blocks Redis. The last batch may exceed
--- them.
+-- Maximum events and bytes of one call. They bound the reply and the time that the call blocks Redis. The
+-- last batch may exceed them.
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
--- Lua joins up to its buffer of 8 KB without copying again. Batches in one piece took up to three times as
--- long; one of 260 MB blocked Redis for 5 s.
+-- Maximum bytes that are joined to one piece. Lua joins strings in a buffer of 8 KB without copying them
+-- twice. Joining whole batches took up to three times as long, and a batch of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 
--- `list` has the grants. `pieces` is the reply: room for what describes the grants, then their jobs and
--- events. `unleased` are the grants that need a lease, `holders` the workers that were given a job, `lane_of`
--- the lanes that they entered. `subscribers` are those of the batches; true where an attempt is new.
+-- Returns the state of one call's grants. `list` holds the grants. `pieces` is the reply: one place for the
+-- description, then the jobs and events. `unleased` holds the grants that need a new lease. `holders` holds
+-- the workers that got a job, and `lane_of` the lanes that they enter. `subscribers` has the subscribers of
+-- the batches as keys; the value is true if a new attempt begins. `open_of` remembers the open batch of each
+-- subscriber.
 function grants.begin(choice, reader)
   return {
     choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,
@@ -40,9 +42,9 @@ local function add_piece(given, list, first, last, size)
   given.bytes = given.bytes + size
 end
 
--- Adds the events from `first` to `last` to the reply, joined with commas. Returns how many pieces they make.
--- An event that is not JSON (of Routemaster or schema 1) is a piece of its own: the worker recognises it by
--- its first byte.
+-- Adds the events from `first` to `last` to the reply, joined with commas. Returns the number of pieces. An
+-- event that is not JSON (from the Ruby Routemaster or schema 1) is a piece of its own. The worker
+-- recognises such an event by its first byte.
 local function add_events(given, list, first, last)
   local before, from, size, is_open = #given.pieces, first, 0, false
   for i = first, last do
@@ -59,8 +61,8 @@ local function add_events(given, list, first, last)
   return #given.pieces - before
 end
 
--- Adds the whole batch. Returns what describes it: subscriber, created, attempts, how many events, in how
--- many pieces. `start` is the beginning of its list.
+-- Adds all events of a batch to the reply. Returns the description of the batch: subscriber, time of
+-- creation, attempts, number of events, number of pieces. `start` holds the first items of the batch's list.
 local function add_batch(call, given, bid, start)
   local list = start
   if #start == choosing.START then list = redis.call('LRANGE', call.keys.batch(bid), 0, -1) end
@@ -69,7 +71,7 @@ local function add_batch(call, given, bid, start)
   return { start[1], start[2], start[3], count, add_events(given, list, batches.HEADER + 1, #list) }
 end
 
--- Each subscriber's open batch is read once a call.
+-- Closes a batch to events if it is open. A call reads the open batch of each subscriber only once.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -84,7 +86,8 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Gives the worker the next job that can run, if there is one. Its batch is closed, and its attempt counted.
+-- Assigns the next job that can run to the worker. Does nothing if there is none or the call has reached its
+-- limits. The batch of the job is closed to events and its attempt is counted.
 function grants.give_next(call, given, worker)
   if is_full(given) then return end
   local job, bid, start = choosing.take_next(call, given.choice, given.reader, worker)
@@ -102,7 +105,8 @@ function grants.give_next(call, given, worker)
   grant[4] = drop_notices.give(call, token, bid)
 end
 
--- Gives the worker the job that it holds. `lease`: its number, if it has not run out.
+-- Repeats the assignment of the job that the worker already holds. `lease` is the number of its lease; nil
+-- or false if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -114,13 +118,14 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Returns the subscribers of the batches, except those that left: token, list of fields; again and again.
+-- Returns the subscribers of the batches as a list of token, list of fields, …. Subscribers that have left
+-- are not in the list.
 local function describe_subscribers(call, given)
   local described = {}
   for token, is_attempted in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
-      -- Digits: Redis takes half a microsecond to read a number of Lua's.
+      -- A formatted number: Redis takes 0.5 µs to convert a Lua number.
       local now = string.format('%d', call.now_ms)
       if is_attempted then redis.call('HSET', call.keys.subscriber(token), 'last_attempted_at', now) end
       described[#described + 1] = token
@@ -130,7 +135,7 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores leases, holders and lanes. Returns the description of the subscribers.
+-- Stores the leases, the workers and the lanes of all grants. Returns the description of the subscribers.
 function grants.settle(call, given)
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then
