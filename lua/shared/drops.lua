@@ -47,9 +47,9 @@ function drops.add(call, collection, bid, token, events)
   of_token.events = of_token.events + events
 end
 
--- Brings back as many waiting jobs of a lane as jobs were dropped outside its waiting jobs. Normally a job
--- brings waiting jobs back when it ends, but a dropped job does not end. An ordered lane brings back the job
--- of the batch that is its oldest now.
+-- Removes dropped jobs of a lane from its waiting jobs, and a dropped trial job from its subscriber. For each
+-- dropped job that was not waiting, one waiting job comes back: a job brings others back when it ends, but a
+-- dropped job never ends. An ordered lane brings back the job of the batch that is its oldest now.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
