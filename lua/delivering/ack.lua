@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 --[[
-ack: forget a job that its worker has finished, and delete the batch that it delivered. acquire does the same
-for many jobs.
+ack: delete a job that its worker has finished, and the batch that the job delivered. acquire does the
+same for many jobs.
 
-Nothing happens if the worker does not hold the job under that lease (`held` is false). A batch that was taken
-heals its subscriber and ends its trial; one that took long makes the subscriber slow. The lane
-continues with its waiting jobs.
+If the worker does not hold the job under that lease, nothing changes and `held` is false. An accepted
+batch adds health points to its subscriber and ends the subscriber's trial. If the delivery took long, the
+subscriber becomes slow. The lane brings back waiting jobs.
 
-Returns how many events the batch held (`removed`), and how many jobs are ready (`left`): the worker asks for
-one next, so jobs that come back are not announced.
+`removed` is the number of events in the batch. `left` is the number of jobs that are ready. Jobs that
+come back are not announced, because the worker asks for a job next.
 ]]
 local finishing = include('finishing')
 local lanes = include('lanes')

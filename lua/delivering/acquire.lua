@@ -1,25 +1,33 @@
 #!lua flags=allow-oom
 --[[
-acquire: finish the jobs that workers have done, and assign ready jobs to idle workers: at most one each,
-oldest first.
+acquire: finish the jobs that workers have done, and assign ready jobs to idle workers. Each gets at most
+one job, the oldest first.
 
-Finished jobs are acknowledged first, as by ack: so one call serves many workers, and each has its next job by
-the same call. A worker that already holds a job gets the same one again, as the reply that gave it was lost.
-If that lease has not run out it goes on, as this call may be the one that was held back on its way. A batch
-is closed to events and its attempt counted in the same step. A delivery for which the lane of its subscriber
-has no room waits outside the queue until the lane brings it back. One for which its share has no
-room waits for that.
+Finished jobs are acknowledged first, in the same way as by ack. So one call serves many workers, and each
+worker gets its next job from the same call. The batch of a delivery is closed to events, and its attempt
+is counted, in the same step.
 
-The reply begins with a text in MessagePack, which Node reads sooner than a reply of so many values:
-  left         how many jobs are ready still
-  now_ms
-  acks         held (1 or 0), removed events; for each finished job
+If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job
+again. It keeps its lease unless the lease has expired: this call may have been delayed, and the worker
+may be running the job already.
+
+If the lane of a subscriber has no room for a delivery, the job waits outside the queue until the lane
+brings it back. If a share has no room, the job waits in its lane or for the share.
+
+The first item of the reply is MessagePack, since Node decodes one text faster than a reply of as many
+values:
+
+  left         the number of jobs that are still ready
+  now_ms       the time by Redis's clock
+  acks         held (1 or 0), number of events removed; for each finished job
   subscribers  token, list of callback, uuid, subscribed_at, health_points, max_attempts, max_age, signing;
                for each subscriber
   grants       lists of worker, lease, batch, drop notice; the last two only for deliveries. The batch is a list
-               of subscriber, created, attempts, how many events, in how many pieces; the notice is field, value, …
-Then, for each grant, come its packed job and the pieces of its batch: JSON texts joined with commas, or one
-event that is not JSON.
+               of subscriber, time of creation, attempts, number of events, number of pieces. The notice is a
+               list of field, value, …
+
+Then each grant has one item for its packed job and one for each piece of its batch. A piece is JSON texts
+joined with commas, or one event that is not JSON.
 ]]
 local calls = include('calls')
 local choosing = include('choosing')
@@ -29,7 +37,8 @@ local lane_entry = include('lane_entry')
 local lanes = include('lanes')
 local leases = include('leases')
 
--- The jobs that idle workers hold, by worker. There are none, unless a reply was lost.
+-- Returns the job that each idle worker holds. Usually there is none; a worker holds one if a reply was
+-- lost.
 local function held_by(call, q, workers)
   local held, lists = {}, {}
   for i, worker in ipairs(workers) do lists[i] = call.keys.jobs_pending(q, worker) end
@@ -38,10 +47,12 @@ local function held_by(call, q, workers)
   return held
 end
 
+-- Notes that the workers were heard of now. This renews their leases.
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- A worker that is new here is one of those that may deliver.
+  -- A worker that Redis did not know is a new delivering worker. Shares are fractions of the delivering
+  -- workers.
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 and q == 'main' then
     redis.call('SADD', call.keys.workers_main(), unpack(workers))
   end
@@ -52,6 +63,8 @@ local function serve(call, given, worker, held, lease)
   grants.give_next(call, given, worker)
 end
 
+-- Returns the field `acks` of the reply. `removed` has the events of each finished job; false if it was not
+-- held.
 local function acks_of(removed)
   local acks = {}
   for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end
@@ -61,7 +74,7 @@ end
 return function(call, args)
   local q, workers = args.q, args.workers
   local removed, came_back = finishing.finish_all(call, args, args.finished)
-  -- Read before the heartbeat: what the workers hold, and the leases that have not run out.
+  -- Leases are read before `note_alive`, which would make expired leases look valid.
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
@@ -73,7 +86,7 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q)
-  -- More jobs came back than these workers take.
+  -- Jobs came back, and these workers did not get all ready jobs. So other workers are woken.
   if came_back and left > 0 then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

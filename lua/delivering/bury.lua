@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[
-bury: make a dead letter of a batch that is not to be tried any more, and forget its job.
+bury: make a batch that must not be tried again a dead letter, and delete its job.
 
-Nothing happens if the worker does not hold the job under that lease (`held` is false). The lane of the
-subscriber continues with its waiting jobs. The batch of a subscriber that has left is deleted. `buried`: how
-many events the dead letter holds; 0: there is none.
+If the worker does not hold the job under that lease, nothing changes and `held` is false. If the
+subscriber has left, the batch is deleted. The lane of the subscriber brings back a waiting job. `buried`
+is the number of events in the dead letter; 0 if there is no dead letter.
 ]]
 local batches = include('batches')
 local dead_letters = include('dead_letters')

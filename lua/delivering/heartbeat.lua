@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 --[[
-heartbeat: renew the leases of workers. Returns the workers whose leases are lost.
+heartbeat: renew the leases of workers. Returns the workers that have lost their leases.
 
-A lease that has run out, or is another's by now, is not renewed.
+A lease is lost if it has expired, or if the worker's current lease has another number. A lost lease is
+not renewed.
 ]]
 local leases = include('leases')
 

@@ -1,11 +1,13 @@
 #!lua flags=allow-oom
 --[[
-nack: take back a job that its worker could not finish, to be run again after `delay_ms`. Returns true if the
-worker held it.
+nack: return a job that its worker could not finish to its queue, to run again after `delay_ms`. If the
+batch of the job was dropped, the job is deleted instead. Returns true if the worker held the job under
+that lease; otherwise nothing changes.
 
-Nothing happens if the worker does not hold the job under that lease. A failed delivery damages and throttles
-its subscriber. If its callback is gone, the subscriber is paused: its jobs wait until it subscribes
-again. `gone` is the `subscribed_at` of the subscription that was answered so (0: not known).
+A failed delivery costs its subscriber `damage` health points and holds it back for `throttle_ms`. `gone`
+is given if the callback answered 410. It is the `subscribed_at` of the subscription that gave this
+callback; 0 if unknown. The subscriber is then paused: its jobs wait until it subscribes again. The lane
+brings back a waiting job.
 ]]
 local jobs = include('jobs')
 local lanes = include('lanes')
@@ -13,17 +15,19 @@ local leases = include('leases')
 local subscribers = include('subscribers')
 local waiting = include('waiting')
 
--- An answer from before the subscriber subscribed again, even with the same callback, counts as an ordinary
--- failure.
+-- Returns true if the subscriber has not subscribed again since. If it has, even with the same callback, the
+-- answer counts as an ordinary failure.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))
   return callback and (subscribed_at or '0') == gone
 end
 
+-- Records the failed attempt at the batch and its cost to the subscriber.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
-  -- An attempt that was given back before its end, or that nobody answered for, does not count.
+  -- An attempt does not count if the callback is gone, or if a process gave the job back before the attempt
+  -- ended.
   local is_uncounted = pauses or not args.attempt and args.delay_ms == 0
   if is_uncounted then redis.call('LSET', batch, 2, redis.call('LINDEX', batch, 2) - 1) end
   subscribers.fail(call, token, args)
@@ -32,11 +36,11 @@ end
 local function put_back(call, token, args, pauses)
   local q, job = args.q, args.job
   if args.bid and not token then
-    -- The batch was dropped while it was being delivered: there is nothing left to try again.
+    -- The batch was dropped during its delivery, so nothing is left to try again.
     redis.call('SREM', call.keys.jobs_index(q), job)
   elseif pauses then
     redis.call('HSETNX', call.keys.subscriber(token), 'paused_at', call.now_ms)
-    -- Before all others.
+    -- The score 0 sorts this job before all other waiting jobs.
     redis.call('ZADD', call.keys.jobs_waiting(token), 0, job)
   elseif args.delay_ms > 0 then
     jobs.make_scheduled(call, q, job, call.now_ms + args.delay_ms)

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 --[[
-purge: delete dead letters of the client that asks, or any if root asks (no `client`). Returns how many were
-deleted.
+purge: delete dead letters that belong to `client`; without `client` (root asks) any dead letters. Returns
+the number of dead letters deleted.
 
-Entries of the client's index that name no letter of its own are removed.
+The script also removes entries of the client's index that do not name a dead letter of this client.
+Otherwise every slice of the index that the API reads would contain these entries again.
 ]]
 local dead_letters = include('dead_letters')
 

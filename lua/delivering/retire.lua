@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 --[[
-retire: forget workers that end. Returns how many were forgotten. A worker that still holds a job is left to
-the scrub.
+retire: forget workers that stop. Returns the number of workers forgotten. A worker that still holds a job
+is not forgotten; the scrub frees the job.
 
-Jobs that their last acks brought back are announced here, as ack does not announce them.
+The last acks of these workers may have brought jobs back without announcing them, so this script
+announces jobs that are ready.
 ]]
 local lanes = include('lanes')
 

@@ -1,13 +1,16 @@
 #!lua
 --[[
-revive: make dead letters ready batches again, opened now: their attempts and their age begin anew.
+revive: turn dead letters back into ready batches. Their attempts and their age begin again at 0.
 
-Only letters of the client that asks, or any if root asks (no `client`), and not those of a subscriber that
-has left. Each comes last in the queue of its subscriber, in the order given, and its job is instant. The
-history of its attempts is kept.
+Only dead letters that belong to `client` are revived; without `client` (root asks) any. A dead letter
+stays if its subscriber has left. Each batch goes to the end of its subscriber's queue, in the order
+given, and its job is instant. The history of its attempts is kept.
 
-It does not run while memory is exhausted, though it takes next to none: dead letters are the first to be
-dropped then, and other batches would go instead.
+Returns an outcome for each UID. It is `dead_letter_not_found` also for the dead letter of another client;
+an entry of the client's index that names such a dead letter, or none, is removed.
+
+Redis refuses this script while memory is exhausted (no `allow-oom`), although the script needs almost no
+memory. Autodrop deletes dead letters first. If they were revived, it would delete other batches instead.
 ]]
 local batches = include('batches')
 local dead_letters = include('dead_letters')

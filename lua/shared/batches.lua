@@ -1,28 +1,31 @@
 --[[
-Batches: a list of the subscriber's token, the time of creation and the number of attempts, then the events.
+Batches: each is a list of the subscriber's token, the time of creation (ms), the number of attempts, and
+then the events.
 ]]
 local open_batches = include('open_batches')
 local batches = {}
 
--- How many items of the list come before its events.
+-- The number of list items before the events.
 batches.HEADER = 3
 
--- Where a batch that is opened now stands among all: at its time in ms, to the microsecond.
+-- Returns the score in `batches:index` of a batch that is opened now: the time in ms, with three decimals.
 function batches.index_score(call)
   return call.now_us / 1000
 end
 
--- Where a batch that comes last stands in its subscriber's queue: at its time in µs. For an `ordered`
--- subscriber (that field of its hash) behind all others too, as Redis's clock can be set back. Scores are
--- whole numbers, as a fraction is text to a short queue: to enter and remove a batch among a hundred takes
--- Redis 5 µs by whole numbers and 14 µs by fractions.
+-- Returns the score in `batches:index:{token}` of a batch that is opened now: the time in µs. `ordered` is
+-- that field of the subscriber's hash. If it is '1', the score is also above all others in the index, since
+-- Redis's clock can be set back. Scores are whole numbers, because a short sorted set stores fractions as
+-- text. Adding and removing a batch among a hundred takes Redis 5 µs with whole numbers and 14 µs with
+-- fractions.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.now_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   return math.max(call.now_us, (tonumber(last) or 0) + 1)
 end
 
--- Takes batches and events of a subscriber out of the gauges.
+-- Subtracts batches and events of a subscriber from the gauges. If none of its batches is left, both gauges
+-- lose the subscriber's field.
 function batches.count_out(call, token, batch_count, event_count)
   if redis.call('HINCRBY', call.keys.gauge_batches(), token, -batch_count) <= 0 then
     redis.call('HDEL', call.keys.gauge_batches(), token)
@@ -32,7 +35,7 @@ function batches.count_out(call, token, batch_count, event_count)
   end
 end
 
--- Takes a batch out of its subscriber's queue: every reference to it but its job.
+-- Removes every reference to a batch except its job: from both indexes, the open batches and the gauges.
 function batches.unlist(call, bid, token, events)
   redis.call('ZREM', call.keys.batches_index(), bid)
   redis.call('ZREM', call.keys.batches_queued(token), bid)
@@ -40,8 +43,8 @@ function batches.unlist(call, bid, token, events)
   batches.count_out(call, token, 1, events)
 end
 
--- Deletes the list of a batch or dead letter, and the history of its attempts. Returns its subscriber's token
--- and how many events it held, or nothing: it is not an error if there is none any more.
+-- Deletes the list of a batch or dead letter, and the history of its attempts. Returns the subscriber's
+-- token and the number of events. Returns nothing if the list no longer exists, which is not an error.
 function batches.delete_list(call, list, bid)
   local token = redis.call('LINDEX', list, 0)
   if not token then return end
@@ -50,7 +53,8 @@ function batches.delete_list(call, list, bid)
   return token, events
 end
 
--- Deletes a batch and every reference to it but its job.
+-- Deletes a batch and every reference to it except its job. If the batch no longer exists, this only removes
+-- its entry in `batches:index`.
 function batches.delete(call, bid)
   local token, events = batches.delete_list(call, call.keys.batch(bid), bid)
   if token then

@@ -1,23 +1,25 @@
 --[[
-Bulk: one command for many values. Each call of Redis costs more than what it does here.
+Bulk: sends Redis many values with one command. Each `redis.call` costs more than the work it does here.
 ]]
 local bulk = {}
 
--- Lua's unpack fails at 8,000 values. Even, so that pairs stay together.
+-- Maximum values per command; Lua's `unpack` fails at 8,000. The number is even, so that pairs stay
+-- together.
 bulk.MAX_VALUES = 4000
 
--- Redis keeps a hash of up to 512 fields as a list, in which it searches each field from the start: 3 µs a
--- field in a hash of 500, 0.1 µs in a table. One value of more than 64 bytes makes the hash a table, until it
--- is empty or Redis restarts.
+-- Redis stores a hash of up to 512 fields as a list and searches each field from its start. That takes 3 µs
+-- a field in a hash of 500 fields, and 0.1 µs in a table. One value of more than 64 bytes makes Redis store
+-- the hash as a table, until the hash is empty or Redis restarts.
 local LONG_VALUE = ('-'):rep(65)
 
+-- Runs a Redis command on the key `name` with any number of values, up to MAX_VALUES at a time.
 function bulk.command(command, name, values)
   for from = 1, #values, bulk.MAX_VALUES do
     redis.call(command, name, unpack(values, from, math.min(from + bulk.MAX_VALUES - 1, #values)))
   end
 end
 
--- The values of a hash's fields, in their order; false where there is none.
+-- Returns the values of a hash's fields, in the order of `fields`; false for a field that does not exist.
 function bulk.get_fields(hash, fields)
   if #fields <= bulk.MAX_VALUES then return redis.call('HMGET', hash, unpack(fields)) end
   local values = {}
@@ -28,23 +30,25 @@ function bulk.get_fields(hash, fields)
   return values
 end
 
--- Sets fields, given as field, value, …
+-- Sets fields of a hash. `pairs_of` is a list of field, value, …; an empty list changes nothing.
 function bulk.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- A new hash of a single field can stay a list.
+  -- A new hash of a single field may stay a list.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', LONG_VALUE) end
   bulk.command('HSET', hash, pairs_of)
   if spread then redis.call('HDEL', hash, '') end
 end
 
--- Adds counts to a gauge, the first count to the first subscriber. `counts` may be shorter than `tokens`.
+-- Adds counts[i] to the field tokens[i] of a gauge. If `counts` is shorter than `tokens`, the other fields
+-- do not change.
 function bulk.add_to_gauge(gauge, tokens, counts)
   if #counts == 1 then redis.call('HINCRBY', gauge, tokens[1], counts[1]) end
   if #counts <= 1 then return end
   local before, after = bulk.get_fields(gauge, tokens), {}
-  -- Formatting a number costs more than looking it up, and many subscribers have the same sum.
+  -- Formatting a number costs more than looking it up, and many subscribers have the same sum. So each sum
+  -- is formatted once.
   local sums_by_count = {}
   for i = 1, #counts do
     local count, old = counts[i], before[i] or '0'

@@ -1,14 +1,14 @@
 --[[
-Calls: what one run of a script works with.
+Calls: the state of one run of a script.
 
-A call is a table that is made when a script starts and passed to every function that needs it: the
-partition's `keys`, the time by Redis's clock, and what the script announces at its end. No state outlives a
-call.
+A call is a table that is made when a script starts and is passed to every function that needs it. It
+holds the partition's `keys`, the time by Redis's clock, and the announcements to publish when the script
+ends. No state outlives a call.
 ]]
 local calls = {}
 
--- Runs a script. Announcements go out once a kind at its end; then the first failure that `try` caught is
--- thrown.
+-- Runs a script and returns its result. At the end, each announcement is published once, however often the
+-- script made it. If `try` caught an error, the first one is thrown after that.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }
@@ -21,8 +21,9 @@ function calls.run(script, keys, args)
   return result
 end
 
--- Returns the step's result, or nothing if it fails. What fails for one subscriber (a key of the wrong type,
--- say) must not stop the others, so the first failure is kept and thrown when the script has ended.
+-- Runs one step of a script. Returns the result of the step, or nothing if it failed. An error for one
+-- subscriber (for example a key of the wrong type) must not stop the others. So the first error is kept in
+-- `call.failure` and thrown when the script has ended.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end

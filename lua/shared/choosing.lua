@@ -1,5 +1,5 @@
 --[[
-Choosing: the next job that can run, and the batch that it delivers.
+Choosing: finds the next job that can run, and the batch that it delivers.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')
@@ -7,28 +7,31 @@ local lane_entry = include('lane_entry')
 local lanes = include('lanes')
 local choosing = {}
 
--- How many jobs that cannot run now one call passes over: bounds the time that it blocks Redis.
+-- Maximum jobs that one call passes over because they cannot run now. It bounds the time that a call blocks
+-- Redis.
 local MAX_PASSED_OVER = 500
 
--- How many items of a batch are read with its header. A batch that holds fewer needs no second read.
+-- The number of list items that are read to see a batch's header. A shorter list needs no second read.
 choosing.START = batches.HEADER + 10
 
--- What one call chooses from. `workers`: how many workers want a job. Instant jobs are popped that many at a
--- time; those that nobody got go back (put_back). `sharing` counts the jobs that wait for room in each share,
--- less those that got it.
+-- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job.
+-- Instant jobs are popped in groups of that size; `put_back` returns the popped jobs that no worker got.
+-- `sharing` holds for each share the number of jobs that waited for room when the call began, minus those
+-- that the call has taken since. Jobs that begin to wait during the call are not counted, so the call does
+-- not take them.
 function choosing.begin(call, q, workers)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
 end
 
--- The beginning of a batch's list; nothing if the list is gone, or no batch.
+-- Returns the first items of a batch's list. Returns nothing if the list does not exist or is not a batch.
 function choosing.start_of(call, bid)
   local start = redis.pcall('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
   if tonumber(start[3]) then return start end
 end
 
--- First the jobs that waited for room in their share, if it has any: a job that gets none now would wait
--- there again.
+-- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first,
+-- but only if their share has room. Otherwise the job would have to wait for the share again.
 local function next_job(call, choice)
   for _, share in ipairs(lanes.SHARES) do
     local waiting = choice.sharing[share] or 0
@@ -44,9 +47,10 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- The next job that can run, which is pending with the worker from now on; its batch, and the beginning of
--- the batch's list. (If entering its lane fails the job is in no state, and does not hold up the others until
--- the sweep finds it.)
+-- Returns the next job that can run, the UID of its batch, and the first items of the batch's list. The job
+-- is pending with the worker from now on. Returns nothing if no job can run, or if too many were passed
+-- over. If `enter` fails with an error, the job is in no state until the sweep finds it; the other jobs are
+-- not held up.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)
@@ -68,6 +72,7 @@ function choosing.take_next(call, choice, reader, worker)
   end
 end
 
+-- Puts the popped jobs that no worker got back to the front of the instant jobs, in their old order.
 function choosing.put_back(call, choice)
   for i = #choice.popped, choice.position + 1, -1 do
     redis.call('RPUSH', call.keys.jobs_instant(choice.q), choice.popped[i])

@@ -1,12 +1,12 @@
 --[[
-Dead letters: batches that are not tried any more, kept whole with the reason and the history of their
-attempts.
+Dead letters: batches that are not tried any more. Each is kept whole, with the reason and the history of
+its attempts.
 ]]
 local batches = include('batches')
 local dead_letters = {}
 
--- Makes a dead letter of a batch; the caller forgets its job. Returns how many events it holds, or nothing if
--- the batch no longer exists.
+-- Makes a batch a dead letter. The caller deletes the job. Returns the number of events, or nothing if the
+-- batch no longer exists.
 function dead_letters.bury(call, bid, reason)
   local keys = call.keys
   local token = redis.call('LINDEX', keys.batch(bid), 0)
@@ -21,7 +21,8 @@ function dead_letters.bury(call, bid, reason)
   return events
 end
 
--- Takes a dead letter out of its subscriber's: every reference to it, not the list itself.
+-- Removes every reference to a dead letter: its reason, its index entries and its events in the gauge. Keeps
+-- its list.
 function dead_letters.unlist(call, bid, token, events)
   local keys = call.keys
   redis.call('DEL', keys.dead_letter_about(bid))
@@ -32,13 +33,14 @@ function dead_letters.unlist(call, bid, token, events)
   end
 end
 
--- Removes an entry of the subscriber's index that names no letter of its own: it would come again in every
--- slice of the index that is read.
+-- Removes an entry of the index `dead_letters:index:{token}` that does not name a dead letter of this
+-- subscriber. Otherwise every slice of the index that the API reads would contain this entry again. Does
+-- nothing if `token` is nil.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end
 
--- True if there was one.
+-- Deletes a dead letter and every reference to it. Returns true if the dead letter existed.
 function dead_letters.delete(call, bid)
   local token, events = batches.delete_list(call, call.keys.dead_letter(bid), bid)
   if token then

@@ -1,16 +1,17 @@
 --[[
 Drop notices: reports to a subscriber about its events that the bus had to drop.
 
-`gap:{token}` collects drops until one batch of the subscriber is assigned to carry a notice of them; then
-`gap:telling:{token}` keeps them until that batch (its field `teller`) is taken. So each drop is in the notice
-of one batch, at every attempt of it, and later drops go with the next.
+`gap:{token}` adds up drops until a batch of the subscriber is assigned to carry the notice. Then the
+notice is renamed to `gap:telling:{token}`, with the UID of that batch in the field `teller`. The notice
+is deleted when the subscriber accepts that batch. So each drop is reported by one batch, at every attempt
+of this batch. Later drops are reported by a later batch.
 
-Drops are a list of field, value, …: batches, events, from, to (ms), and topic:{topic} for each topic, its
-events.
+Drops are a list of field, value, …. The fields are `batches`, `events`, `from`, `to` (both ms), and for
+each topic `topic:{topic}`, its number of events.
 ]]
 local drop_notices = {}
 
--- How many fields are read and written in one command: Lua's unpack fails at 8,000 values.
+-- Maximum fields per command. Lua's `unpack` fails at 8,000 values.
 local MAX_FIELDS = 1000
 
 local function sum_of(field, value, before)
@@ -20,6 +21,7 @@ local function sum_of(field, value, before)
   return value + before
 end
 
+-- Adds drops to those in a hash. `from` becomes the earlier time, `to` the later one.
 local function add_drops(hash, drops)
   for first = 1, #drops, 2 * MAX_FIELDS do
     local fields = {}
@@ -33,15 +35,15 @@ local function add_drops(hash, drops)
   end
 end
 
--- Adds to the subscriber's drop notice. Does nothing if the subscriber has left.
+-- Adds drops to the subscriber's notice and to its totals. Does nothing if the subscriber has left.
 function drop_notices.add(call, token, drops)
   if redis.call('EXISTS', call.keys.subscriber(token)) == 0 then return end
   add_drops(call.keys.drop_notice(token), drops)
   add_drops(call.keys.dropped(token), drops)
 end
 
--- The notice that this batch of the subscriber carries, or nothing. Its carrier is this batch from now on,
--- unless another batch carries one.
+-- Returns the notice that this batch carries (field, value, …), or nothing. If drops are waiting and no
+-- other batch carries a notice, this batch becomes the carrier.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
@@ -53,7 +55,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The carrier was dropped or buried, and never taken.
+    -- The carrier was dropped or buried before the subscriber accepted it. So its notice joins the waiting
+    -- drops.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end
@@ -68,13 +71,14 @@ function drop_notices.give(call, token, bid)
   return redis.call('HGETALL', carried)
 end
 
--- The notice that this batch carries already, or nothing.
+-- Returns the notice that this batch carries already (field, value, …), or nothing.
 function drop_notices.carried_by(call, token, bid)
   local carried = call.keys.drop_notice_carried(token)
   if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end
 end
 
--- These batches were taken: if one of them carried the notice, the subscriber has it.
+-- Deletes the carried notice if one of these accepted batches carried it, since the subscriber has received
+-- it then.
 function drop_notices.forget(call, token, bids)
   local carrier = redis.call('HGET', call.keys.drop_notice_carried(token), 'teller')
   for _, bid in ipairs(carrier and bids or {}) do

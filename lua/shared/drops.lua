@@ -1,8 +1,8 @@
 --[[
-Dropping: deleting batches that were not delivered, with their jobs.
+Dropping: deletes undelivered batches together with their jobs.
 
-A script collects what it drops, and `settle` writes at its end what is the same for all: a command for each
-batch took twice as long.
+A script collects the batches that it drops. `settle` then deletes all of them with a few commands,
+because a command for each batch took twice as long.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')
@@ -10,7 +10,8 @@ local open_batches = include('open_batches')
 local waiting = include('waiting')
 local drops = {}
 
--- The jobs that workers hold, and how many: their batches are being delivered right now, and are not dropped.
+-- Returns the set of jobs that workers hold, and their number. Their batches are being delivered, so these
+-- batches are not dropped.
 function drops.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
@@ -23,12 +24,14 @@ function drops.jobs_held(call)
   return held, count
 end
 
--- `dropped` has the batches and jobs that go; `by_token` what goes of each subscriber.
+-- Returns an empty collection of batches to drop. `dropped` is a set of their UIDs and jobs. `by_token`
+-- holds the batches, the jobs and the number of events of each subscriber.
 function drops.collection()
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {} }
 end
 
--- Without a token the batch's list is gone, and nobody knows whose it was.
+-- Adds a batch to the collection. `token` is nil if the list of the batch is gone, since nothing else names
+-- the subscriber.
 function drops.add(call, collection, bid, token, events)
   local job = jobs.delivery_of(bid)
   collection.dropped[bid], collection.dropped[job] = true, true
@@ -44,8 +47,9 @@ function drops.add(call, collection, bid, token, events)
   of_token.events = of_token.events + events
 end
 
--- The end of a job brings waiting jobs of its lane back. Dropped jobs do not end, so as many others take
--- their place: in an ordered lane the job of the batch that is the oldest now.
+-- Removes dropped jobs of a lane from its waiting jobs, and a dropped trial job from its subscriber. For each
+-- dropped job that was not waiting, one waiting job comes back: a job brings others back when it ends, but a
+-- dropped job never ends. An ordered lane brings back the job of the batch that is its oldest now.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
@@ -54,7 +58,8 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Instant jobs stay in their list, which may be long, until acquire finds no batch for them.
+-- Deletes the collected batches and their jobs. Dropped jobs stay in the list of instant jobs, because
+-- searching a long list is slow. Acquire forgets such a job when it finds no batch.
 function drops.settle(call, collection)
   local keys = call.keys
   if #collection.bids == 0 then return end

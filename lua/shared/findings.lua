@@ -1,5 +1,5 @@
 --[[
-Findings: the inconsistencies that a sweep has found, each with its kind and name.
+Findings: the inconsistencies that a sweep finds. Each has a kind and the name of what is inconsistent.
 ]]
 local findings = {}
 

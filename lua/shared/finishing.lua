@@ -1,8 +1,8 @@
 --[[
-Finishing: forgets the jobs that workers have finished, and deletes the batches that they delivered.
+Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered.
 
-The deliveries of one call are of few subscribers, so what finished jobs mean for subscribers and lanes is
-collected first and written once for each.
+The deliveries of one call belong to few subscribers. So the changes to subscribers and lanes are
+collected first, and written once for each subscriber and lane.
 ]]
 local batches = include('batches')
 local calls = include('calls')
@@ -14,8 +14,8 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local finishing = {}
 
--- `taken` has, by subscriber: the batches taken, their events, the health points gained and how long the last
--- batch took.
+-- Returns an empty collection of finished jobs. For each subscriber, `taken` holds the accepted batches,
+-- their number of events, the health points gained, and how long the last batch took (ms).
 local function collection()
   return { workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, taken = {} }
 end
@@ -29,8 +29,9 @@ local function add_taken(collected, token, each, events)
   sum.bids[#sum.bids + 1] = each.bid
 end
 
--- Returns how many events the batch of a finished job held, or nothing if the worker does not hold the job.
--- `lane` is the subscriber of the batch, if the worker is in a lane.
+-- Returns the number of events in the batch of a finished job; 0 if the job has no batch or the batch is
+-- gone. Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber whose
+-- lane the worker is in, or false.
 local function finish(call, q, each, lane, lease_of, collected)
   local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
   if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
@@ -42,7 +43,7 @@ local function finish(call, q, each, lane, lease_of, collected)
   local batch = call.keys.batch(each.bid)
   local token = lane or redis.call('LINDEX', batch, 0)
   local events = redis.call('LLEN', batch) - batches.HEADER
-  -- The batch is gone.
+  -- The batch no longer exists.
   if not token or events < 0 then return 0 end
   collected.lists[#collected.lists + 1] = batch
   collected.lists[#collected.lists + 1] = call.keys.attempts(each.bid)
@@ -50,7 +51,7 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- True if that ended the subscriber's trial.
+-- Writes the accepted batches of one subscriber. Returns a true value if they ended the subscriber's trial.
 local function settle_subscriber(call, token, sum)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -58,8 +59,9 @@ local function settle_subscriber(call, token, sum)
   return subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms)
 end
 
--- A lane of which deliveries have ended goes on: with one job for each, and one more each while it is
--- narrower than it may be, so that it doubles with each round. A lane whose trial is over opens at once.
+-- Brings back waiting jobs of a lane in which `ended` deliveries have ended. Two jobs come back for each, so
+-- that the lane can double with each round, but never more than the lane has room for. If the subscriber's
+-- trial has ended (`recovered`), the lane gets as many jobs as it has room for.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
@@ -68,7 +70,7 @@ local function go_on(call, lane, ended, recovered, args)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
--- A failure of one subscriber changes nothing for the others.
+-- Writes what was collected. An error for one subscriber does not stop the others.
 local function settle(call, collected, args)
   local keys = call.keys
   redis.call('HDEL', keys.leases(), unpack(collected.workers))
@@ -84,10 +86,11 @@ local function settle(call, collected, args)
   end
 end
 
--- Finishes jobs, each only under the lease by which its worker holds it. `args` are those of the script: q,
--- lease_ms, lane_limit, lane_limit_max. Returns, for each job, how many events its batch held, false if the
--- worker does not hold the job; and whether jobs came back, which are not announced yet: the caller
--- assigns them or returns their number.
+-- Finishes jobs, each only if its worker still holds it under the given lease. `args` are the arguments of
+-- the script: q, lease_ms, lane_limit, lane_limit_max. Returns two values. The first lists for each job the
+-- number of events in its batch, or false if the worker does not hold the job. The second is true if waiting
+-- jobs came back. These jobs are not announced, so the caller must assign them or return the number of ready
+-- jobs.
 function finishing.finish_all(call, args, finished)
   local workers, removed, collected = {}, {}, collection()
   if #finished == 0 then return removed, false end

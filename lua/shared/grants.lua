@@ -11,8 +11,8 @@ local lanes = include('lanes')
 local open_batches = include('open_batches')
 local grants = {}
 
--- Limits of one call, which bound its reply and the time for which it blocks Redis. The last batch may exceed
--- them.
+-- Maximum events and bytes of one call. They bound the reply and the time that the call blocks Redis. The
+-- last batch may exceed them.
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
@@ -48,9 +48,9 @@ local function add_piece(given, list, first, last, size)
   given.bytes = given.bytes + size
 end
 
--- Adds the events from `first` to `last` to the reply, joined with commas. Returns how many pieces they make.
--- An event that is not JSON (of Routemaster or schema 1) is a piece of its own: the worker recognises it by
--- its first byte.
+-- Adds the events from `first` to `last` to the reply, joined with commas. Returns the number of pieces. An
+-- event that is not JSON (from the Ruby Routemaster or schema 1) is a piece of its own. The worker
+-- recognises such an event by its first byte.
 local function add_events(given, list, first, last)
   local before, from, size, is_open = #given.pieces, first, 0, false
   for i = first, last do
@@ -67,8 +67,8 @@ local function add_events(given, list, first, last)
   return #given.pieces - before
 end
 
--- Adds the whole batch. Returns what describes it: subscriber, created, attempts, how many events, in how
--- many pieces. `start` is the beginning of its list.
+-- Adds all events of a batch to the reply. Returns the description of the batch: subscriber, time of
+-- creation, attempts, number of events, number of pieces. `start` holds the first items of the batch's list.
 local function add_batch(call, given, bid, start)
   local list = start
   if #start == choosing.START then list = redis.call('LRANGE', call.keys.batch(bid), 0, -1) end
@@ -93,7 +93,8 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Gives the worker the next job that can run, if there is one. Its batch is closed, and its attempt counted.
+-- Assigns the next job that can run to the worker. Does nothing if there is none or the call has reached its
+-- limits. The batch of the job is closed to events and its attempt is counted.
 function grants.give_next(call, given, worker)
   if is_full(given) then return end
   local job, bid, start = choosing.take_next(call, given.choice, given.reader, worker)

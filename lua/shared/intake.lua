@@ -1,15 +1,17 @@
 --[[
-Intake: which publications of one call are accepted, and which events each subscriber gets of them.
+Intake: decides which publications of one call are accepted, and which of their events each subscriber
+gets.
 
-Events stay in ARGV as long as possible: a slice `{ list, first, last }` says where they are, and is copied
-only where events of several publications go together; `owner` is the topic or subscriber that a copy was made
-for.
+Events stay in ARGV for as long as possible. A slice `{ list, first, last }` names the list that holds
+them and their places in it. Events are copied only if those of several publications are joined. The
+`owner` of a copy is the topic or the subscriber that the copy was made for.
 ]]
 local intake = {}
 
--- `topics` by name, `accepted` those that got events; `run` has the events of publications to one topic that
--- follow each other; `tokens` and `slices` tell which subscribers get which events; `fingerprints` are those
--- of accepted idempotency keys.
+-- Returns the state of one call. `topics` holds the topics by name, and `accepted` lists the topics that got
+-- events. `run` is a slice of the events of successive publications to one topic. `tokens` lists the
+-- subscribers that get events, and `slices` holds the events of each. `fingerprints` holds those of accepted
+-- publications, by the digest of their idempotency key.
 function intake.begin(max_topics)
   return { max_topics = max_topics, topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {} }
 end
@@ -34,7 +36,8 @@ local function read_topic(call, taken, name)
   return topic
 end
 
--- Returns nothing, or why the client cannot publish to the topic.
+-- Claims the topic for the client if the topic has no publisher yet. Returns nothing if the client may
+-- publish to the topic; otherwise the reason for the refusal.
 local function claim(call, taken, topic, client)
   local keys = call.keys
   if not topic.publisher or topic.publisher == '' then
@@ -47,7 +50,8 @@ local function claim(call, taken, topic, client)
   if topic.publisher ~= client then return 'claimed_by_other' end
 end
 
--- Returns nothing, or what is known of the publication's idempotency key.
+-- Returns nothing if the publication has no idempotency key or the key is new. Otherwise returns 'repeated'
+-- if the same publication was accepted under the key, and 'key_reused' if another one was.
 local function repetition(call, taken, publication)
   local digest = publication.digest
   if not digest then return end
@@ -55,7 +59,8 @@ local function repetition(call, taken, publication)
   if before then return before == publication.fingerprint and 'repeated' or 'key_reused' end
 end
 
--- Gives the events of the current run to the subscribers of its topic. Those of one run share its slice.
+-- Hands the events of the current run to every subscriber of its topic. Subscribers share the slice of the
+-- run.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -83,12 +88,13 @@ local function add_to_run(call, taken, topic, events)
     taken.run = append(taken.run.owner and taken.run or copy_of(taken.run, topic), events)
   else
     intake.end_run(taken)
-    -- `events` is filled anew for the next publication.
+    -- The reader fills the table `events` anew for the next publication, so its fields are copied.
     taken.run, taken.run_topic = { list = events.list, first = events.first, last = events.last, owner = false }, topic
   end
 end
 
--- Accepts a publication or refuses it as a whole. Returns the outcome, and how many subscribers get it.
+-- Accepts a publication or refuses it as a whole. Returns the outcome and the number of subscribers that get
+-- it; 0 if it is refused.
 function intake.take(call, taken, publication)
   local refusal = repetition(call, taken, publication)
   if refusal then return refusal, 0 end

@@ -1,22 +1,24 @@
 --[[
 Jobs: the transitions that several scripts share.
 
-A job is in its queue's index, and in exactly one state: scheduled, instant (or waiting for its lane or
-for room in a share), or in one worker's pending list. A function that gives workers or the scheduler
-something to do marks it in `call.wakes`, and the script announces it at its end.
+A job is in its queue's index and in exactly one state. It is scheduled, or instant, or in the pending
+list of one worker. Instead of being in the list of instant jobs, a job may wait for its lane or for room
+in a share. A function that makes work for workers or the scheduler marks the announcement in
+`call.wakes`. The announcement is published when the script ends.
 ]]
 local jobs = {}
 
--- The job that delivers a batch: `['batch', [bid]]`, which begins with the same bytes for all UIDs of 20
--- characters.
+-- The first bytes of a delivery job. The job is `['batch', [bid]]` in MessagePack, which begins with these
+-- bytes for every UID of 20 characters.
 local DELIVERY = '\146\165batch\145\180'
 
+-- Returns the job that delivers a batch.
 function jobs.delivery_of(bid)
   if #bid == 20 then return DELIVERY .. bid end
   return cmsgpack.pack({ 'batch', { bid } })
 end
 
--- The batch that a job delivers; nothing if it does something else.
+-- Returns the UID of the batch that a job delivers; nothing if the job is not a delivery.
 function jobs.batch_of(job)
   if #job == #DELIVERY + 20 and job:sub(1, #DELIVERY) == DELIVERY then return job:sub(-20) end
   local ok, packed = pcall(cmsgpack.unpack, job)
@@ -24,19 +26,20 @@ function jobs.batch_of(job)
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
--- Instant jobs are pushed left and popped right.
+-- Makes jobs instant, behind the other instant jobs: jobs are pushed left and popped right.
 function jobs.make_instant(call, q, ...)
   redis.call('LPUSH', call.keys.jobs_instant(q), ...)
   call.wakes[q] = true
 end
 
--- A job that was begun already goes before the others.
+-- Makes a job instant that a worker had already begun. It goes before all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true
 end
 
--- Wakes the scheduler only where its next deadline comes nearer: it sleeps until then.
+-- Schedules a job for `due_ms`. The scheduler sleeps until its next deadline, so it is woken only if this
+-- job is due earlier.
 function jobs.make_scheduled(call, q, job, due_ms)
   local scheduled, first = call.keys.jobs_scheduled(q), call.first_due_ms[q]
   if not first then first = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]) or math.huge end

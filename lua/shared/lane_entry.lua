@@ -1,27 +1,27 @@
 --[[
-Entering a lane: decides if a delivery may begin now, or which of the waiting places its job goes to.
+Lane entry: decides whether a delivery may begin now, and otherwise where its job waits.
 ]]
 local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
 local lane_entry = {}
 
--- Fields of a subscriber's hash: first what its deliveries need, in the order in which acquire returns them,
--- then what its lane depends on.
+-- Fields of a subscriber's hash. The first are those that deliveries need, in the order in which acquire
+-- returns them. The others decide whether a job may enter the lane.
 local FIELDS = {
   'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
   'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow',
 }
 local DELIVERY_FIELDS = 7
 
--- Keeps the lanes that one call reads. `limit`: how many deliveries a lane lets be in flight, unless its
--- subscriber asked for another number, `limit_max` at most.
+-- Returns a cache of the lanes that one call reads. `limit` is the maximum number of deliveries in flight in
+-- a lane. A subscriber may have asked for another maximum, up to `limit_max`.
 function lane_entry.reader(limit, limit_max)
   return { limit = limit, limit_max = limit_max, lanes = {} }
 end
 
--- The lane of a subscriber. Its `in_flight` counts the deliveries that enter in this call, before lanes.join
--- stores them.
+-- Returns the lane of a subscriber. Its `in_flight` includes the deliveries that entered during this call,
+-- which lanes.join stores later.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -34,6 +34,7 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
+-- Stores the trial job of a lane; false removes it.
 local function set_trial_job(call, lane, job)
   lane.probe = job
   if job then
@@ -43,22 +44,26 @@ local function set_trial_job(call, lane, job)
   end
 end
 
+-- Makes a job wait in its lane. If it was the trial job, the lane has none any more. Returns false.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.probe == job then set_trial_job(call, lane, false) end
   return false
 end
 
--- A job of an ordered lane that is not its oldest.
+-- Makes a job of an ordered lane wait, because the job does not deliver the subscriber's oldest batch.
+-- Returns false.
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- The oldest job may have waited for the end of the trial job.
+  -- The job of the oldest batch may have waited for this trial job to end.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
--- False if the share has no room: the job waits for it then.
+-- Returns true if the worker has entered the share. Returns false if the share has no room. The job then
+-- waits in its lane if the lane has deliveries in flight; otherwise it waits for the share, as the trial job
+-- of its lane.
 local function enter_share(call, lane, share, worker, job)
   if lanes.share_room(call, share) > 0 then
     redis.call('SADD', call.keys.share_workers(share), worker)
@@ -70,10 +75,11 @@ local function enter_share(call, lane, share, worker, job)
   return false
 end
 
--- True if the worker's delivery enters the lane of its subscriber. If not, its job is put where it waits.
+-- Returns true if the worker's delivery has entered the lane of the subscriber `token`. Otherwise returns
+-- false, and the job is stored where it waits.
 function lane_entry.enter(call, reader, worker, job, token)
   local lane = lane_entry.read(call, reader, token)
-  -- The subscriber has left, so the batch is only to be deleted.
+  -- The subscriber has left. The delivery may begin, since the worker only deletes the batch.
   if not lane.callback then
     lane.in_flight = lane.in_flight + 1
     return true
@@ -84,7 +90,7 @@ function lane_entry.enter(call, reader, worker, job, token)
   local throttled_until = tonumber(lane.throttled_until)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local share = throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- The first job that arrives while the subscriber is on trial is its trial job. The others wait.
+  -- The first job that arrives while the subscriber is on trial becomes its trial job. The other jobs wait.
   if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

@@ -1,31 +1,33 @@
 --[[
-Lanes: what one subscriber may hold of the workers.
+Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane lets so many deliveries be in flight: one at a time while its subscriber is on trial (it fails, or
-never took a batch), and none before `throttled_until`.
+A lane has a limited number of deliveries in flight. A subscriber that fails, or has never accepted a
+batch, is on trial. Its lane has one delivery in flight at most, and none before `throttled_until`.
 
-The subscribers that fail, and those that are slow or may be, have a share of the workers each, which all of
-their deliveries together do not exceed: a quarter of the workers is left to those that answer, whatever the
-others do. A job for which its share has no room waits in `shares:jobs:{share}`, one of each lane.
+All failing subscribers together have one share of the workers. All subscribers that are slow, or may be,
+have another. The deliveries in a share do not hold more workers than the share has. So a quarter of the
+workers is always left to subscribers that answer quickly. If a share has no room for a job, the job may
+wait in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 
 lanes.SHARES = { 'slow', 'failing' }
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4 }
 
--- How many more deliveries a share takes.
+-- Returns how many more deliveries may enter a share. The result is 0 or less if the share has no room.
 function lanes.share_room(call, share)
   local part = math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share])
   return math.max(1, part) - redis.call('SCARD', call.keys.share_workers(share))
 end
 
--- How many deliveries a lane lets be in flight while it is not on trial. `own_limit`: what its subscriber
--- asked for, if it did.
+-- Returns the maximum number of deliveries in flight in a lane whose subscriber is not on trial. `own_limit`
+-- is the number that the subscriber asked for, or false.
 function lanes.width(own_limit, limit, limit_max)
   return math.min(tonumber(own_limit) or limit, limit_max)
 end
 
--- The number of jobs that wait for a place in each share. Usually none do, which one command shows.
+-- Returns the number of jobs that wait for room in each share. Usually there are none, which one command
+-- shows.
 function lanes.share_jobs(call)
   local keys, counts = call.keys, { slow = 0, failing = 0 }
   if redis.call('EXISTS', keys.share_jobs('slow'), keys.share_jobs('failing')) == 0 then return counts end
@@ -33,7 +35,7 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- The number of jobs of a queue that a worker could acquire now.
+-- Returns the number of jobs of a queue that a worker could acquire now.
 function lanes.count_ready(call, q)
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
   if q ~= 'main' then return ready end
@@ -43,7 +45,7 @@ function lanes.count_ready(call, q)
   return ready
 end
 
--- Returns how many of these workers had a place in a share.
+-- Removes workers from the shares. Returns the number of workers that were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually no delivery is in a share, which one command shows.
@@ -56,12 +58,13 @@ function lanes.leave_shares(call, workers)
   return left
 end
 
--- The lanes that these workers are in, in their order; false for a worker that is in none.
+-- Returns the lanes of these workers (subscriber tokens), in the same order; false for a worker in no lane.
 function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- These workers leave these lanes. Returns how many left each.
+-- Removes workers from their lanes and shares. `tokens` lists the lanes; false stands for no lane. Returns
+-- for each lane the number of workers that left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -79,12 +82,13 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- The worker leaves the lane that it is in. Returns the lane, or nothing.
+-- Removes the worker from its lane and share. Returns the lane (the subscriber's token), or nothing if it
+-- was in none.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end
 
--- Workers enter lanes: `token_of` has the lane of each.
+-- Enters workers into lanes. `token_of` maps each worker to its lane.
 function lanes.join(call, token_of)
   local held, joined = {}, {}
   for worker, token in pairs(token_of) do

@@ -1,19 +1,21 @@
 --[[
-Leases: a worker holds its job by a numbered lease, which its heartbeat renews.
+Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
 ]]
 local leases = {}
 
--- True for a worker not heard of for longer than its lease, by Redis's clock, or never.
+-- Returns true if a worker was last heard of longer ago than `lease_ms`, by Redis's clock. Also true if the
+-- worker was never heard of.
 function leases.ran_out(call, heard_ms, lease_ms)
   heard_ms = tonumber(heard_ms)
   return not heard_ms or call.now_ms - heard_ms > lease_ms
 end
 
+-- Returns true if the lease of a worker has expired, or if the worker was never heard of.
 function leases.is_dead(call, worker, lease_ms)
   return leases.ran_out(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
 end
 
--- The numbers of these workers' leases, by worker. A lease that has run out is not among them.
+-- Returns a table of the lease numbers of these workers. Expired leases are not included.
 function leases.of(call, workers, lease_ms)
   local found = {}
   if #workers == 0 then return found end
@@ -25,9 +27,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Removes the job from the worker's pending list and the lease from `lease_of`. The caller deletes the lease in
--- Redis. Returns false if the worker no longer holds the job: its lease has expired, another worker has the job,
--- or an earlier run of the same call did this and its reply was lost.
+-- Removes the job from the worker's pending list and the lease from `lease_of`. The caller deletes the lease
+-- in Redis. Returns false if the worker no longer holds the job. Its lease has expired, or another worker
+-- has the job. Or an earlier run of the same call removed the job and its reply was lost.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end
@@ -35,7 +37,7 @@ function leases.take_job(call, q, worker, job, lease, lease_of)
   return true
 end
 
--- The same for a single worker. Deletes the lease too.
+-- Does the same as `take_job` for a single worker, and also deletes the lease in Redis.
 function leases.settle(call, q, worker, job, lease, lease_ms)
   if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end
   redis.call('HDEL', call.keys.leases(), worker)

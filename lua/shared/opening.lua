@@ -1,9 +1,9 @@
 --[[
-Opening batches, many in one call of publish.
+Opening: opens many batches in one call of publish.
 
-Each batch is in its subscriber's index before it is made. What names it elsewhere, its job among that, is
-collected and entered for all batches at once by `enter`, which the script calls even if some subscriber's
-part has failed.
+`open` enters each batch in its subscriber's index and then writes its list. The other references to the
+batches, including their jobs, are collected. `enter` writes them for all batches at once. The script
+calls `enter` even if an error stopped it at one subscriber, so that every stored batch has its job.
 ]]
 local batches = include('batches')
 local bulk = include('bulk')
@@ -13,15 +13,17 @@ local opening = {}
 
 local DEFAULT_TIMEOUT_MS = 500
 
--- In the order of their bytes, so that the UIDs of one call sort as they were made.
+-- The 64 digits of UIDs, sorted by byte, so that the UIDs of one call sort in the order in which they were
+-- made.
 local DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
 
--- What one call opens. `uid_seed`: the first 16 characters of the UIDs that it makes.
+-- Returns the state of one call. `uid_seed` is the first 16 characters of all UIDs that the call makes.
 function opening.begin(uid_seed)
   return { uid_seed = uid_seed, uids = 0 }
 end
 
--- Digits: to hand Redis a number of Lua's takes it half a microsecond.
+-- Begins a new collection. Scores and times are formatted here once, because Redis takes 0.5 µs to convert
+-- each Lua number.
 local function begin_collection(call, opened)
   opened.now = string.format('%d', call.now_ms)
   opened.queue_score = string.format('%d', call.now_us)
@@ -34,7 +36,7 @@ local function digit(number)
   return DIGITS:sub(number % 64 + 1, number % 64 + 1)
 end
 
--- The seed and four digits that count.
+-- Returns a new UID: the seed, followed by a counter of four digits.
 local function new_uid(opened)
   local number = opened.uids
   if number % 64 == 0 then
@@ -45,6 +47,7 @@ local function new_uid(opened)
   return opened.uid_stem .. digit(number)
 end
 
+-- Enters new batches at the end of their subscriber's index.
 local function enter_queue(call, opened, token, ordered, bids)
   local score = ordered == '1' and batches.queue_score(call, token, ordered)
   local entries = {}
@@ -55,6 +58,7 @@ local function enter_queue(call, opened, token, ordered, bids)
   bulk.command('ZADD', call.keys.batches_queued(token), entries)
 end
 
+-- Writes the list of a new batch: its header and the events from `first` to `last`.
 local function write_batch(call, opened, bid, token, list, first, last)
   local batch, to = call.keys.batch(bid), math.min(last, first + bulk.MAX_VALUES - 1)
   redis.call('RPUSH', batch, token, opened.now, '0', unpack(list, first, to))
@@ -65,7 +69,8 @@ local function write_batch(call, opened, bid, token, list, first, last)
   end
 end
 
--- A batch that is full from the start is ready at once.
+-- Collects the references to a new batch. The job of a batch that is already full, or whose timeout is 0, is
+-- instant.
 local function collect(call, opened, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
   local index, scheduled = opened.index, opened.scheduled
@@ -84,7 +89,7 @@ local function collect(call, opened, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Puts events, those of the list from `first` to `final`, into new batches of a subscriber.
+-- Stores the events from `first` to `final` of the list in new batches of a subscriber.
 function opening.open(call, opened, token, list, first, final)
   if not opened.index then begin_collection(call, opened) end
   local settings = redis.call('HMGET', call.keys.subscriber(token), 'timeout', 'max_events', 'ordered')
@@ -108,7 +113,7 @@ function opening.open(call, opened, token, list, first, final)
   if #opened.jobs >= bulk.MAX_VALUES then opening.enter(call, opened) end
 end
 
--- Enters all batches that were opened since the last time.
+-- Writes the collected references of all batches that were opened since the last call of `enter`.
 function opening.enter(call, opened)
   if not opened.index then return end
   local keys = call.keys
@@ -116,7 +121,7 @@ function opening.enter(call, opened)
   bulk.command('SADD', keys.jobs_index('main'), opened.jobs)
   bulk.command('LPUSH', keys.jobs_instant('main'), opened.instant)
   if #opened.instant > 0 then call.wakes.main = true end
-  -- The job that is due first goes by itself, which wakes the scheduler if need be.
+  -- The job that is due first is scheduled by itself, since that wakes the scheduler if needed.
   if opened.shortest_ms then
     jobs.make_scheduled(call, 'main', opened.first_due, call.now_ms + opened.shortest_ms)
   end

@@ -1,14 +1,15 @@
 --[[
-The signing keys of a subscriber: the newest, then those that it replaces, each with the time (ms) until which
-it signs.
+Signing keys of a subscriber: the newest key first, then the keys that it replaced. Each replaced key is
+followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- How many keys sign at most: each repeat of a call whose answer was lost makes one.
+-- Maximum keys that sign at the same time. A caller who gets no answer repeats the call, and each repeat
+-- makes a key.
 local MAX_KEYS = 4
 
--- The keys once `newest` is the newest. Those before it have `overlap_ms` left at most. Nothing changes if it
--- is already.
+-- Returns the signing keys `before` with `newest` put first. Each replaced key signs for another
+-- `overlap_ms` at most. If `newest` is already first, the keys do not change.
 function signing.replaced(call, before, newest, overlap_ms)
   local kept = { newest }
   for entry in before:gmatch('%S+') do

@@ -1,14 +1,14 @@
 --[[
-Subscribers: what deliveries change in the hash of one.
+Subscribers: writes the changes that deliveries make to the hash of a subscriber.
 ]]
 local jobs = include('jobs')
 local subscribers = {}
 
--- A subscriber has so many health points at first, and never more.
+-- Maximum health points, and the health points of a new subscriber.
 local PERFECT_HEALTH = 100
--- A subscriber that takes longer over a batch is slow.
+-- A subscriber whose last accepted batch took longer than this (ms) is slow.
 local SLOW_MS = 1000
--- How many failed attempts at a batch are kept.
+-- Maximum failed attempts in the history of a batch.
 local MAX_ATTEMPTS_KEPT = 20
 
 local function change_health(subscriber, points, change)
@@ -17,8 +17,9 @@ local function change_health(subscriber, points, change)
   if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
--- A delivery failed. `failure` has its bid, the attempt as JSON (nil if nothing was tried), and what it costs
--- the subscriber: damage (health points) and throttle_ms. It is not an error if the subscriber has left.
+-- Records a failed delivery. `failure` has the batch (`bid`) and the attempt as JSON (nil if nothing was
+-- tried). It also has the cost to the subscriber: `damage` in health points and `throttle_ms`. It is not an
+-- error if the subscriber has left.
 function subscribers.fail(call, token, failure)
   local subscriber, attempts = call.keys.subscriber(token), call.keys.attempts(failure.bid)
   if failure.attempt then
@@ -36,8 +37,8 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Batches of `events` events were taken, the last of them within `took_ms`. True if that ended the
--- subscriber's trial.
+-- Records accepted batches with `events` events in all, the last of which took `took_ms`. Returns a true
+-- value if the acceptance ended the subscriber's trial, and false or nil otherwise.
 function subscribers.heal(call, token, events, heal, took_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -55,8 +56,9 @@ function subscribers.heal(call, token, events, heal, took_ms)
   return trial_job or throttled or first
 end
 
--- Ends the trial of a subscriber. Its trial job becomes instant if it was scheduled for later. A trial job
--- that waits for a share stays there: all other jobs of its lane wait too, so nothing ends the trial meanwhile.
+-- Ends the trial of a subscriber. If its trial job was scheduled for later, the job becomes instant. A trial
+-- job that waits for room in a share stays there. No delivery can end the trial meanwhile, because all other
+-- jobs of the lane wait too.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

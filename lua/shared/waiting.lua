@@ -1,30 +1,33 @@
 --[[
-Waiting jobs: jobs outside the queue because the lane of their subscriber was full.
+Waiting jobs: jobs outside the queue that may not enter their lane yet.
 
-One job of the lane is always elsewhere and brings them back: a delivery in flight, one that is to be tried
-again, or the trial job of a lane that fails. If the subscriber is paused, all of its jobs wait until it
-subscribes again.
+One job of the lane is always elsewhere, and its end brings waiting jobs back. It is being delivered,
+scheduled for another try, or the trial job of the lane. If the subscriber is paused, all of its jobs wait
+until it subscribes again.
 ]]
 local jobs = include('jobs')
 local waiting = {}
 
--- Waiting jobs are sorted by the time (µs) at which they came. They are not in a list, since any of them can
--- be dropped: the batches that were tried most are the oldest, and their jobs came last. Jobs of one call are
--- numbered by a µs each. The call takes longer than that, so jobs of the next call come behind them.
+-- Adds a job to the waiting jobs of a subscriber, which are sorted by the time (µs) at which they were
+-- added. A list would make it slow to drop a job. The oldest batches are dropped first, but their retried
+-- jobs are near the end of the list. Jobs that one call adds are 1 µs apart. The call takes longer than
+-- that, so the jobs of later calls sort behind them.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
 end
 
--- In an ordered lane only the job of the oldest batch may run.
+-- Returns the job of the subscriber's oldest batch, or nothing if there is no batch. In an ordered lane only
+-- this job may run.
 function waiting.oldest_job(call, token)
   local bid = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0)[1]
   return bid and jobs.delivery_of(bid)
 end
 
--- Brings up to `max` jobs back, the longest waiting first, behind what the queue has: lanes take turns. An
--- ordered lane brings back its oldest job, whatever `max` is. While the subscriber is
--- on trial nothing comes back: the end of its trial job brings the others back.
+-- Brings back up to `max` waiting jobs, those that have waited longest first. They go behind the other
+-- instant jobs, so that lanes take turns. An ordered lane brings back only the job of its oldest batch, even
+-- if `max` is 0. Nothing comes back while a trial job exists or the subscriber is paused. The end of the
+-- trial job brings the others back.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =
