@@ -27,7 +27,7 @@ export function settingsTable(): string {
   return ['| variable | default | what it sets |', '| --- | --- | --- |', ...rows, ''].join('\n');
 }
 
-// `node harness/settings_document.ts` writes both.
+// `npm run settings` writes both.
 if (import.meta.main) {
   writeFileSync('.env.example', envExample());
   const page = readFileSync('docs/operating.md', 'utf8');

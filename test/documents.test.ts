@@ -95,7 +95,7 @@ for (const file of ['app.json', 'docker-compose.yml']) {
   });
 }
 
-// `node harness/settings_document.ts` writes both.
+// `npm run settings` writes both.
 describe('the settings', () => {
   test('are all in .env.example, commented out, with their defaults', () => {
     assert.equal(read('.env.example'), envExample());
