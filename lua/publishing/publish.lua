@@ -13,8 +13,8 @@ becomes full is closed, and its job becomes instant. A new batch and its job are
 every batch has a job. The index of an ordered subscriber has its batches strictly in their order.
 
 For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was
-accepted. `added` has one entry for each topic: its events, and the tokens of its subscribers. The tokens are
-one text with a token on each line, which costs Redis less than a list.
+accepted. `added` has one entry for each topic of an accepted publication: its events, and the tokens of its
+subscribers. The tokens are one text with a token on each line, which costs Redis less than a list.
 ]]
 local batches = include('batches')
 local bulk = include('bulk')
@@ -24,7 +24,7 @@ local open_batches = include('open_batches')
 local opening = include('opening')
 
 -- Appends as many events to an open batch as fit. Returns how many were appended, and the new length of its
--- list. The length is 0 if the list no longer exists; nothing was appended then.
+-- list. The length is 0 if the list no longer exists; then no event was appended, whatever the count.
 local function fill(batch, max, list, first, last)
   -- An open batch always has room for one event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
