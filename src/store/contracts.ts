@@ -6,7 +6,7 @@ import { metricsContracts } from './contracts/metrics.ts';
 import { publishingContracts } from './contracts/publishing.ts';
 import { subscribingContracts } from './contracts/subscribing.ts';
 
-/** What each script of `lua/` takes and answers. The scripts themselves say what that means. */
+/** The types of arguments and reply of every script in `lua/`. The header of each script explains them. */
 export const contracts = {
   ...authenticationContracts,
   ...deliveringContracts,

@@ -7,15 +7,16 @@ import { CHANNELS, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
-/** Every call needs it: it makes the table that scripts are given first. */
+/** The module that every script needs: it makes the table `call`, the first argument of a script. */
 const CALLS = 'calls';
 
 /**
- * A file of `lua/`: a script, or a module of `lua/shared/`. Its text returns a function, or a table of them.
+ * A file of `lua/`. The text of a script returns a function; the text of a module of `lua/shared/` returns a
+ * table of functions.
  */
 interface LuaFile {
   name: string;
-  /** From the project's root. */
+  /** The path from the root of the project. */
   path: string;
   text: string;
 }
@@ -23,11 +24,11 @@ interface LuaFile {
 export interface ScriptSource extends LuaFile {
   contract: Contract;
   flags: string[];
-  /** The modules that it uses, each behind those that it uses itself. */
+  /** The modules that the script includes, directly or not. A module follows the modules that it includes. */
   modules: LuaFile[];
 }
 
-/** All scripts, by name. Throws where a script has no contract or a contract no script. */
+/** Reads all scripts, sorted by name. Throws if a script has no contract, or a contract has no script. */
 export function readScripts(): ScriptSource[] {
   const paths = globSync('*/*.lua', { cwd: DIRECTORY, exclude: ['shared/**'] });
   const nameOf = (path: string) => basename(path, '.lua');
@@ -53,7 +54,10 @@ function readScript(name: string, path: string, contract: Contract): ScriptSourc
   };
 }
 
-/** The modules that a text uses, each behind those that it uses itself. */
+/**
+ * Returns the modules that a script's text includes, directly or not. A module follows those that it
+ * includes.
+ */
 function modulesOf(text: string): LuaFile[] {
   const modules = new Map<string, LuaFile>();
   for (const name of [CALLS, ...includesOf(text)]) addModule(name, modules, []);
@@ -73,13 +77,15 @@ function addModule(name: string, into: Map<string, LuaFile>, users: readonly str
   into.set(name, { name, path: `lua/${path}`, text });
 }
 
-/** A script as text that Redis runs by itself, by EVALSHA. */
+/** Returns the whole text of a script, with all that it needs, for EVALSHA. */
 export function standalone(script: ScriptSource): string {
   const shebang = script.flags.length > 0 ? `#!lua flags=${script.flags.join(',')}` : '#!lua';
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
 }
 
-/** What goes before scripts: the modules that they use, each once, and functions that build their keys. */
+/**
+ * Returns the text that goes before scripts: each of their modules once, and the functions that build keys.
+ */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
   return [
@@ -91,7 +97,7 @@ export function preamble(scripts: readonly ScriptSource[]): string {
   ].join('\n');
 }
 
-/** A Lua function of KEYS and ARGV that runs the script. */
+/** Returns the source of a Lua function of KEYS and ARGV that runs the script and returns its reply. */
 export function callback(script: ScriptSource): string {
   const { contract } = script;
   return [
@@ -103,6 +109,7 @@ export function callback(script: ScriptSource): string {
   ].join('\n');
 }
 
+/** Returns the names of the keys that these files use, each once. */
 function keysIn(files: readonly LuaFile[]): string[] {
   return [
     ...new Set(
@@ -112,7 +119,8 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * A Lua function that returns a partition's key functions. The name of its key `schema` tells the partition.
+ * Returns the source of a Lua function that returns the key functions of a partition. Its argument is the
+ * name of the partition's key `schema`, which contains the prefix.
  */
 function keyspaces(names: readonly string[]): string {
   return [
@@ -129,6 +137,7 @@ function keyspaces(names: readonly string[]): string {
   ].join('\n');
 }
 
+/** Returns a Lua line that adds one key function to `keys`. Throws if the layout has no such key. */
 function keyFunction(name: string): string {
   const key =
     (LAYOUT as Record<string, { pattern: string }>)[name] ??
