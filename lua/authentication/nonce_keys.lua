@@ -4,7 +4,7 @@ nonce_keys: return Redis's time and the keys that sign Digest nonces, one key fo
 
 Hours are whole hours since the Unix epoch. The keys of this hour and the next are created if they are
 missing. The next key is created early so that every process has fetched it before it is used. A key is kept
-for a day after its hour, so that a nonce that is too old is still recognised as one of this bus.
+for a day after its hour, so that an expired nonce is still recognised as one of this bus.
 ]]
 local HOUR_MS, KEPT_HOURS = 3600000, 24
 

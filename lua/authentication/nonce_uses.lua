@@ -2,8 +2,8 @@
 --[[
 nonce_uses: consume Digest nonce uses. A nonce use is one `nc` count of a nonce, and is valid only once.
 
-Returns a flag for each use: true if this call consumed it. The flag is false if the use was consumed before,
-if its count is too high, or if its count is too far ahead of the stored bits. A nonce has one bit for each
+Returns a flag for each use: true if this call consumed it. A use is refused if it was consumed before. It is
+also refused if its count is too high, or too far ahead of the stored bits. A nonce has one bit for each
 count, so counts may arrive in any order.
 ]]
 

@@ -40,7 +40,7 @@ end
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
-    -- pcall: a key of another type holds no events.
+    -- pcall: LLEN fails on a key of another type. Such a key counts as a batch without events.
     local length = redis.pcall('LLEN', subject.list_of(bid))
     if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
     settled = settled and not subject.open[bid]
