@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 --[[
-nonce_keys: the keys that sign the nonces of Digest, one for each hour. Makes those of this hour and the next.
+nonce_keys: return Redis's time and the keys that sign Digest nonces, one key for each hour.
 
-The key of the next hour is there in time for every process to know it. A key is kept for a day, so that a
-nonce that is too old is still recognised as ours.
+Hours are whole hours since the Unix epoch. The keys of this hour and the next are created if they are
+missing. The next key is created early so that every process has fetched it before it is used. A key is kept
+for a day after its hour, so that an expired nonce is still recognised as one of this bus.
 ]]
 local HOUR_MS, KEPT_HOURS = 3600000, 24
 
--- key_of_this_hour, key_of_next_hour: random keys, stored where there is none yet.
--- known_keys: the keys that the caller knows. Should Redis have lost them, nonces that are in use stay good.
+-- `key_of_this_hour` and `key_of_next_hour` are random keys. Each is stored only if its hour has no key yet.
+-- `known_keys` are the keys that the caller knows. They are stored again if Redis has lost them, so that
+-- nonces in use stay valid.
 return function(call, args)
   local stored = call.keys.digest_keys()
   local this_hour = math.floor(call.now_ms / HOUR_MS)

@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
 --[[
-nonce_uses: consume nonce uses (one `nc` count of a Digest nonce), each once.
+nonce_uses: consume Digest nonce uses. A nonce use is one `nc` count of a nonce, and is valid only once.
 
-A nonce has a bit for each count, so counts may come in any order. The reply says for each use if it was
-new. A use is also refused where its count is too high, or too far ahead of the counts that were used.
+Returns a flag for each use: true if this call consumed it. A use is refused if it was consumed before. It is
+also refused if its count is too high, or too far ahead of the stored bits. A nonce has one bit for each
+count, so counts may arrive in any order.
 ]]
 
--- At 20 KB of Redis a nonce has served long enough.
+-- Maximum count of a nonce. The bits of a nonce then take at most 20 KB of Redis.
 local MAX_COUNT = 65535
--- A client that shares a nonce between connections is out of order by as many counts as it has connections.
--- No single request takes more memory than this many bits.
+-- Maximum distance of a count from the end of the stored bits. A client that uses one nonce on many
+-- connections can be out of order by one count for each connection. One request can allocate at most this
+-- many bits.
 local MAX_AHEAD = 1024
 
 local function consume(call, nonce, count, kept_ms)
@@ -21,7 +23,7 @@ local function consume(call, nonce, count, kept_ms)
   return is_new
 end
 
--- kept_ms: how long the uses of a nonce are kept, from the first.
+-- The uses of a nonce expire `kept_ms` after its first use.
 return function(call, args)
   local are_new = {}
   for i, use in ipairs(args.uses) do are_new[i] = consume(call, use.nonce, use.count, args.kept_ms) end

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 --[[
-rotate_secret: give a client another secret. The present one works for `grace_ms` more.
+rotate_secret: replace the secret of a client. The replaced secret remains valid for `grace_ms`.
 
-A client has two secrets at most: a former one that still worked ends.
+A client has at most one replaced secret: one of an earlier rotation ends at once. Returns `client_not_found`
+if there is no such client, and `no_secret` if the client has no secret; nothing changes in both cases.
 ]]
 return function(call, args)
   local keys, token = call.keys, args.token

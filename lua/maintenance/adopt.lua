@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --[[
-adopt: store the version of the data layout, and forget the aux jobs of the Ruby Routemaster.
+adopt: store the version of the data layout, and delete the aux jobs of the Ruby Routemaster.
 
-Only the first call does so and returns true. From then on aux jobs are those of this bus, and another process
-that boots at the same time must not forget them.
+If a version is stored already, the call changes nothing and returns false. So of several processes that boot
+at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
 return function(call, args)
   local keys, q = call.keys, 'aux'

@@ -1,17 +1,16 @@
 #!lua flags=allow-oom
 --[[
-autodrop: delete the oldest dead letters, and when there are none the oldest batches with their jobs, to free
-memory.
+autodrop: free memory by deleting the oldest dead letters, and then the oldest batches with their jobs.
 
-Batches that are being delivered right now are passed over. What is dropped is noted for its subscriber, exact
-to the event: in the next drop notice, and for good in `dropped:{token}`. The events of a batch are counted by
-topic before it is deleted. That takes several calls for a large batch; until the last of them it stays as it
-is, and can be delivered. What a call began to count and did not delete is returned in `begun_…`, and goes to
-the next call.
+Batches that workers are delivering now are skipped. Every dropped event is counted for its subscriber: in the
+next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted by topic before it is
+deleted. A large batch needs several calls for that. Until the last of them deletes it, the batch stays
+unchanged and can be delivered.
 
-`deleted` is how many dead letters and batches were deleted, `max_deleted` at most. If it is 0 and nothing is
-begun, nothing is left to drop. `drops` has what was dropped of each subscriber; `queued` of these events were
-in batches, the others in dead letters.
+`deleted` is the number of dead letters and batches that this call deleted, at most `max_deleted`. `drops` has
+one record for each subscriber with dropped events; `queued` of its events were in batches, the others in dead
+letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its end. The
+caller passes them to the next call. If `deleted` is 0 and `begun_bid` is missing, nothing is left to drop.
 ]]
 local batches = include('batches')
 local dead_letters = include('dead_letters')
@@ -22,6 +21,7 @@ local jobs = include('jobs')
 -- How much work one call does before Redis serves others. The unit is about 1 µs of Redis (as measured once).
 -- One chunk of events of the largest size is already that much.
 local MAX_WORK = 1900
+-- Work of each part of a call, in µs.
 local WORK_OF = { subscriber = 30, dead_letter = 25, batch = 6, event = 0.5, byte = 0.0015 }
 -- How many events one LRANGE reads. This many events of the largest size that is allowed by default have
 -- 1.3 MB.
@@ -32,6 +32,7 @@ local function has_room(progress)
   return progress.deleted < progress.max_deleted and progress.work < MAX_WORK and not progress.begun
 end
 
+-- Returns the record of the subscriber's drops; creates it if the call has none yet.
 local function drops_of(progress, token)
   local sum = progress.by_token[token]
   if not sum then
@@ -43,8 +44,8 @@ local function drops_of(progress, token)
   return sum
 end
 
--- The topic of an event; empty if it cannot be read. An event of Routemaster or schema 1 is MessagePack ["e",
--- {o = topic, …}].
+-- Returns the topic of an event; empty if the event cannot be read. Legacy events, of the Ruby Routemaster or
+-- of layout 1, are MessagePack ["e", {o = topic, …}].
 local function topic_of(event)
   local topic = event:match('^{"id":"[^"]*","topic":"([a-z0-9_]+)"')
   if topic then return topic end
@@ -55,7 +56,7 @@ local function topic_of(event)
   return topic
 end
 
--- Counts the items from `first` on, which are events, by topic.
+-- Adds the events in `items`, from position `first` to the end, to the counts by topic.
 local function count_events(progress, items, first, counts)
   local bytes = 0
   for i = first, #items do
@@ -102,7 +103,7 @@ local function note_drop(call, progress, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- A batch without a sound header, which the sweep reports, does not tell when it was opened.
+  -- The time of creation can be unreadable if the header is damaged. (The sweep reports such a batch.)
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)
@@ -138,7 +139,7 @@ local function drop_batches(call, progress)
   drops.settle(call, collection)
 end
 
--- Adds to the drop notice of the subscriber.
+-- Adds the drops of one subscriber to its drop notice.
 local function notify(call, sum)
   local fields = { 'batches', sum.batches, 'events', sum.events, 'from', sum.from_ms, 'to', sum.to_ms }
   for topic, events in pairs(sum.topics) do

@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 --[[
-enqueue: put an instant job in a queue, unless the queue has it already in any state. Returns true if the call
-made it instant.
+enqueue: put an instant job in a queue. Returns true if this call made the job instant.
 
-A copy that is pending with a worker whose lease ran out is given back here. Otherwise a periodic job that
-died while pending, such as the scrub itself, would keep its successors out.
+If the queue already has the job in any state, nothing changes and the reply is false. There is one exception:
+if the job is pending with a dead worker, it is taken from that worker and becomes instant. Otherwise a
+periodic job whose worker died would block all later runs of itself. The job that scrubs dead workers is such
+a job.
 ]]
 local jobs = include('jobs')
 local leases = include('leases')
 
+-- Takes the job from a worker that was not heard of for longer than its lease. True if such a worker had it.
 local function take_from_dead_worker(call, q, job, lease_ms)
   local keys = call.keys
   for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do

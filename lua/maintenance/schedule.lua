@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --[[
-schedule: make scheduled jobs that are due instant, in the order of their deadlines, `limit` of them at most.
+schedule: promote at most `limit` scheduled jobs that are due. Jobs of a queue are promoted in deadline order.
 
-Returns how many became instant, and in how many µs the next job is due: 0 if some are left over, nothing if
-none is scheduled.
+`promoted` is the number of jobs that became instant. `next_due_us` is the time until the next job is due
+(µs). It is 0 if jobs that are due remain, and missing if no job is scheduled.
 ]]
 local jobs = include('jobs')
 

@@ -1,15 +1,16 @@
 #!lua flags=allow-oom
 --[[
-scrub: give back the jobs of dead workers, and forget these workers.
+scrub: return the jobs of dead workers to their queues, and delete what is recorded of these workers.
 
-A worker is dead when it was not heard of for longer than its lease. Its job is instant again, before the
-others. Returns how many workers were forgotten, and for each queue how many jobs were given back.
+A worker is dead if it was not heard of for longer than `lease_ms`. Its job becomes instant, ahead of the
+other instant jobs. `workers` is the number of dead workers; `jobs` has the number of returned jobs for each
+queue.
 ]]
 local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
 
--- Returns a list of the dead workers, and the others by name.
+-- Returns a list of the dead workers, and a table that has true for each live worker.
 local function tell_apart(call, lease_ms)
   local heard, dead, alive = redis.call('HGETALL', call.keys.workers()), {}, {}
   for i = 1, #heard, 2 do
@@ -22,7 +23,8 @@ local function tell_apart(call, lease_ms)
   return dead, alive
 end
 
--- Returns how many jobs the worker held.
+-- Returns the jobs of a dead worker to the queue, and removes the worker from its lane. Returns the number of
+-- jobs.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane = q == 'main' and lanes.leave(call, worker)
@@ -32,8 +34,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The job given back brings the others of its lane back. Only the oldest job of an ordered lane comes back
-  -- here, as the job given back may have to wait behind it.
+  -- The returned job will bring back the waiting jobs of its lane when it ends. An ordered lane is different:
+  -- the returned job may have to wait for the oldest job, so the oldest is brought back here.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -1,13 +1,15 @@
 #!lua flags=allow-oom
 --[[
-sweep_batches: repair batches and dead letters, and what names them.
+sweep_batches: repair batches, dead letters and the index entries that name them. Returns the findings.
 
-A batch is in its indexes; a dead letter has its reason and is in its own indexes; an entry that names neither
-is removed. All of it is judged here in one step, so what is correct is never touched, however busy the bus
-is. It is not an error if what is named no longer exists. sweep_jobs repairs jobs, and sweep_gauges gauges.
+Three rules hold. Every batch is in the batch indexes. Every dead letter has a reason and a time, and is in
+the dead letter indexes. Every index entry names a batch or dead letter that exists. The script checks and
+repairs in one step, so correct data never changes, however busy the bus is. A name whose batch no longer
+exists is not an error. sweep_jobs repairs jobs, and sweep_gauges repairs gauges.
 
-`where` is the key (by its name in LAYOUT) where the names were found, `token` its subscriber if it is one's
-own. The names are UIDs of batches, but for batches_open, which has subscribers.
+`where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it.
+`token` is the subscriber to which that key belongs, if it belongs to one. The names are UIDs of batches; only
+those from batches_open are tokens of subscribers.
 ]]
 local batches = include('batches')
 local dead_letters = include('dead_letters')
@@ -18,19 +20,22 @@ local function exists(name)
   return redis.call('EXISTS', name) == 1
 end
 
+-- Returns the first item of a list, which is the subscriber's token. If the list does not exist, returns
+-- false; if the key has another type, returns an error table.
 local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
--- The subscriber and the time of creation; nothing if the list does not begin with a header.
+-- Returns the subscriber's token and the time of creation (ms); nothing if the list does not begin with a
+-- readable header.
 local function read_header(list)
   local header = redis.pcall('LRANGE', list, 0, batches.HEADER - 1)
   local created_ms, attempts = tostring(header[2]), tostring(header[3])
   if created_ms:match('^%d+$') and attempts:match('^%d+$') and header[1] ~= '' then return header[1], created_ms end
 end
 
--- Keeps a batch without a header as a dead letter, behind a header that can be read. Without a subscriber it
--- is left alone.
+-- Makes a dead letter of a batch whose header is damaged: puts a readable header before its items. If the
+-- first item is not the token of a subscriber, the batch stays unchanged and is only reported.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local owner = owner_of(batch)
@@ -43,18 +48,19 @@ local function set_apart(call, bid, found)
   findings.add(found, 'batch_malformed', bid)
 end
 
--- Removes an entry that names nothing.
+-- Removes an entry from an index, and reports it if it was still there.
 local function remove(command, index, bid, found, kind)
   if redis.call(command, index, bid) == 1 then findings.add(found, kind, bid) end
 end
 
--- A batch that was attempted takes no more events: they would be deleted with it.
+-- True if this is a batch of the subscriber that was never attempted. An attempted batch must not be open:
+-- events appended during the delivery would be deleted with the batch.
 local function may_be_open(call, bid, owner)
   local batch = call.keys.batch(bid)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- One function for each place where names are found.
+-- One function for each value of `where`.
 local check = {}
 
 function check.batch(call, bid, found)
@@ -103,14 +109,15 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- A current batch is open; otherwise it is closed here.
+-- Removes a batch from its subscriber's current batches unless it is the open batch and may be open.
 function check.batches_current(call, bid, found, token)
   local entry = redis.call('HGET', call.keys.batches_open(), token)
   if entry and open_batches.read_entry(entry) == bid and may_be_open(call, bid, token) then return end
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- An open batch is current, and its entry has how much it may hold; otherwise it is closed here.
+-- Closes the subscriber's open batch unless the batch is current and may be open, and its entry has the
+-- subscriber's max_events.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -1,26 +1,31 @@
 #!lua flags=allow-oom
 --[[
-sweep_gauges: correct the gauges of one subscriber that disagree with its queue, or with its dead letters.
+sweep_gauges: correct the gauges of one subscriber if they differ from its queue or from its dead letters.
 
-Few batches are counted in one call. Many are counted in several calls, by slices, each from one score to
-another. A slice that has as many members as when it was counted has the same ones, as new batches are entered
-at the end; and a batch that is not current takes no more events. So what former calls counted holds, except
-for slices that have changed, which are counted again. The call that has counted all compares, in the same
-step.
+One call counts a short queue. A long queue needs several calls, each of which counts slices of the queue's
+index. A slice is the part of the index between two scores. A slice with an unchanged number of members still
+has the same members, because new batches are entered at the end of the index. A batch that is not current
+gets no more events. So an earlier count of a slice is still correct if its number of members is unchanged.
+Slices that changed are counted again. The call that completes the count compares it with the gauges in the
+same step.
 
 `counted` has the slices counted so far: the score at which each ends, its members and their events. The reply
-is `finished` with what was corrected, or the slices for the next call.
+has `finished` true and the corrected gauges as findings, or `finished` false and the slices for the next
+call.
 ]]
 local batches = include('batches')
 local findings = include('findings')
 
--- How many lists one call measures: bounds the time that it blocks Redis.
+-- Number of batches after which a call counts no further slice. This bounds the time that it blocks Redis.
 local MAX_LISTS = 2000
+-- Number of batches in a slice; a slice has more only if several batches have the score at its end.
 local SLICE = 200
--- As the members of a slice that must be counted again.
+-- Stands for the number of members of a slice that has an open batch. It differs from every real number, so
+-- the next call counts the slice again.
 local UNSETTLED = -1
 
--- What to count: the index of the lists, and which batches of it may change.
+-- Returns what to count: the index, the function for the keys of its lists, and the batches that can still
+-- get events. `read` is the number of lists counted in this call.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then
@@ -30,11 +35,12 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Counts the members between two scores. Returns how many, or UNSETTLED, and their events.
+-- Counts the batches between two scores, and their events. Returns both numbers, but UNSETTLED instead of the
+-- first if one of the batches is open.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
-    -- pcall: a key of another type holds no events.
+    -- pcall: LLEN fails on a key of another type. Such a key counts as a batch without events.
     local length = redis.pcall('LLEN', subject.list_of(bid))
     if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
     settled = settled and not subject.open[bid]
@@ -43,8 +49,8 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts what changed and what is new. Returns the slices, the sum of their events if all are counted, and
--- where they end.
+-- Counts slices that changed, and then new slices. Returns the slices, the sum of their events, and the score
+-- at which they end. The sum is false if the call has reached MAX_LISTS first.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)
@@ -70,6 +76,7 @@ local function count_all(subject, counted)
   return slices, finished and subject.read < MAX_LISTS and events, from
 end
 
+-- Sets a gauge to the counted number and reports it, if the gauge had another value.
 local function correct(found, gauge, token, kind, counted)
   local wanted = counted > 0 and string.format('%d', counted)
   if redis.call('HGET', gauge, token) == wanted then return end

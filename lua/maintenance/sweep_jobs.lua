@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
 --[[
-sweep_jobs: repair jobs that are suspected of being wrong.
+sweep_jobs: check suspected jobs of a queue, and repair them. Returns the findings.
 
-A delivery has its job for as long as its batch is there, and no longer. A job is in its queue's index, and in
-exactly one state. A correct job stays as it is. What is left of a dropped batch in the instant list and those
-of shares is correct: acquire forgets it. The instant list is searched for each job, so callers give few at a
-time where it is long.
+A batch has a delivery job for as long as the batch exists. Every job is in the index of its queue, and in
+exactly one state. Correct jobs stay unchanged. The job of a dropped batch may remain in the instant list or
+in the list of a share: acquire removes it there. The script searches the instant list for every suspect. So
+the caller passes only a few suspects at a time if that list is long.
 
-A suspect is a job, with the batch that it delivers, if any, and the subscriber in whose lane it was seen to
-wait, if it was.
+`job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs.
+`lane` is the subscriber in whose lane the caller saw the job wait, if it saw that.
 ]]
 local findings = include('findings')
 local jobs = include('jobs')
 local lanes = include('lanes')
 
--- By job: the workers that hold it, each with how often it does.
+-- Returns the holders of each pending job: by job and worker, how many times the worker's list has the job.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -26,14 +26,14 @@ local function read_holders(call, q)
   return holders
 end
 
--- The lists that may have a job, except those of workers.
+-- Returns the lists that may have a job, except the lists of workers.
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
   for _, share in ipairs(q == 'main' and lanes.SHARES or {}) do lists[#lists + 1] = call.keys.share_jobs(share) end
   return lists
 end
 
--- The sorted sets that may have the job.
+-- Returns the sorted sets that may have the job: the scheduled jobs, and the waiting jobs of its lane.
 local function sorted_sets_of(call, q, suspect)
   local sets, lane = { call.keys.jobs_scheduled(q) }, suspect.lane
   local token = suspect.bid and redis.call('LINDEX', call.keys.batch(suspect.bid), 0)
@@ -42,8 +42,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Leaves the job in a list once if it was in no place before, else not at all. Returns in how many places it
--- was.
+-- Removes surplus copies of a job from a list. `times` is the number of copies in the list; `places` is the
+-- number found elsewhere before. One copy stays if `places` is 0, and none otherwise. Returns `places` plus
+-- `times`.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)
@@ -51,12 +52,13 @@ local function trim(list, job, times, places)
   return places + times
 end
 
--- Leaves the job in one place only: with a worker, if one holds it. Returns in how many places it was.
+-- Removes all copies of the job but one, which is the copy of a worker if one holds it. Returns the number of
+-- copies before; 0 if the job was in no state.
 local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- This worker finds out when it settles the job.
+      -- Another worker keeps the job. This worker learns of it when its ack or nack is refused.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -74,7 +76,7 @@ local function keep_one(call, q, suspect, holders)
   return places
 end
 
--- The batch of the job is gone.
+-- Removes a job whose batch no longer exists from the index, the scheduled jobs and the lane.
 local function forget(call, q, suspect, found)
   local keys, job, lane = call.keys, suspect.job, suspect.lane
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)
@@ -92,7 +94,7 @@ local function check(call, q, suspect, holders, found)
   local indexed = redis.call('SISMEMBER', call.keys.jobs_index(q), job) == 1
   local places = keep_one(call, q, suspect, holders)
   if places > 1 then findings.add(found, 'job_in_two_states', name) end
-  -- A job that delivers nothing has run meanwhile.
+  -- A job of another kind that is neither in the index nor in a state has run since the caller saw it.
   if places == 0 and not indexed and not bid then return end
   if places == 0 then jobs.make_instant(call, q, job) end
   if not indexed then

@@ -1,13 +1,15 @@
 #!lua flags=allow-oom
 --[[
-sweep_lanes: set going again the lanes that nothing else would.
+sweep_lanes: restart stuck lanes of these subscribers by bringing back one waiting job. Returns the findings.
 
-If all jobs of a lane wait, nothing brings them back. (If the subscriber is paused that is intended.) A
-trial job that is no longer in the queue would never try the subscriber again.
+A lane is stuck if all of its jobs wait, because only another job of the lane brings them back. (The jobs of a
+paused subscriber are meant to wait.) A lane whose trial job is no longer in the queue would never try its
+subscriber again.
 ]]
 local findings = include('findings')
 local waiting = include('waiting')
 
+-- True if the subscriber has waiting jobs, and as many as batches.
 local function all_wait(call, token)
   local waiting_count = redis.call('ZCARD', call.keys.jobs_waiting(token))
   return waiting_count > 0 and waiting_count == redis.call('ZCARD', call.keys.batches_queued(token))

@@ -1,19 +1,19 @@
 #!lua flags=allow-oom
 --[[
-sweep_workers: repair what is recorded of workers.
+sweep_workers: check what is recorded of suspected workers and repair it; recount all lanes. Returns findings.
 
-A worker that holds a job is in its queue's pending index, and in the lane of the subscriber to which it
-delivers. A worker that holds none has no lease and is in no lane. Each lane counts the workers that are in
-it.
+A worker that holds a job is in the pending index of the job's queue. If the job is a delivery, the worker is
+also in the lane of the subscriber. A worker without a job has no lease, and is in no lane and no share. The
+counter of each lane equals the number of workers in it.
 
-A suspect is a worker, with the batch that it was seen to deliver, if any.
+`worker` of a suspect is the worker's id. `bid` is the batch that the caller saw it deliver, if it saw one.
 ]]
 local findings = include('findings')
 local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
 
--- True if the worker holds a job of the queue.
+-- True if the worker holds a job of the queue. Enters such a worker in the pending index if it is not there.
 local function holds_job(call, q, worker, found)
   if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end
   local unindexed = redis.call('SADD', call.keys.jobs_pending_index(q), worker) == 1
@@ -21,22 +21,23 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- True if the worker was in a lane.
+-- Removes the worker from its lane, and brings back a waiting job of that lane. True if it was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
   if lane then waiting.bring_back(call, lane, 1) end
   return lane ~= nil
 end
 
+-- Puts a worker that delivers the batch in the lane of its subscriber, if the worker has a lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = redis.pcall('LINDEX', keys.batch(bid), 0)
-  -- The worker may hold another job by now.
+  -- Since the caller saw the worker, the worker may have acquired another job.
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- Without a lease the worker could not settle the job: a worker of the Ruby Routemaster has neither lease
-  -- nor lane.
+  -- A worker without a lease could not ack the job. Workers of the Ruby Routemaster have neither lease nor
+  -- lane.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })
@@ -54,6 +55,7 @@ local function check(call, worker, bid, found)
   if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
+-- Sets the counter of each lane to the number of workers in it, and reports the counters that were wrong.
 local function count_lanes(call, found)
   local in_flight, counted = call.keys.lanes_in_flight(), {}
   for _, token in ipairs(redis.call('HVALS', call.keys.lanes_held())) do

@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 --[[
-takeover: bring batches of the Ruby Routemaster into our layout. Returns how many lists were renamed.
+takeover: convert batches of the Ruby Routemaster to this layout. Returns how many lists were renamed.
 
-Its lists are called `batches:{bid}`. Each is renamed and entered in its subscriber's index, and gets a job if
-it has none. Of the current batches of a subscriber one stays open; the others are closed. It is not an error
-if a batch was taken over already, or no longer exists.
+The Ruby Routemaster names the list of a batch `batches:{bid}`. The script renames each list and enters the
+batch in its subscriber's index. A batch without a job gets a scheduled job that is due now. One current batch
+of each subscriber stays open; the others are closed. A batch that was converted already, or that no longer
+exists, is not an error.
 ]]
 local jobs = include('jobs')
 local open_batches = include('open_batches')
 
+-- Makes a current batch the open one, if it was never attempted and no other is open. Otherwise closes it.
 local function take_over_current(call, token, bid, attempts)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.batches_current(token), bid) == 0 then return end

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 --[[
-upgrade: store a newer version of the data layout, unless workers of the former release are alive. Returns how
-many are; 0: the layout is the newer one.
+upgrade: replace the layout version `from` by `to`, unless workers are alive. Returns the number of live
+workers; 0 means that the layout no longer has version `from`.
 
-An old worker cannot read events of the newer layout, and would make dead letters of them. A process that
-finds a layout newer than its release does not start, so no old worker comes after this. It is not an error if
-another process was faster.
+Workers that are alive while the layout has the old version belong to the former release. They cannot read the
+events of the new layout, and would make dead letters of them. Processes of the former release do not start on
+a newer layout, so no such worker can appear later. It is not an error if another process has upgraded the
+layout already.
 ]]
 local leases = include('leases')
 

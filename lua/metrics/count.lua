@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 --[[
-count: add what one process has counted since its last flush.
+count: add the counts of one process since its last flush to the counters. Returns true if they were added.
 
-The flushes of a process have increasing numbers. A flush that is sent again after its reply was lost counts
-once: the reply is false then.
+A process numbers its flushes in increasing order. A flush that was applied already changes nothing and
+returns false. So a process can safely send a flush again after its reply was lost. The number of the last
+flush is kept for a day.
 ]]
 local DAY_SECONDS = 86400
 
@@ -12,7 +13,7 @@ return function(call, args)
   if tonumber(redis.call('GET', flushed) or 0) >= args.flush then return false end
   redis.call('SET', flushed, args.flush, 'EX', DAY_SECONDS)
   for _, each in ipairs(args.counts) do
-    -- pcall: one field that somebody set to no number must not lose the rest of the flush.
+    -- pcall: HINCRBY fails if the stored value is not a number. The rest of the flush must still be added.
     redis.pcall('HINCRBY', call.keys.counters(), each.field, each.count)
   end
   return true

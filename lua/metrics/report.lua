@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 --[[
-report: note up to which count the counters were sent to the metric service. Returns how many were noted.
+report: record the counts up to which counters were sent to the metric service. Returns how many it recorded.
 
-`from` is the count noted before (0: none). A counter of which another worker has noted something meanwhile is
-left alone, so noting again changes nothing. It runs when memory is exhausted: otherwise the same counts would
-be sent again and again.
+`to` is the count that was sent; `from` is the count recorded before, or 0 if there is none. A counter whose
+recorded count is not `from` stays unchanged, because another worker has recorded it meanwhile. So repeating a
+call changes nothing. The script runs even when memory is exhausted (`allow-oom`). Otherwise the same counts
+would be sent again and again.
 ]]
 return function(call, args)
   local reported, noted = call.keys.counters_reported(), 0

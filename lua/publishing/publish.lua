@@ -1,17 +1,20 @@
 #!lua
 --[[
-publish: append events to the current batch of every subscriber of their topics, for many publications in one
-call.
+publish: append the events of many publications to the current batches of their topics' subscribers.
 
-Each publication is all or nothing: its topic is claimed for the client, or found to be another's, before
-anything is stored. A subscriber's events stay in the order of acceptance, over all its topics. A batch that
-fills up is closed and its job made instant. A new batch gets its job in the same step, so no batch is ever
-without one. The batches of an ordered subscriber stand in its index strictly in their order. A publication
-that was accepted under an idempotency key is known for a while: the same again, even in one call, is answered
-`repeated` and not stored.
+A publication is accepted or refused as a whole, before any event is stored. The first client to publish to a
+topic becomes its owner; other clients get `claimed_by_other`. `no_room` means that a new topic would exceed
+`max_topics`. A publication that was accepted under an idempotency key is remembered for
+`idempotency_window_ms`. The same publication again, even in the same call, gets `repeated` and is not stored.
+A different publication under that key gets `key_reused`.
 
-The reply has for each publication its outcome, and how many subscribers got it; and for each topic how many
-events its subscribers got, and their tokens, a line each (one text costs less than a list).
+A subscriber gets its events in the order in which they were accepted, across all its topics. A batch that
+becomes full is closed, and its job becomes instant. A new batch and its job are created in the same step, so
+every batch has a job. The index of an ordered subscriber has its batches strictly in their order.
+
+For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was
+accepted. `added` has one entry for each topic of an accepted publication: its events, and the tokens of its
+subscribers. The tokens are one text with a token on each line, which costs Redis less than a list.
 ]]
 local batches = include('batches')
 local bulk = include('bulk')
@@ -20,9 +23,10 @@ local intake = include('intake')
 local open_batches = include('open_batches')
 local opening = include('opening')
 
--- Fills an open batch. Returns how many events it took, and how long its list is then; 0 if the list is gone.
+-- Appends as many events to an open batch as fit. Returns how many were appended, and the new length of its
+-- list. The length is 0 if the list no longer exists; then no event was appended, whatever the count.
 local function fill(batch, max, list, first, last)
-  -- One event fits into any open batch: no need to look how long it is.
+  -- An open batch always has room for one event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
@@ -33,14 +37,15 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- `entry` is that of the subscriber's open batch, if it has one.
+-- Appends a subscriber's events to its open batch, and the rest to new batches. `entry` is the entry of the
+-- open batch in `batches:open`, or false if none is open.
 local function append(call, opened, token, entry, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry then
     local bid, max = open_batches.read_entry(entry)
     local taken, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
-      -- A batch whose list is gone is forgotten.
+      -- The list of the open batch no longer exists: remove the entry, and open a new batch below.
       open_batches.close(call, token, bid)
       taken = 0
     elseif length - batches.HEADER >= max then
@@ -51,8 +56,8 @@ local function append(call, opened, token, entry, slice)
   if first <= last then opening.open(call, opened, token, list, first, last) end
 end
 
--- Appends what each subscriber gets. `counts` gets how many events each got, up to the first subscriber that
--- fails.
+-- Appends the events of every subscriber. `counts` is filled with the number of events of each. If one
+-- subscriber fails, the function throws, and `counts` ends before that subscriber.
 local function append_all(call, opened, taken, entries, counts)
   for i, token in ipairs(taken.tokens) do
     local slice = taken.slices[token]
@@ -69,7 +74,8 @@ local function store(call, uid_seed, taken)
   local opened, counts = opening.begin(uid_seed), {}
   local entries = bulk.get_fields(call.keys.batches_open(), taken.tokens)
   calls.try(call, append_all, opened, taken, entries, counts)
-  -- What was begun is completed even if one subscriber's part has failed (a key of the wrong type, say).
+  -- The batches opened so far are entered even if one subscriber has failed, because of a key of the wrong
+  -- type for example.
   opening.enter(call, opened)
   bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
 end
@@ -82,7 +88,8 @@ return function(call, args)
   end
   intake.end_run(taken)
   store(call, args.uid_seed, taken)
-  -- Written last: if the call fails half-way, none of its publications counts as accepted under its key.
+  -- Idempotency keys are written last. So if the call fails half-way, its publications can be sent again
+  -- under the same keys.
   if not call.failure then
     for digest, fingerprint in pairs(taken.fingerprints) do
       redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', args.idempotency_window_ms)

@@ -1,14 +1,15 @@
 #!lua
 --[[
-spend: let publications in as the rates of their clients permit.
+spend: admit publications as far as the rate limits of their clients permit.
 
-A client has a bucket of events and one of bytes, which fill steadily: each takes `burst_ms` to fill. A
-publication is let in if both have something left. It takes what it needs even if that is more than there is,
-and the next waits longer. So a publication of any size gets in at some time, and in the long run no client
-exceeds its rate. A refused publication takes nothing. A rate of 0 is no limit.
+A client has a token bucket for events and one for bytes. Each fills steadily, and is full after `burst_ms`. A
+publication is admitted if neither bucket is empty. It may take more than a bucket holds; the client then
+waits longer for the next one. So a publication of any size is admitted at some time, and no client exceeds
+its rate in the long run. A refused publication takes nothing. A rate of 0 means no limit.
 
-A bucket is stored as the time at which it is full again; a full one is forgotten. The reply says for each
-publication if it is let in, and in how many ms its client's buckets are full.
+For each publication, the reply has `let_in`, which is true if it was admitted. It also has the time until
+each bucket of its client is full (ms). A bucket is stored as the time at which it will be full again. The
+buckets of a client expire when both are full.
 ]]
 local function read_buckets(call, client)
   local events, bytes = unpack(redis.call('HMGET', call.keys.rate(client), 'events', 'bytes'))
@@ -22,7 +23,7 @@ local function is_empty(call, full_at_us, rate, burst_ms)
   return rate > 0 and full_at_us - call.now_us >= burst_ms * 1000
 end
 
--- When a bucket is full after something is taken out of it.
+-- Returns the time (µs) at which a bucket will be full after `count` is taken out of it.
 local function taken(full_at_us, rate, count)
   return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
 end

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[
-drop_queue: delete the batches of a subscriber that has unsubscribed, created until `until_ms`, with their
-jobs.
+drop_queue: delete the batches of a removed subscriber that were created up to `until_ms`, with their jobs.
 
-Batches that are being delivered right now are passed over. Returns how many batches were deleted, and how
-many events they held. Fewer batches than `max_batches`: there is nothing left to drop.
+A call deletes at most `max_batches`. It skips batches that workers are delivering now. Returns how many
+batches were deleted, and how many events they held. If it deleted fewer than `max_batches`, nothing is left
+to delete.
 ]]
 local batches = include('batches')
 local drops = include('drops')
@@ -16,7 +16,8 @@ return function(call, args)
   local collection, dropped, events = drops.collection(), 0, 0
   for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count - 1)) do
     local job = jobs.delivery_of(bid)
-    -- By what the batch says: in the queue of an ordered subscriber it can stand at a later time.
+    -- The batch itself has its time of creation. Its score in the queue of an ordered subscriber can be
+    -- later.
     local created_ms = redis.call('LINDEX', keys.batch(bid), 1)
     if dropped < args.max_batches and not held[job] and (tonumber(created_ms) or 0) <= args.until_ms then
       if created_ms then

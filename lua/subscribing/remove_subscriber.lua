@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 --[[
-remove_subscriber: forget a subscriber, its subscriptions and its drop notices.
+remove_subscriber: delete a subscriber, its subscriptions and its drop notices, but not its batches.
 
-The caller purges its dead letters (purge) and its batches (drop_queue) next, those created up to the time
-that is returned: what it gets after subscribing again is its own. Should the process die in between, the jobs
-of the batches find no subscriber and delete them one by one. If the subscriber was paused all of its jobs
-wait, so one is brought back.
+Returns `found`, which is true if there was such a subscriber, and `now_ms`, Redis's time. The caller next
+deletes the dead letters (purge) and the batches created up to `now_ms` (drop_queue). Later batches belong to
+a new subscription and must stay. If the process dies in between, the jobs of the batches find no subscriber
+and delete the batches one by one. All jobs of a paused subscriber wait outside the queue. So one job is
+brought back, and the end of each job brings back the next.
 ]]
 local waiting = include('waiting')
 

@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 --[[
-remove_topic: forget a topic and end its subscriptions. What is queued is still delivered.
+remove_topic: delete a topic and end its subscriptions. Queued events of the topic are still delivered.
 
-Its publisher may do so (`client`), and root (no `client`).
+`client` is the token of the client that asks; without it root asks. A client may only remove a topic of which
+it is the publisher; otherwise the reply is `forbidden`. If there is no such topic, the reply is
+`topic_not_found`.
 ]]
 return function(call, args)
   local keys, topic = call.keys, args.topic

@@ -1,12 +1,15 @@
 #!lua
 --[[
-subscribe: make or change a subscriber, and subscribe it to exactly these topics.
+subscribe: create or change a subscriber, and subscribe it to exactly the given topics.
 
-Topics that nobody knows are created without a publisher. Arguments that are missing keep their old value. A
-shorter timeout and a smaller max_events count for the batch that is open already. A subscriber that was
-paused, or has another callback now, is tried at once; one whose lane became wider brings back what waited. A
-new signing key leaves the keys before it `signing_overlap_ms`; the signing key `none` ends signing. Nothing
-changes where there is no room for a topic or subscriber more.
+Unknown topics are created without a publisher. A setting whose argument is missing keeps its stored value; a
+new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`, it changes
+nothing and returns `too_many_topics` or `too_many_subscribers`.
+
+The batch that is open already gets the new max_events, and the new timeout if that is shorter. A subscriber
+that was paused, or whose callback changed, is tried at once. If `ordered` or max_in_flight changed, waiting
+jobs of the lane return to the queue. A new signing key limits the older keys to `signing_overlap_ms` more.
+The signing key `none` ends signing.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')
@@ -17,6 +20,8 @@ local waiting = include('waiting')
 
 local DEFAULTS = { 'timeout', 500, 'max_events', 100, 'health_points', 100 }
 
+-- True if adding these members would make the set larger than `max`. Members that it already has need no
+-- room.
 local function has_no_room(set, max, members)
   local new = 0
   for _, member in ipairs(members) do
@@ -26,7 +31,8 @@ local function has_no_room(set, max, members)
 end
 
 local function store_settings(call, subscriber, args)
-  -- In µs, so that it differs from the previous subscription's, whose deliveries may still be under way.
+  -- `subscribed_at` is in µs, so that it differs from the time of the previous subscription. Deliveries of
+  -- the previous subscription may still be in progress.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
     timeout = args.timeout_ms, max_events = args.max_events, ordered = args.ordered,
@@ -45,6 +51,7 @@ local function store_signing_key(call, subscriber, key, overlap_ms)
   end
 end
 
+-- Applies a shorter timeout and a new max_events to the open batch. Closes the batch if it is now full.
 local function change_open_batch(call, token, timeout_ms, max_events)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)

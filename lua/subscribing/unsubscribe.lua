@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
 --[[
-unsubscribe: end one subscription. What is queued is still delivered.
+unsubscribe: end the subscription of one subscriber to one topic. Queued events are still delivered.
+
+If the subscriber, the topic or the subscription does not exist, the reply names which, and nothing changes.
 ]]
 return function(call, args)
   local keys, token, topic = call.keys, args.token, args.topic

@@ -2,8 +2,9 @@ import { Redis, type RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
-/** A connection that has not replied for this long is closed; otherwise callers would wait for ever. */
+/** A connection is closed if a command gets no reply for this time. Otherwise callers would wait for ever. */
 const SILENCE_MS = 5000;
+/** Maximum time between two attempts to connect. */
 const MAX_PAUSE_MS = 2000;
 
 // The constructor of ioredis does not accept a plain RedisOptions, because of the type of `replyMapping`.
@@ -28,9 +29,9 @@ function address(url: string): Options & { url?: string } {
 }
 
 export interface RedisTls {
-  /** Certificates in PEM that are trusted instead of those that Node trusts. */
+  /** Certificates (PEM) to trust instead of Node's own list; undefined means Node's own list. */
   ca: string | undefined;
-  /** False accepts any certificate. */
+  /** False means that any certificate is accepted. */
   verify: boolean;
 }
 
@@ -44,9 +45,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
     ...(url.startsWith('rediss:') && {
       tls: { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) },
     }),
-    // Otherwise ioredis sends its name to Redis, and the ACL must permit one more command.
+    // ioredis must not send its name to Redis: the ACL would have to permit one more command.
     disableClientInfo: true,
-    // A write whose reply was lost must not be sent again, since Redis may have applied it.
+    // A command whose reply was lost must not be sent again, since Redis may have applied it already.
     autoResendUnfulfilledCommands: false,
     retryStrategy: (times) =>
       Math.min(50 * 2 ** Math.min(times, 10), MAX_PAUSE_MS) * (0.5 + Math.random() / 2),
@@ -54,7 +55,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error) => {
-    // This error only means that the connection was closed by this process before it was ready.
+    // This error only means that this process closed the connection before it was ready.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
     away = true;
@@ -66,15 +67,18 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   return redis;
 }
 
-/** Opens a connection for commands, which fail at once while Redis is unavailable. It reconnects itself. */
+/** Opens a connection for commands. They fail at once while Redis is unavailable. It reconnects by itself. */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Redis {
-  // With null instead of 0, commands of ioredis 6 that are pending when the connection is cut would never
-  // settle.
+  // `maxRetriesPerRequest` must not be null: in ioredis 6, commands that are pending when the connection is
+  // cut would then never settle.
   const options = { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: 0 };
   return open(url, log, options, tls);
 }
 
-/** Opens a connection for channels only. After it was cut, it reconnects and subscribes again by itself. */
+/**
+ * Opens a connection that only listens to channels. If it is cut, it reconnects and subscribes again by
+ * itself.
+ */
 export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Redis {
   return open(url, log, { socketTimeout: SILENCE_MS, maxRetriesPerRequest: null }, tls);
 }

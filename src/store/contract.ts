@@ -1,26 +1,27 @@
 import type { Packed } from './packed.ts';
 
-/** An argument of a script as Redis gets it: text (UTF-8), a number, or bytes. */
+/** An argument of a script in the form in which it is sent to Redis: text (UTF-8), a number, or bytes. */
 export type ScriptArgument = string | number | Buffer | Packed;
 
-/** A script's reply as Redis sends it. */
+/** The reply of a script in the form in which Redis sends it. */
 export type ScriptReply = Buffer | number | null | ScriptReply[];
 
 /**
- * Describes a value that a script gets or returns. A text describes a single value:
+ * Describes the type of a value that a script gets or returns. A text describes a single value:
  *
  * - `text`, `bytes`, `number`, `flag` (a boolean);
- * - `digits`: a number that Lua gets as text: it is compared or stored there but not calculated with;
- * - `ok|not_found`: one of these words;
- * - `text?` and the like: may be missing (undefined here, nil in Lua).
+ * - `digits`: a number that Lua gets as text, because the script only compares or stores it;
+ * - `ok|not_found`: one of the words between the bars;
+ * - `text?`, `number?` and so on: the value may be missing (undefined here, nil in Lua). An argument that is
+ *   an empty text counts as missing.
  *
- * `[shape]` describes a list of such values; an object describes a record with these fields, whose names are
- * camelCase here and snake_case in Lua. Two more describe arguments only:
+ * `[shape]` describes a list of values of that shape. An object describes a record with these fields; their
+ * names are camelCase here and snake_case in Lua. Two more shapes describe arguments only:
  *
- * - `slice`: a list of texts or bytes. Lua gets `{ list, first, last }`: `list` is ARGV itself, so nothing is
- *   copied, and `first` and `last` are the positions of the first and the last item in it.
- * - `{ each: record }`: a list of records; must be the last argument. Lua gets an iterator, which can be used
- *   once. It returns the same table for every record, with new values.
+ * - `slice`: a list of texts or bytes. Lua gets `{ list, first, last }`. `list` is ARGV itself, so nothing is
+ *   copied; `first` and `last` are the positions of the first and the last item in ARGV.
+ * - `{ each: record }`: a list of records, which must be the last argument. Lua gets an iterator that can be
+ *   used once. The iterator returns the same table for every record, with new values.
  */
 export type Shape = string | readonly [Shape] | RecordShape | EachShape;
 export interface RecordShape {
@@ -31,7 +32,7 @@ interface EachShape {
   readonly each: RecordShape;
 }
 
-/** What one script takes and answers. */
+/** The types of the arguments and the reply of one script. */
 export interface Contract {
   readonly arguments: RecordShape;
   readonly reply: Shape;
@@ -53,7 +54,7 @@ type Single<S, Bytes> = S extends `${infer Kind}?`
 
 type OptionalField<S> = { [K in keyof S]: S[K] extends `${string}?` ? K : never }[keyof S];
 
-/** The type of what goes to a script. */
+/** The TypeScript type of a value of this shape that is sent to a script. */
 export type Sent<S> = S extends 'slice'
   ? readonly SentBytes[]
   : S extends string
@@ -67,7 +68,7 @@ export type Sent<S> = S extends 'slice'
           };
 type SentBytes = string | Buffer | Packed;
 
-/** The type of what comes from a script. */
+/** The TypeScript type of a value of this shape that a script returns. */
 export type Received<S> = S extends string
   ? Single<S, Buffer>
   : S extends readonly [infer Item]
@@ -80,7 +81,7 @@ export const isEach = (shape: Shape): shape is EachShape =>
 export const isRecord = (shape: Shape): shape is RecordShape =>
   typeof shape === 'object' && !isList(shape) && !isEach(shape);
 
-/** The fields of a record of arguments in the order in which they are sent: single values, then lists. */
+/** Returns the fields of a record in the order in which they are sent: first single values, then lists. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
   const isSingle = (shape: Shape) => typeof shape === 'string' && shape !== 'slice';
   const fields = Object.entries(record);
@@ -92,7 +93,9 @@ export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape]
 
 type Write = (value: never, into: ScriptArgument[]) => void;
 
-/** A function that appends a value to a list of arguments. A list goes as its length and then its items. */
+/**
+ * Returns a function that appends a value to a list of arguments: for a list, its length and then its items.
+ */
 export function writerOf(shape: Shape): Write {
   if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));
@@ -114,7 +117,9 @@ function writeList(write: Write): Write {
   };
 }
 
-/** A function that reads a reply of this shape. It throws a TypeError if the reply has another shape. */
+/**
+ * Returns a function that reads a reply of this shape. It throws a TypeError if the reply has another shape.
+ */
 export function readerOf(shape: Shape): (reply: ScriptReply) => unknown {
   if (isList(shape)) {
     const read = readerOf(shape[0]);

@@ -8,7 +8,9 @@ import {
   type Shape,
 } from './contract.ts';
 
-/** The source of a Lua function that turns ARGV into a table of named arguments; reverses `writerOf`. */
+/**
+ * Returns the source of a Lua function that reads ARGV, as `writerOf` writes it, into a table of arguments.
+ */
 export function luaArguments({ arguments: shape }: Contract): string {
   return [
     'function(argv)',
@@ -19,18 +21,21 @@ export function luaArguments({ arguments: shape }: Contract): string {
   ].join('\n');
 }
 
-/** The source of a Lua function that converts a script's result to the reply that `readerOf` reads. */
+/**
+ * Returns the source of a Lua function that converts a script's result to the reply that `readerOf` reads.
+ */
 export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** True if a script can return a value of this shape as its reply without conversion. */
+/** True if a script's result of this shape is a reply already, without conversion. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])
     : typeof shape === 'string' && shape !== 'flag' && !shape.endsWith('?');
 }
 
+/** Returns a Lua expression that converts `value`, a Lua expression itself, to its form in the reply. */
 function laidOut(shape: Shape, value: string): string {
   if (isPlain(shape)) return value;
   if (isList(shape)) return `map(${value}, function(item) return ${laidOut(shape[0], 'item')} end)`;
@@ -38,17 +43,18 @@ function laidOut(shape: Shape, value: string): string {
     const fields = Object.entries(shape).map(([name, each]) => laidOut(each, `${value}.${snakeCase(name)}`));
     return `{ ${fields.join(', ')} }`;
   }
-  // Redis would end the list at a nil.
+  // A missing value becomes false, since Redis would cut the list off at a nil.
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
+/** Returns Lua lines that read a record from position `at` of ARGV into `target`, and move `at` behind it. */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
   const singles = fields.filter(([, each]) => typeof each === 'string' && each !== 'slice');
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The table is created with all its fields, since growing it later takes Redis half a microsecond.
+  // The table is created with all its fields, since adding one later takes Redis half a microsecond.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -82,7 +88,7 @@ function readList(shape: Shape, target: string): string[] {
   ];
 }
 
-/** Lua lines that make an iterator; it fills the same table for each record. */
+/** Returns Lua lines that set `target` to an iterator. It fills the same table for each record. */
 function readEach(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
   const slices = fields.filter(([, each]) => each === 'slice');
@@ -109,6 +115,7 @@ function readEach(shape: RecordShape, target: string): string[] {
   ];
 }
 
+/** Returns a Lua expression that converts one item of ARGV to the Lua value of a single shape. */
 function converted(kind: string, argument: string): string {
   if (kind === 'number' || kind === 'number?') return `tonumber(${argument})`;
   if (kind === 'flag') return `${argument} == '1'`;

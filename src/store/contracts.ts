@@ -6,7 +6,7 @@ import { metricsContracts } from './contracts/metrics.ts';
 import { publishingContracts } from './contracts/publishing.ts';
 import { subscribingContracts } from './contracts/subscribing.ts';
 
-/** What each script of `lua/` takes and answers. The scripts themselves say what that means. */
+/** The types of arguments and reply of every script in `lua/`. The header of each script explains them. */
 export const contracts = {
   ...authenticationContracts,
   ...deliveringContracts,
@@ -18,8 +18,8 @@ export const contracts = {
 
 export type ScriptName = keyof typeof contracts;
 
-/** The arguments of a script. */
+/** The type of the arguments of a script. */
 export type Arguments<N extends ScriptName> = Sent<(typeof contracts)[N]['arguments']>;
 
-/** The reply of a script. */
+/** The type of the reply of a script. */
 export type Reply<N extends ScriptName> = Received<(typeof contracts)[N]['reply']>;

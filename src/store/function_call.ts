@@ -3,8 +3,9 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * `FCALL` of a function with one key. The texts in the reply are Buffers. It builds the whole command as one
- * string and converts that to bytes once; ioredis would convert or copy each argument separately.
+ * The command `FCALL` for a function with one key. Texts in the reply are Buffers. The class builds the whole
+ * command as one string and converts it to bytes once. ioredis would convert or copy each argument
+ * separately.
  */
 export class FunctionCall extends Command {
   readonly #name: string;
@@ -26,6 +27,9 @@ export class FunctionCall extends Command {
   }
 }
 
+/**
+ * Returns one item of a command as the Redis protocol has it: its length in bytes, then the bytes as Latin-1.
+ */
 function argument(value: ScriptArgument): string {
   const bytes = bytesOf(value);
   return `$${bytes.length}\r\n${bytes}\r\n`;

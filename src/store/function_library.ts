@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
 import { callback, preamble, type ScriptSource } from './script_source.ts';
 
-/** Scripts as functions of a library of Redis. */
+/** A library of Redis functions, one for each script. */
 export interface FunctionLibrary {
   name: string;
   lua: string;
 }
 
-/** The names of our libraries, and of their functions, begin so. */
+/** The prefix of the names of this bus's libraries and of their functions. */
 export const LIBRARIES = 'routemaster_';
 
 /**
- * Makes a library with a function for each script. The name has a digest of the code in it, as two releases
- * may use one Redis.
+ * Makes a library with a function for each script. The name of the library contains a digest of its code,
+ * since two releases may use one Redis.
  */
 export function functionLibrary(scripts: readonly ScriptSource[]): FunctionLibrary {
   const before = preamble(scripts);
@@ -27,12 +27,12 @@ export function functionLibrary(scripts: readonly ScriptSource[]): FunctionLibra
   return { name, lua: [`#!lua name=${name}`, before, ...functions].join('\n') };
 }
 
-/** The function that a script is in a library. */
+/** Returns the name of a script's function in a library. */
 export function functionName(library: string, script: string): string {
   return `${library}_${script}`;
 }
 
-/** The script that a function of a library is made of. */
+/** Returns the name of the script from which a function was made. `name` must come from `functionName`. */
 export function scriptOfFunction(name: string): string {
   return name.slice(LIBRARIES.length).replace(/^[^_]*_/, '');
 }

@@ -6,22 +6,24 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 
 /**
- * After Redis has refused functions, scripts run by EVALSHA for this time before functions are tried again.
+ * After Redis has refused functions, scripts run by EVALSHA for this time. Then functions are tried again.
  */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
-/** Redis knows no FCALL, or its ACL forbids it. (A forbidden command within a function reads otherwise.) */
+/**
+ * Redis does not know FCALL, or the ACL forbids it. (A forbidden command inside a function has another text.)
+ */
 const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
 const GONE = /^ERR Library not found/;
 /**
- * A refusal that an operator can end. Errors that pass by themselves (OOM, LOADING, READONLY) begin with
- * other words.
+ * An error that may last until an operator acts. Temporary errors (OOM, LOADING, READONLY) begin
+ * with other words.
  */
 const LASTING = /^(?:ERR|NOPERM)/;
 
-/** Calls the functions of a library, and loads the library whenever Redis turns out not to have it. */
+/** Calls the functions of a library. If Redis does not have the library, loads it and calls again. */
 export class Functions {
   readonly #redis: Redis;
   readonly #library: FunctionLibrary;
@@ -32,8 +34,8 @@ export class Functions {
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * Every call declares `key`. `log` gets one warning if Redis refuses something that an operator could
-   * permit.
+   * `key` is the key that every call declares. `log` gets one warning if Redis refuses something that an
+   * operator can permit.
    */
   constructor(redis: Redis, library: FunctionLibrary, key: string, log?: Log) {
     this.#redis = redis;
@@ -43,8 +45,9 @@ export class Functions {
   }
 
   /**
-   * Calls the function of a script. If Redis has no such function and accepts none (it has no memory left, or
-   * its ACL forbids it), calls `instead`, and goes on doing so for a while. Throws Redis's error.
+   * Calls the function of a script and returns its reply. If Redis refuses functions, because its memory is
+   * full or its ACL forbids them, returns the result of `instead`. All calls use `instead` for FALLBACK_MS
+   * then. Throws any other error of Redis unchanged.
    */
   async call(
     script: string,
@@ -65,7 +68,10 @@ export class Functions {
     return instead();
   }
 
-  /** Loads the library. False if Redis refuses it, which is no error. */
+  /**
+   * Loads the library. Returns true if Redis has it then, and false if Redis refuses it. Loading twice is
+   * harmless.
+   */
   load(): Promise<boolean> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;
@@ -74,8 +80,8 @@ export class Functions {
   }
 
   /**
-   * Removes the libraries of other releases, if Redis permits it. A process that still runs one loads it
-   * again.
+   * Removes the libraries of other releases, if Redis permits that. A process of another release that still
+   * runs loads its library again.
    */
   async removeOthers(): Promise<void> {
     try {
@@ -85,7 +91,7 @@ export class Functions {
       await Promise.all(others.map((name) => this.#redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
-      // Gone: another process was faster.
+      // GONE means that another process removed the library first.
       if (!GONE.test(error.message)) this.#warn(error);
     }
   }
@@ -111,7 +117,7 @@ export class Functions {
     if (this.#warned || !LASTING.test(message)) return;
     this.#warned = true;
     this.#log?.warn(
-      // Redis quotes the arguments of a command that it does not know.
+      // The message of an unknown command ends with its arguments, which may be secret.
       { reason: message.replace(/, with args.*/s, '') },
       'Redis refuses functions, without which publishing and delivering take more of its time; ' +
         'grant its user +fcall +function|load +function|list +function|delete, as the ACL in docs/operating.md does',

@@ -1,39 +1,46 @@
 import { decode, encode } from '@msgpack/msgpack';
 import { Packed } from './packed.ts';
 
-/** The queue `main` holds the deliveries of batches, `aux` all other jobs. */
+/** The queue `main` has the jobs that deliver batches; `aux` has all other jobs. */
 export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
-/** Slow subscribers, and failing ones: deliveries to each group may occupy only a part of the workers. */
+/**
+ * The names of the shares. A share limits how many workers may deliver to all slow subscribers, or to all
+ * failing ones.
+ */
 export const SHARES = ['slow', 'failing'] as const;
 export type Share = (typeof SHARES)[number];
 
-/** A named call with arguments. Redis stores its packed form, which identifies the job in its queue. */
+/**
+ * A named call with arguments. Redis stores the packed form of a job, which identifies the job in its queue.
+ */
 export interface Job {
   name: string;
   args: unknown[];
 }
 
-/** MessagePack `[name, [arguments]]`. */
+/** Returns the packed form of a job: MessagePack `[name, [arguments]]`. */
 export function packJob(name: string, args: unknown[] = []): Buffer {
   const bytes = encode([name, args]);
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The first bytes of a packed job that delivers a batch. Only the batch's id follows. */
+/** The first bytes of a packed delivery, as one character per byte. Only the UID of the batch follows. */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/** Returns the batch's id if the job is a delivery packed exactly as by packJob; otherwise undefined. */
+/**
+ * Returns the UID of the batch if the job is a delivery packed exactly as by packJob; otherwise undefined.
+ */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;
 }
 
-/** Decodes a job; undefined if the bytes are not a job. */
+/** Decodes a packed job. Returns undefined if the bytes are not a job. */
 export function unpackJob(packed: Packed): Job | undefined {
   const bid = batchOf(packed);
   if (bid !== undefined) return { name: 'batch', args: [bid] };
@@ -46,7 +53,7 @@ export function unpackJob(packed: Packed): Job | undefined {
   }
 }
 
-/** Returns the id of the batch that a packed job delivers; empty for other jobs. */
+/** Returns the UID of the batch that a packed job delivers; an empty text for other jobs. */
 export function deliveredBy(packed: Buffer): string {
   const job = unpackJob(Packed.of(packed));
   return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : '';

@@ -1,9 +1,9 @@
-/** Redis types, by the names that the command `TYPE` returns. */
+/** The types of Redis keys, by the names that the command `TYPE` returns. */
 type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string';
 
 /**
- * Every key of the data layout, with its Redis type. The key functions of scripts (`keys.batch(bid)` in Lua)
- * are also made from this table. INTERNALS.md explains each key.
+ * Every key of the data layout, with its Redis type. The key functions are made from this table, also those
+ * of scripts (`keys.batch(bid)` in Lua). INTERNALS.md explains each key.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -60,7 +60,10 @@ export const LAYOUT = {
 /** The channels on which scripts announce a `Wake`. */
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
-/** An announcement of a script: `main` or `aux` has an instant job, or the next deadline is earlier. */
+/**
+ * The kinds of announcements. `main` and `aux` mean that this queue has an instant job. `due` means that the
+ * earliest deadline of a queue's scheduled jobs is now earlier.
+ */
 export type Wake = 'main' | 'aux' | 'due';
 
 export type KeyName = keyof typeof LAYOUT;
@@ -69,14 +72,19 @@ type Parts<P extends string> = P extends `${string}{${string}}${infer Rest}`
   ? [part: string, ...Parts<Rest>]
   : [];
 
-/** One function for each key, such as `keys.batch(bid)`. */
+/**
+ * The key functions of one partition: for each key, a function that returns its name, such as
+ * `keys.batch(bid)`.
+ */
 export type Keyspace = {
   readonly [K in KeyName]: (...parts: Parts<(typeof LAYOUT)[K]['pattern']>) => string;
 } & {
   readonly wake: (kind: Wake) => string;
 };
 
-/** Returns the key functions of one partition. On a Redis Cluster the prefix is a hash tag such as `{0}:`. */
+/**
+ * Makes the key functions of one partition. On a Redis Cluster the prefix must be a hash tag such as `{0}:`.
+ */
 export function keyspace(prefix = ''): Keyspace {
   const functions = Object.entries({ ...LAYOUT, ...CHANNELS }).map(([name, { pattern }]) => {
     const text = fixedText(pattern);
@@ -88,7 +96,10 @@ export function keyspace(prefix = ''): Keyspace {
   return Object.fromEntries(functions);
 }
 
-/** Returns the text around the parts of a pattern: `['topics:', '']` for `topics:{token}`. */
+/**
+ * Returns the fixed text before, between and after the parts of a pattern. For `topics:{token}` it returns
+ * `['topics:', '']`.
+ */
 export function fixedText(pattern: string): string[] {
   return pattern.split(/\{[^}]*\}/);
 }

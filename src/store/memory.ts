@@ -1,32 +1,36 @@
 import type { Partition } from './partition.ts';
 
 export interface MemoryLimits {
-  /** Limit on Redis's memory; 0 means that only Redis's own `maxmemory` counts. */
+  /** The configured limit of Redis's memory; 0 means that only Redis's own `maxmemory` counts. */
   redisMaxBytes: number;
+  /** The memory that remains free at the high mark. */
   redisMinFreeBytes: number;
 }
 
-/** Redis's memory, in bytes. */
+/** The state of Redis's memory. Sizes are in bytes. */
 export interface Memory {
-  /** Memory that counts against `maxmemory`; excludes the buffers of the AOF and of replicas. */
+  /** The memory that counts against `maxmemory`, so without the buffers of the AOF and of replicas. */
   used: number;
-  /** The smaller of the configured limit and the server's; 0 if there is none. */
+  /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
-  /** Autodrop starts above this; Infinity if there is no limit. */
+  /** Autodrop starts when `used` is above this; Infinity if there is no limit. */
   highMark: number;
-  /** Autodrop stops at this; Infinity if there is no limit. */
+  /** Autodrop stops when `used` has fallen to this; Infinity if there is no limit. */
   lowMark: number;
-  /** Number of deleted keys whose memory Redis's background thread has not freed yet. */
+  /**
+   * The number of deleted keys whose memory Redis has not freed yet. Redis frees it in a background thread.
+   */
   unfreed: number;
-  /** The server's `maxmemory-policy`; undefined if the host hides it. */
+  /** Redis's `maxmemory-policy`; undefined if the hosting provider hides it. */
   policy: string | undefined;
 }
 
+/** Asks the Redis of a partition for its memory. Throws as `Partition.run` does. */
 export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/** Parses the text of `INFO memory`. */
+/** Reads the state of the memory from the text of `INFO memory`. */
 export function memoryIn(info: string, limits: MemoryLimits): Memory {
   const used = infoNumber(info, 'used_memory') - infoNumber(info, 'mem_not_counted_for_evict');
   const both = [limits.redisMaxBytes, infoNumber(info, 'maxmemory')].filter((bytes) => bytes > 0);
@@ -40,12 +44,12 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
   };
 }
 
-/** A field of INFO as a number; 0 if it is missing, as some hosts hide fields. */
+/** Returns a field of INFO as a number; 0 if it is missing, since some hosting providers hide fields. */
 export function infoNumber(info: string, name: string): number {
   return Number(infoField(info, name) ?? 0);
 }
 
-/** The number of keys with an expiry, from the text of `INFO keyspace`. */
+/** Returns the number of keys that have an expiry, from the text of `INFO keyspace`. */
 export function expiringIn(info: string): number {
   return [...info.matchAll(/,expires=(\d+)/g)].reduce((total, [, keys]) => total + Number(keys), 0);
 }
@@ -56,9 +60,9 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the marks between which autodrop keeps the memory: as in the Ruby Routemaster, one to two times
- * `minFree` remain free. If two times `minFree` is more than half of the memory, 10 to 20 % remain free
- * instead.
+ * Returns the marks between which autodrop keeps the memory. `minFree` bytes remain free at the high mark,
+ * and twice as many at the low mark, as in the Ruby Routemaster. If twice `minFree` is half of `max` or more,
+ * 10 % and 20 % of `max` remain free instead.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

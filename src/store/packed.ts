@@ -1,4 +1,4 @@
-/** Bytes as text, one character per byte (Latin-1). Writing them to Redis takes a third of a Buffer's CPU. */
+/** Bytes as text, one character per byte (Latin-1). Sending this takes a third of the CPU of a Buffer. */
 export class Packed {
   readonly text: string;
 

@@ -14,26 +14,26 @@ export type { ScriptName } from './contracts.ts';
 const SCRIPTS = readScripts();
 const LIBRARY = functionLibrary(SCRIPTS);
 
-/** Redis's plain commands. */
+/** A connection for plain Redis commands. */
 export type Commands = Redis;
 
 type Command = (...args: Exclude<ScriptArgument, Packed>[]) => Promise<ScriptReply>;
 
-/** A script with everything that a call needs. */
+/** One script: how to write its arguments, call it and read its reply. */
 interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
-  /** Calls it by EVALSHA. */
+  /** Calls the script by EVALSHA. */
   command: Command;
 }
 
 export interface PartitionOptions {
   prefix?: string;
-  /** Gets one warning if Redis refuses functions. */
+  /** Logs one warning if Redis refuses functions. */
   log?: Log;
 }
 
-/** The first words of errors that pass by themselves: Redis will work again soon. */
+/** The first words of errors that are treated as temporary: they become StorageUnavailable. */
 const PASSING = new Set([
   'LOADING',
   'BUSY',
@@ -46,12 +46,13 @@ const PASSING = new Set([
 ]);
 
 /**
- * One full copy of the data layout under its own key prefix, with its connection and its scripts. Every call
- * throws StorageFull or StorageUnavailable if that is the reason, so callers need not know Redis's errors.
+ * One full copy of the data layout under its own key prefix, with its connection and its scripts. Calls throw
+ * StorageFull if Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready.
+ * So callers need not know Redis's own errors.
  */
 export class Partition {
   readonly redis: Redis;
-  /** All keys and channels of the partition begin with this. */
+  /** The text with which all keys and channels of the partition begin. */
   readonly prefix: string;
   readonly keys: Keyspace;
   readonly #functions: Functions;
@@ -67,7 +68,9 @@ export class Partition {
     this.#scripts = Object.fromEntries(callables) as Record<ScriptName, Callable>;
   }
 
-  /** Runs a script. Throws StorageFull, StorageUnavailable, or the script's own error. */
+  /**
+   * Runs a script and returns its reply. Throws StorageFull, StorageUnavailable, or the script's own error.
+   */
   async run<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     const { write, read, command } = this.#scripts[name];
     const list: ScriptArgument[] = [];
@@ -85,14 +88,14 @@ export class Partition {
     await Promise.all([this.#functions.load(), this.#functions.removeOthers()]).catch(rethrow);
   }
 
-  /** Runs plain commands. Throws as `run` does. */
+  /** Calls `command`, which runs plain Redis commands, and returns its result. Throws as `run` does. */
   async command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return command(this.redis, this.keys).catch(rethrow);
   }
 }
 
 function callable(redis: Redis, script: ScriptSource, schema: string): Callable {
-  // Not by its bare name: publish and subscribe are Redis's own commands too, which it would replace.
+  // The prefix avoids replacing commands of Redis itself, which has commands called publish and subscribe.
   const name = `script_${script.name}`;
   redis.defineCommand(name, { lua: standalone(script), numberOfKeys: 1 });
   const command = (redis as unknown as Record<string, Command>)[`${name}Buffer`] as Command;
@@ -105,7 +108,7 @@ function callable(redis: Redis, script: ScriptSource, schema: string): Callable 
 
 function rethrow(error: unknown): never {
   if (!(error instanceof ReplyError)) throw new StorageUnavailable(error);
-  // ioredis adds the command with its arguments to the error. They may be secret, and errors are logged.
+  // ioredis adds the command with its arguments to the error. Arguments may be secret, and errors are logged.
   delete (error as { command?: unknown }).command;
   const word = /^\w+/.exec((error as Error).message)?.[0] ?? '';
   if (word === 'OOM') throw new StorageFull(error);

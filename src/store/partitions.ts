@@ -1,13 +1,13 @@
 import { type Commands, Partition, type PartitionOptions } from './partition.ts';
 
 /**
- * Chooses the partition for each key. There is one today, so all choices are the same; nothing outside
- * `src/store/` may assume that.
+ * Chooses the partition for each key. Today there is only one partition, but nothing outside `src/store/` may
+ * rely on that.
  */
 export class Partitions {
-  /** The partition of clients, nonces, limits and figures. */
+  /** The partition of clients, nonces, failed logins, rates and counters. */
   readonly control: Partition;
-  /** Every partition once, for listings and for whatever each partition has of its own. */
+  /** Every partition once: for listings, and for data that each partition has, such as queues and workers. */
   readonly all: readonly Partition[];
 
   constructor(only: Partition) {
@@ -15,22 +15,24 @@ export class Partitions {
     this.all = [only];
   }
 
-  /** Makes the partitions that the Redis behind a connection holds. */
+  /** Makes the partitions that are stored in the Redis of this connection. */
   static on(redis: Commands, options: PartitionOptions): Partitions {
     return new Partitions(new Partition(redis, options));
   }
 
-  /** The partition of a subscriber, with its queue, its dead letters and its drop notices. */
+  /** Returns the partition of a subscriber, which has its batches, its dead letters and its drop notices. */
   ofSubscriber(_token: string): Partition {
     return this.control;
   }
 
-  /** The partition of a subscriber; all partitions if `token` is undefined, which stands for any subscriber. */
+  /**
+   * Returns the partition of a subscriber. Returns all partitions if `token` is undefined (any subscriber).
+   */
   holding(token: string | undefined): readonly Partition[] {
     return token === undefined ? this.all : [this.ofSubscriber(token)];
   }
 
-  /** The partition of a topic, with its owner, its counter and the idempotency keys of its publications. */
+  /** Returns the partition of a topic, which has its owner, its counter and its idempotency keys. */
   ofTopic(_name: string): Partition {
     return this.control;
   }

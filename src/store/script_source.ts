@@ -11,11 +11,12 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
 const CALLS = 'calls';
 
 /**
- * A file of `lua/`: a script, or a module of `lua/shared/`. Its text returns a function, or a table of them.
+ * A file of `lua/`. The text of a script returns a function; the text of a module of `lua/shared/` returns a
+ * table of functions.
  */
 interface LuaFile {
   name: string;
-  /** From the project's root. */
+  /** The path from the root of the project. */
   path: string;
   text: string;
 }
@@ -27,7 +28,7 @@ export interface ScriptSource extends LuaFile {
   modules: LuaFile[];
 }
 
-/** All scripts, by name. Throws where a script has no contract or a contract no script. */
+/** Reads all scripts, sorted by name. Throws if a script has no contract, or a contract has no script. */
 export function readScripts(): ScriptSource[] {
   const paths = globSync('*/*.lua', { cwd: DIRECTORY, exclude: ['shared/**'] });
   const nameOf = (path: string) => basename(path, '.lua');
@@ -103,10 +104,13 @@ export function callback(script: ScriptSource): string {
   ].join('\n');
 }
 
+/** Returns the names of the keys that these files use, each once. */
 function keysIn(files: readonly LuaFile[]): string[] {
   return [
     ...new Set(
-      files.flatMap(({ text }) => [...text.matchAll(/\bkeys\.(\w+)/g)].map(([, name = '']) => name)),
+      files.flatMap(({ text }) =>
+        [...withoutComments(text).matchAll(/\bkeys\.(\w+)/g)].map(([, name = '']) => name),
+      ),
     ),
   ];
 }
@@ -130,6 +134,7 @@ function keyspaces(names: readonly string[]): string {
   ].join('\n');
 }
 
+/** Returns a Lua line that adds one key function to `keys`. Throws if the layout has no such key. */
 function keyFunction(name: string): string {
   const key =
     (LAYOUT as Record<string, { pattern: string }>)[name] ??
@@ -140,4 +145,8 @@ function keyFunction(name: string): string {
   const glued = rest.map((piece, index) => ` .. p${index}${piece && ` .. '${piece}'`}`);
   const body = `return start${glued.join('')}`;
   return `do local start = prefix .. '${start}' keys.${name} = function(${parts.join(', ')}) ${body} end end`;
+}
+
+function withoutComments(lua: string): string {
+  return lua.replace(/--\[\[[^]*?\]\]|--.*$/gm, '');
 }

@@ -4,20 +4,22 @@ import type { Keyspace, Wake } from './keys.ts';
 
 const KINDS: readonly Wake[] = ['main', 'aux', 'due'];
 
-/** Pings detect a connection that was cut silently, which otherwise looks like one without announcements. */
+/** Pings detect a connection that was cut silently. Without pings it looks like one without announcements. */
 const PING_EVERY_MS = 30_000;
 
 /**
- * Listens for the announcements of scripts. Announcements made while the connection is down are lost. So
- * every kind counts as announced when the connection is back, and listeners must also look for work at an
- * interval.
+ * Listens for the announcements of scripts. Announcements made while the connection is down are lost. So all
+ * listeners are called when the connection is back. Listeners must also look for work at an interval.
  */
 export class Wakeups {
   readonly #redis: Redis;
   readonly #ping: NodeJS.Timeout;
   readonly #listeners = new EventEmitter<Record<Wake, []>>();
 
-  /** `close` closes `redis`, which must be a connection of its own: when subscribed it accepts only PING. */
+  /**
+   * `redis` must not be used for anything else, since a subscribed connection accepts only PING. `close`
+   * closes it.
+   */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
     const kinds = new Map(KINDS.map((kind) => [keys.wake(kind), kind]));
@@ -25,15 +27,15 @@ export class Wakeups {
       const kind = kinds.get(channel);
       if (kind) this.#listeners.emit(kind);
     });
-    // Announcements arrive only after Redis has confirmed the subscription, so all are announced then. Errors
-    // are ignored: SUBSCRIBE fails only if the connection is cut, and the next `ready` repeats it.
+    // Announcements arrive only after Redis has confirmed the subscription, so all listeners are called then.
+    // Errors are ignored: SUBSCRIBE fails only if the connection is cut, and the next `ready` repeats it.
     const listen = () =>
       redis.subscribe(...kinds.keys()).then(
         () => this.#announceAll(),
         () => {},
       );
     redis.on('ready', listen);
-    // If a ping gets no answer, the time limit of the connection cuts it, and ioredis reconnects.
+    // If a ping gets no reply, `socketTimeout` closes the connection, and ioredis reconnects.
     this.#ping = setInterval(() => {
       if (redis.status === 'ready') redis.ping().catch(() => {});
     }, PING_EVERY_MS);

@@ -2,10 +2,10 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/** How a worker names the job that it holds. */
+/** A job that a worker holds, with its lease. The script changes nothing if the lease has expired. */
 const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
-/** `job` may be missing where it is the delivery of the batch `bid`, packed as this bus packs it. */
+/** `job` may be missing if it is the delivery of the batch `bid`, packed in the way this bus packs it. */
 const finished = {
   worker: 'text',
   job: 'bytes?',
@@ -15,10 +15,10 @@ const finished = {
   tookMs: 'number',
 } as const;
 
-/** `laneLimit` holds unless the subscriber asked for another width, which is `laneLimitMax` at most. */
+/** `laneLimit` is the width of a lane whose subscriber asked for none. `laneLimitMax` limits every lane. */
 const lanes = { q, leaseMs: 'number', laneLimit: 'number', laneLimitMax: 'number' } as const;
 
-/** The token of the client that asks; missing: root asks. */
+/** The token of the client that asks; undefined if root asks. */
 const client = 'text?';
 
 export const deliveringContracts = {

@@ -2,14 +2,15 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/** What a sweep mended. The name is a batch's UID, a packed job, a worker or a subscriber's token. */
+/** The inconsistencies that a sweep found. `name` is a batch's UID, a packed job, a worker or a token. */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
-/** Batches of one subscriber that a sweep has counted: those up to a score. */
+/** Counted slices of a subscriber's index. Each begins where the previous one ends, and ends at score `to`. */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
-/** The kinds of keys that each hold one batch, and those that name many. */
+/** The kinds of keys that belong to a single batch or dead letter. */
 const single = 'batch|dead_letter|attempts|dead_letter_about';
+/** The kinds of keys that name many batches or dead letters. */
 const indexes =
   'batches_index|batches_queued|batches_current|batches_open|dead_letters_index|dead_letters_of';
 
