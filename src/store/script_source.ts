@@ -148,5 +148,5 @@ function keyFunction(name: string): string {
 }
 
 function withoutComments(lua: string): string {
-  return lua.replace(/--\[\[[^]*?\]\]|--.*$/gm, '');
+  return lua.replace(/--\[\[[\s\S]*?\]\]|--.*$/gm, '');
 }
