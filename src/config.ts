@@ -12,7 +12,7 @@ const PLACEHOLDER =
 const MIN_ROOT_KEY_LENGTH = 16;
 /** Variables that only `bin/start` reads. */
 const VARIABLES_OF_BIN_START = ['ROUTEMASTER_DATA_DIR'];
-/** Maximum changes between an unknown variable and the setting that the warning suggests. */
+/** Maximum edit distance between the name of an unknown variable and the one that the warning suggests. */
 const MAX_MISSPELT = 5;
 
 type Settings = { [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['type']> };

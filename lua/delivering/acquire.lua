@@ -51,8 +51,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- A worker that Redis did not know is a new delivering worker. Shares are fractions of the delivering
-  -- workers.
+  -- If Redis did not know one of the workers, enter them among the delivering workers. The number of these
+  -- determines the size of the shares.
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 and q == 'main' then
     redis.call('SADD', call.keys.workers_main(), unpack(workers))
   end

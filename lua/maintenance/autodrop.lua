@@ -91,8 +91,9 @@ local function count_topics(progress, bid, list, items)
   return counts, at
 end
 
--- Notes what a batch or dead letter holds that is about to be deleted. Returns true, its subscriber and how
--- many events it holds; `true` alone if its list is gone; false if counting its events takes another call.
+-- Adds a batch or dead letter, which the caller is about to delete, to the drops of its subscriber. Returns true,
+-- the subscriber and the number of events. Returns true alone if the list is gone. Returns false if counting
+-- must continue in another call of the script.
 local function note_drop(call, progress, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]

@@ -109,7 +109,8 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a batch from its subscriber's current batches unless it is the open batch and may be open.
+-- Removes a batch from its subscriber's current batches. It stays only if it is the open batch of this subscriber
+-- and was never attempted.
 function check.batches_current(call, bid, found, token)
   local entry = redis.call('HGET', call.keys.batches_open(), token)
   if entry and open_batches.read_entry(entry) == bid and may_be_open(call, bid, token) then return end

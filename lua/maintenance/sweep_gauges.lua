@@ -49,8 +49,8 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts slices that changed, and then new slices. Returns the slices, the sum of their events, and the score
--- at which they end. The sum is false if the call has reached MAX_LISTS first.
+-- Counts the events again in each slice that changed, then those in new slices. Returns all slices, the sum of
+-- their events, and the score at which the last one ends. The sum is false if MAX_LISTS ended the call early.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

@@ -4,7 +4,7 @@ import type { Partition } from '../store/partition.ts';
 
 const HOUR_MS = 3_600_000;
 const KEY_BYTES = 32;
-/** Interval between requests for the keys. A key is fetched an hour before it is used. */
+/** Interval between requests for the keys. It can be long, as a key is fetched up to an hour before its use. */
 const FRESH_MS = 60_000;
 const PAUSE_MS = 1000;
 

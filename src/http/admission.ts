@@ -72,7 +72,10 @@ export class Admission {
     return this.#requests === 0 || this.#bytes + bytes <= this.#maxBytes;
   }
 
-  /** Suspends the reservations of slow bodies. Returns true if there were any. */
+  /**
+   * Takes the places of requests with slow bodies, and their bytes that have not arrived. They continue, but
+   * need a place again. Returns true if there were any.
+   */
   #suspendSlow(): boolean {
     const sinceMs = clock.monotonicMs() - SLOW_MS;
     let some = false;

@@ -23,7 +23,7 @@ function isPieces(body: unknown): body is AsyncIterable<string> {
 
 async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
   await pipeline(Readable.from(pieces), response).catch((error: NodeJS.ErrnoException) => {
-    // The caller has closed the connection.
+    // Ignore a premature close: the caller has closed the connection.
     if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   });
 }

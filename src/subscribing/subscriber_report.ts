@@ -15,7 +15,7 @@ export interface SubscriptionDefaults {
 
 const ms = z.int();
 
-/** Drops for lack of memory since the subscriber subscribed, by the members of a drop notice. */
+/** What was dropped for lack of memory since the subscriber subscribed. `untold` has not been reported to it yet. */
 const DROPS_REPORT = z.object({
   batches: z.int(),
   events: z.int(),
