@@ -49,8 +49,9 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events again in each slice that changed, then those in new slices. Returns all slices, the sum of
--- their events, and the score at which the last one ends. The sum is false if MAX_LISTS ended the call early.
+-- Counts the events again in each counted slice whose number of members changed, then in the slices after
+-- them. Returns all slices, the sum of their events, and the score of the last member of the last slice. The
+-- sum is false if the call reached MAX_LISTS before the end of the index.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

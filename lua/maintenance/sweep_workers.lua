@@ -28,7 +28,8 @@ local function leave_lane(call, worker)
   return lane ~= nil
 end
 
--- Puts a worker that delivers the batch in the lane of its subscriber, if the worker has a lease.
+-- Enters a worker into the lane of the batch's subscriber. Does nothing if the worker is in that lane already,
+-- no longer holds the job of the batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = redis.pcall('LINDEX', keys.batch(bid), 0)

@@ -59,8 +59,8 @@ local function repetition(call, taken, publication)
   if before then return before == publication.fingerprint and 'repeated' or 'key_reused' end
 end
 
--- Hands the events of the current run to every subscriber of its topic. Subscribers share the slice of the
--- run.
+-- Ends the current run: the events of successive publications to one topic. Every subscriber of the topic gets
+-- them. Subscribers without earlier events in this call share one slice. The others get a copy.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end

@@ -90,7 +90,7 @@ function lane_entry.enter(call, reader, worker, job, token)
   local throttled_until = tonumber(lane.throttled_until)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local share = throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- The first job that arrives while the subscriber is on trial becomes its trial job. The other jobs wait.
+  -- If the lane has a trial job, all its other jobs wait.
   if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

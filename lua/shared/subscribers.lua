@@ -57,8 +57,8 @@ function subscribers.heal(call, token, events, heal, took_ms)
 end
 
 -- Ends the trial of a subscriber. If its trial job was scheduled for later, the job becomes instant. A trial
--- job that waits for room in a share stays there. No delivery can end the trial meanwhile, because all other
--- jobs of the lane wait too.
+-- job that waits for room in a share keeps its place in the list of that share. Then the caller is subscribe,
+-- because no delivery of the lane is in flight and all its other jobs wait.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -11,7 +11,7 @@ export const REALM = 'Routemaster';
 export const CLIENT_NAME = /^[a-z0-9_]{1,64}$/;
 /** Matches tokens that clients choose, and those of this bus and of the Ruby Routemaster. */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
-/** A token is the name, `--` and 20 random characters, 64 at most; so the name may have 42. */
+/** The bus makes a token of the name, `--` and 20 random characters. A token has 64 characters at most. */
 export const MAX_NAME_LENGTH_OF_MADE_TOKEN = 42;
 
 export type DigestAlgorithm = 'SHA-256' | 'MD5';

@@ -60,7 +60,7 @@ export class Credentials {
     return this.isRootKey(user) ? ROOT : this.#clients.ask(user).then(judge);
   }
 
-  /** Checks a proof of Digest. Throws an error of the client lookup. */
+  /** Checks a proof of Digest. If the client lookup fails, its error is passed on. */
   checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     if (user === ROOT_USER)
       return proof(this.#rootDigests) ? ROOT : { reason: 'wrong_secret', client: ROOT_USER };

@@ -14,7 +14,10 @@ export interface Batch {
   attempts: number;
   /** Number of events. */
   count: number;
-  /** Its events in the order of acceptance. A piece is JSON texts joined with commas, or one legacy event. */
+  /**
+   * Its events in the order of acceptance. A piece is either the JSON texts of events, joined with commas, or
+   * one event in MessagePack, as the Ruby Routemaster stores it (see legacy_event.ts).
+   */
   pieces: Buffer[];
 }
 

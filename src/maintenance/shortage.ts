@@ -34,9 +34,9 @@ export async function findTarget(
 }
 
 /**
- * Maximum batches, and maximum dead letters, whose size is measured: 1 ms of Redis. If 1 % of the batches
- * holds 90 % of the bytes, the standard deviation of the estimate is a quarter. With a sample of 100 it would
- * be more than a half.
+ * Maximum number of batches, and of dead letters, whose size is measured. To measure 500 takes Redis about
+ * 1 ms. If 1 % of the batches holds 90 % of the bytes, the standard deviation of the estimate is a quarter of
+ * the true value. With a sample of 100 it would be more than half of it.
  */
 const SAMPLE = 500;
 
