@@ -14,8 +14,7 @@ interface RetryInput {
 }
 
 /**
- * Decides when a failed delivery is tried again, and what the failure costs the subscriber. To change the back-off, change
- * the functions below. The rule:
+ * Decides when a failed delivery is tried again, and what the failure costs the subscriber. The rule:
  *
  * - The batch waits for the longest of the attempt back-off, the health back-off and `Retry-After`.
  * - The subscriber's other batches wait for the longer of the health back-off and `Retry-After`.

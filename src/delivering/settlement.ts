@@ -24,9 +24,9 @@ export interface Success {
 
 /** The consequences of a failed delivery for its subscriber. */
 export interface Penalty {
-  /** Health points that the subscriber loses. */
+  /** Health points that the subscriber loses; a whole number, as `health_points` is reported as one. */
   damage: number;
-  /** For this long, no delivery to the subscriber starts. */
+  /** For this long, no delivery to the subscriber starts. Above 0, the subscriber is on trial after that. */
   throttleMs: number;
 }
 

@@ -115,7 +115,7 @@ function read(value: unknown, topic: string, nowMs: number, limits: EventLimits)
   }
   for (const field in value) {
     if (!FIELDS.has(field))
-      throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use id, type, url, timestamp, data`);
+      throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use ${[...FIELDS].join(', ')}`);
   }
   const { id, type, url, timestamp, data } = value as Record<string, unknown>;
   if (!TYPES.has(type)) throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}`);

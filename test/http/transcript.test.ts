@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, test } from 'node:test';
 import { z } from 'zod';
 import { type Answer, Api } from '../../harness/http/api.ts';
+import { root } from '../../harness/processes/command.ts';
 import { buildApi } from '../../src/api.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
@@ -29,6 +30,17 @@ for (const file of readdirSync(FOLDER)) {
     }
   });
 }
+
+test('docs/api.md lists every route, and no other', () => {
+  const text = readFileSync(join(root, 'docs/api.md'), 'utf8');
+  const calls = text.split('## Calls')[1]?.split('\n## ')[0] ?? '';
+  const documented = [...calls.matchAll(/^\| `([A-Z]+) ([^`]+)`(?:, or `([^`]+)`)?/gm)];
+  const listed = documented.flatMap(([, method, path, other]) =>
+    [path, other].filter((each) => each !== undefined).map((each) => `${method} ${each}`),
+  );
+  const ofTable = routes().map(({ method, path }) => `${method} ${path}`);
+  assert.deepEqual(listed.sort(), ofTable.sort());
+});
 
 /** The codes of problems that many routes can answer. */
 const GENERAL = ['unauthenticated', 'forbidden', 'bad_header', 'bad_body', 'not_found', 'method_not_allowed'];
