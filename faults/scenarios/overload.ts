@@ -12,7 +12,7 @@ const MIB = 1024 * 1024;
 const LIMITS = {
   full: { offered: 0.95, refusedMs: 100, grownBytes: 64 * MIB, goodput: 0.75 },
   /** Quick runs share the CPU with other tests, which take it from a load of the lowest priority. */
-  quick: { offered: 0.4, refusedMs: 1000, grownBytes: 256 * MIB, goodput: 0.2 },
+  quick: { offered: 0.4, refusedMs: 1000, grownBytes: 400 * MIB, goodput: 0.2 },
 };
 /**
  * A refusal costs reading its request. With single events that is most of a publish, and no core could refuse four of five;
