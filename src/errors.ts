@@ -66,7 +66,8 @@ export class BusError extends Error {
 export class StorageUnavailable extends BusError {
   constructor(cause: unknown) {
     const detail =
-      'Redis does not answer, so it is unknown whether anything was stored. Try again in a moment: a publish repeated with its Idempotency-Key is stored once.';
+      'Redis does not answer, so it is unknown whether anything was stored. ' +
+      'Try again in a moment: a publish repeated with its Idempotency-Key is stored once.';
     super('storage_unavailable', detail, { cause, headers: { 'Retry-After': '1' } });
     this.name = 'StorageUnavailable';
   }

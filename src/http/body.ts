@@ -26,7 +26,12 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
   });
 }
 
-/** Reads the whole body as text. Throws bad_body, body_too_large, unsupported_encoding, or what `watch` throws. */
+/** Throws bad_body if the connection is closed. Then no event will tell a reader of the body. */
+export function checkIsOpen(request: IncomingMessage): void {
+  if (request.destroyed) throw endedEarly();
+}
+
+/** Reads the whole body of an open request as text. Throws bad_body, body_too_large, unsupported_encoding, or what `watch` throws. */
 export function readText(request: IncomingMessage, watch?: Watch): Promise<string> {
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') {
@@ -34,8 +39,6 @@ export function readText(request: IncomingMessage, watch?: Watch): Promise<strin
     return Promise.reject(new BusError('unsupported_encoding', detail));
   }
   if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return Promise.reject(tooLarge());
-  // The connection is closed, and no event will report it.
-  if (request.destroyed) return Promise.reject(endedEarly());
   if (request.headers.expect !== undefined) askers.get(request)?.();
   return new Promise((resolve, reject) => read(request, { watch, resolve, reject }));
 }

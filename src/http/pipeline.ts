@@ -7,7 +7,7 @@ import type { Proxies } from '../proxies.ts';
 import type { Answer, Call, Route } from '../route.ts';
 import { Admission, overloaded } from './admission.ts';
 import { send, setBrowserHeaders } from './answers.ts';
-import { readText } from './body.ts';
+import { checkIsOpen, readText } from './body.ts';
 import { answerProblem, preparedProblem } from './problems.ts';
 import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
@@ -84,6 +84,8 @@ export class Pipeline {
     const refusing = route.refuseEarly?.(call);
     if (refusing) await refusing;
     if (!takesBody(route)) return route.handle(call);
+    // The client may have left during authentication. A place for it would be one less for the others.
+    checkIsOpen(request);
     // Reserved after authentication; otherwise strangers could hold all places.
     const reservation = this.#admission.reserve(request);
     try {

@@ -121,7 +121,10 @@ export class CallbackPolicy {
     for (const address of addresses) {
       const standing = this.#addresses.standing(address);
       if (isRefused(standing) && protocol === 'https:')
-        return `its host is at an address that is not public (${standing}); use another, or have the operator add it to ROUTEMASTER_CALLBACK_ALLOW`;
+        return (
+          `its host is at an address that is not public (${standing}); ` +
+          'use another, or have the operator add it to ROUTEMASTER_CALLBACK_ALLOW'
+        );
       if (standing !== 'allowed' && protocol !== 'https:')
         return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW';
     }
