@@ -79,7 +79,7 @@ function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   return named;
 }
 
-/** Returns a warning for each unknown `ROUTEMASTER_` variable, with the setting that was probably meant. */
+/** Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests a setting with a similar name. */
 export function unknownVariables(env: NodeJS.ProcessEnv = process.env): string[] {
   const known = [...VARIABLES, ...VARIABLES_OF_BIN_START];
   return Object.keys(env)

@@ -67,9 +67,9 @@ local function count_events(progress, items, first, counts)
   progress.work = progress.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
 end
 
--- Returns the number of events of a list by topic, and the length of the list; nothing if counting takes
--- another call. `items` are the first of the list. What earlier calls counted remains right, as lists only
--- grow.
+-- Counts the events of a list by topic. Returns the counts and the length of the list, or nothing if another
+-- call must continue. `items` are the first HEADER + CHUNK items of the list. Counts of earlier calls stay
+-- right, since events are only added at the end of a list.
 local function count_topics(progress, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + CHUNK
   if bid == progress.before.begun_bid then

@@ -52,8 +52,8 @@ local function trim(list, job, times, places)
   return places + times
 end
 
--- Removes all copies of the job but one, which is the copy of a worker if one holds it. Returns the number of
--- copies before; 0 if the job was in no state.
+-- Removes surplus copies of the job, so that one is left: that of a worker if a worker holds the job. Returns
+-- the number of copies before; 0 if the job was in no state.
 local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do

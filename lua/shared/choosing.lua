@@ -15,7 +15,7 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job.
--- Instant jobs are popped in groups of that size; `put_back` returns the popped jobs that no worker got.
+-- Instant jobs are popped in groups of that size; `put_back` returns the popped jobs that were not tried.
 -- `sharing` holds for each share the number of jobs that waited for room when the call began, minus those
 -- that the call has taken since. Jobs that begin to wait during the call are not counted, so the call does
 -- not take them.
@@ -72,7 +72,7 @@ function choosing.take_next(call, choice, reader, worker)
   end
 end
 
--- Puts the popped jobs that no worker got back to the front of the instant jobs, in their old order.
+-- Pushes the popped jobs that were not tried back to the front of the instant jobs, in their old order.
 function choosing.put_back(call, choice)
   for i = #choice.popped, choice.position + 1, -1 do
     redis.call('RPUSH', call.keys.jobs_instant(choice.q), choice.popped[i])

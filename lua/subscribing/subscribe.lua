@@ -31,8 +31,8 @@ local function has_no_room(set, max, members)
 end
 
 local function store_settings(call, subscriber, args)
-  -- `subscribed_at` is in µs, so that it differs from the time of the previous subscription. Deliveries of
-  -- the previous subscription may still be in progress.
+  -- In µs, so that no two subscriptions share a value. nack compares it: an answer 410 to a delivery that
+  -- began under an earlier subscription must not pause this one.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
     timeout = args.timeout_ms, max_events = args.max_events, ordered = args.ordered,

@@ -24,7 +24,10 @@ export class AckGroup {
     return ack.promise;
   }
 
-  /** Returns the ms until the call: 0 if half of the `held` jobs are finished, undefined if none is. */
+  /**
+   * Returns the ms until the collected acks are due: 0 if they are at least half of the `held` jobs or have
+   * waited long enough, undefined if there are none.
+   */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;
     if (this.#acks.length * 2 >= held) return 0;

@@ -11,8 +11,9 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Turns buckets that each count only values above the previous bound into Prometheus's cumulative ones.
- * Counts under bounds of another release are added to the buckets of `bounds` that include them.
+ * Returns Prometheus's cumulative buckets. In `counted`, each value is in one bucket only: the first whose
+ * bound it does not exceed. A count whose bound is not in `bounds` (from another release) is in the buckets
+ * with larger bounds.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,
