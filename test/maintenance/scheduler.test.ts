@@ -112,16 +112,14 @@ describe('the scheduler', () => {
   });
 });
 
-test('deadlines that are close to each other cost one call a millisecond at most', async () => {
-  const JOBS = 300;
-  await scheduleAll(JOBS, async (i) => (await bus.nowMs()) + 50 + i / 2);
+test('deadlines that are close to each other share a call', async () => {
+  const JOBS = 3000;
+  await scheduleAll(JOBS, async (i) => (await bus.nowMs()) + 50 + i / 20);
   const before = await scriptCalls(redis.store);
-  const startMs = performance.now();
   await start();
   await until(async () => (await redis.store.redis.llen('jobs:instant:main')) === JOBS);
   const calls = (await scriptCalls(redis.store)) - before;
-  const tookMs = performance.now() - startMs;
-  assert.ok(calls <= tookMs + 2, `${calls} calls in ${tookMs} ms`);
+  assert.ok(calls < JOBS / 4, `${calls} calls for ${JOBS} jobs`);
 });
 
 test('while Redis is away it keeps trying, and promotes when it is back', async () => {
