@@ -1,5 +1,6 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import { clock } from '../clock.ts';
+import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { FailedAttempt } from './attempt.ts';
@@ -12,13 +13,7 @@ import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } 
 
 const GONE = 410;
 
-export interface BatchSettings {
-  /** Health points that a subscriber gains for each accepted batch. */
-  healRate: number;
-  /** Limits after which a batch becomes a dead letter. A subscriber can set its own. */
-  maxAttempts: number;
-  maxAgeMs: number;
-}
+export type BatchSettings = Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs'>;
 
 interface BatchParts {
   delivery: Delivery;

@@ -1,4 +1,5 @@
-import type { Arguments } from '../store/contracts.ts';
+import type { Config } from '../config.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import { batchOf, packJob, QUEUES, type QueueName } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import { type Acquired, readAcquired } from './acquired.ts';
@@ -6,14 +7,7 @@ import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
-interface QueueSettings {
-  /** Maximum deliveries in flight to one subscriber, unless the subscriber set `max_in_flight`. */
-  laneLimit: number;
-  /** Maximum `max_in_flight`. */
-  laneLimitMax: number;
-  /** A worker loses its job if it does not renew its lease for this long. */
-  leaseMs: number;
-}
+type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs'>;
 
 /** One queue of jobs. Each change is one script, so a crash leaves every job in exactly one state. */
 export class Queue {
@@ -64,10 +58,7 @@ export class Queue {
   }
 
   /** Makes a dead letter of the job's batch. Changes nothing if the worker does not hold the job. */
-  async bury(
-    grant: Grant,
-    { damage, throttleMs, attempt, reason }: Burial,
-  ): Promise<{ held: boolean; buried: number }> {
+  async bury(grant: Grant, { damage, throttleMs, attempt, reason }: Burial): Promise<Reply<'bury'>> {
     return this.#partition.run('bury', {
       ...this.#held(grant),
       bid: grant.batch?.bid ?? '',

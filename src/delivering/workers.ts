@@ -1,4 +1,5 @@
 import { Backoff } from '../backoff.ts';
+import type { Config } from '../config.ts';
 import { uid } from '../ids.ts';
 import { reasonOf } from '../log.ts';
 import { AckGroup } from './ack_group.ts';
@@ -19,8 +20,8 @@ interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
 type WorkersSettings = { count: number; tickMs: number };
 
 /** Returns the interval of ticks: at most a third of the lease, so that a worker may miss two heartbeats. */
-export function tickMs(config: { acquireTimeoutMs: number; leaseMs: number }): number {
-  return Math.min(config.acquireTimeoutMs, config.leaseMs / 3);
+export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
+  return Math.min(acquireTimeoutMs, leaseMs / 3);
 }
 
 /**

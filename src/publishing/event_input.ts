@@ -1,3 +1,4 @@
+import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
 import { parseJson } from '../json.ts';
@@ -24,9 +25,7 @@ class BadEvent extends Error {
   }
 }
 
-export interface EventLimits {
-  maxEventDataBytes: number;
-}
+export type EventLimits = Pick<Config, 'maxEventDataBytes'>;
 
 /**
  * Reads the body of a publish (an event, an array, or NDJSON) into the texts of its events. Throws bad_body,

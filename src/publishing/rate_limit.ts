@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
+import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import { Batcher } from '../store/batcher.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
@@ -9,15 +10,7 @@ import type { Partition } from '../store/partition.ts';
 const MAX_DEMANDS_PER_CALL = 1000;
 const MAX_CLIENTS_REMEMBERED = 10_000;
 
-/** Limits of each client, over all web processes. */
-interface PublishRates {
-  /** Events a second; 0 means no limit. */
-  publishRate: number;
-  /** Bytes of bodies a second; 0 means no limit. */
-  publishBytes: number;
-  /** A client saves up what it could have published in this time. */
-  publishBurstMs: number;
-}
+type PublishRates = Pick<Config, 'publishRate' | 'publishBytes' | 'publishBurstMs'>;
 
 type Demand = Arguments<'spend'>['demands'][number];
 type Spent = Reply<'spend'>[number];

@@ -1,11 +1,7 @@
+import type { Config } from '../config.ts';
 import type { Partition } from './partition.ts';
 
-export interface MemoryLimits {
-  /** The configured limit of Redis's memory; 0 means that only Redis's own `maxmemory` counts. */
-  redisMaxBytes: number;
-  /** The memory that remains free at the high mark. */
-  redisMinFreeBytes: number;
-}
+export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /** The state of Redis's memory. Sizes are in bytes. */
 export interface Memory {

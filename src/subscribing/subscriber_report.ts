@@ -1,17 +1,12 @@
 import { z } from 'zod';
+import type { Config } from '../config.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscription_defaults.ts';
 import { readDropNotice } from './drop_notice.ts';
 
 /** Settings of a subscriber that asks for none, and the operator's limit. */
-export interface SubscriptionDefaults {
-  laneLimit: number;
-  /** Upper limit of every subscriber's `max_in_flight`. */
-  laneLimitMax: number;
-  maxAttempts: number;
-  maxAgeMs: number;
-}
+export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
 
 const ms = z.int();
 

@@ -1,3 +1,4 @@
+import type { Config } from '../config.ts';
 import type { DeadLetters } from '../delivering/dead_letters.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -24,8 +25,7 @@ export interface Subscription {
   signingKey?: string | null | undefined;
 }
 
-/** Limits on the whole bus, and defaults of subscribers. */
-type Settings = SubscriptionDefaults & { maxTopics: number; maxSubscribers: number };
+type Settings = SubscriptionDefaults & Pick<Config, 'maxTopics' | 'maxSubscribers'>;
 
 /** Subscribers and the topics that they are subscribed to. */
 export class Subscriptions {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import { allows } from '../authentication/scope.ts';
 import type { Caller, ClientCaller } from '../caller.ts';
+import type { Config } from '../config.ts';
 import { isSecret, newKeyPair, newSecret } from '../delivering/signatures.ts';
 import { BusError } from '../errors.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
@@ -57,11 +58,7 @@ const requestSchema = ({ laneLimitMax, maxSubscriptionTopics }: SubscriptionLimi
 type Request = z.infer<ReturnType<typeof requestSchema>>;
 
 /** Limits on the settings of a subscriber. */
-export interface SubscriptionLimits {
-  /** Maximum `max_in_flight`. */
-  laneLimitMax: number;
-  maxSubscriptionTopics: number;
-}
+export type SubscriptionLimits = Pick<Config, 'laneLimitMax' | 'maxSubscriptionTopics'>;
 
 const wording = (fields: string[]): Wording => ({
   code: (field) => {
