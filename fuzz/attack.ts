@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { type Answer, AnswerReader } from '../harness/http/answer_reader.ts';
 import type { Random } from '../harness/random.ts';
 import { ERRORS } from '../src/errors.ts';
-import { type Answer, AnswerReader } from './answers.ts';
 import { broken, type Known, misspoken, type Sent, wellSpoken } from './grammar.ts';
 
 /** The percentage of requests with broken framing, each on a connection of its own. */

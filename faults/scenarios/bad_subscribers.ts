@@ -1,11 +1,11 @@
 import { HelperProcess } from '../../harness/measuring/helper.ts';
 import { spread } from '../../harness/measuring/statistics.ts';
+import type { TimedCalls, Timing } from '../../harness/measuring/timed_audience.ts';
 import type { Client } from '../../harness/processes/running_bus.ts';
 import type { Random } from '../../harness/random.ts';
 import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
 import type { BadCalls } from '../processes/bad_callbacks.ts';
-import type { TimedCalls, Timing } from '../processes/timed_audience.ts';
 import type { Scenario } from '../scenario.ts';
 
 const TOPIC = 'widgets';
@@ -53,21 +53,26 @@ export const badSubscribers: Scenario = {
     const processes = [await lab.start('web'), await lab.start('worker')];
     const good = new HelperProcess<TimedCalls>(
       lab,
-      new URL('../processes/timed_audience.ts', import.meta.url),
+      new URL('../../harness/measuring/timed_audience.ts', import.meta.url),
     );
     const bad = new HelperProcess<BadCalls>(lab, new URL('../processes/bad_callbacks.ts', import.meta.url), {
       last: true,
     });
     const others = await clients(lab, 'bad', await bad.call('listen', lab.quick ? 80 : 500));
-    await subscribe(await clients(lab, 'good', await good.call('listen', GOOD)), () => ({
-      topics: [TOPIC],
-      timeout: 0,
-    }));
+    await subscribe(
+      await clients(lab, 'good', await good.call('listen', new Array<string>(GOOD).fill(TOPIC))),
+      () => ({
+        topics: [TOPIC],
+        timeout: 0,
+      }),
+    );
     const { token, secret } = await lab.bus.client('publisher');
     const timings: Record<Kind, Timing[]> = { none: [], apart: [], together: [] };
     const measure = async (name: string, events: number) => {
-      const pace = { url: lab.bus.url, credentials: { token, secret }, perSecond: PER_SECOND };
-      const timing = await good.call('measure', { ...pace, topic: TOPIC, beside: ANOTHER, name, events });
+      const publishers = [{ credentials: { token, secret }, topic: TOPIC }];
+      const pace = { url: lab.bus.url, publishers, beside: ANOTHER, perSecond: PER_SECOND };
+      const timing = await good.call('measure', { ...pace, name, events });
+      if (timing.refused.length > 0) throw new Error(`a publish was refused: ${timing.refused[0]}`);
       lab.ledger.accept(TOPIC, timing.accepted);
       return timing;
     };
@@ -107,7 +112,7 @@ function judge(lab: Lab, timings: Record<Kind, Timing[]>): void {
     .flat()
     .reduce((sum, timing) => sum + timing.missing, 0);
   lab.bar('every good one gets every event', missing === 0, `${missing} were not received`);
-  const p99 = (kind: Kind) => spread(timings[kind].map(({ p99Ms }) => p99Ms)).median;
+  const p99 = (kind: Kind) => spread(timings[kind].map(({ delivery }) => delivery.p99Ms)).median;
   const floorMs = p99('none');
   for (const [kind, ratio] of Object.entries(BARS) as [Exclude<Kind, 'none'>, number][]) {
     const [limitMs, limit] = lab.quick
@@ -119,7 +124,7 @@ function judge(lab: Lab, timings: Record<Kind, Timing[]>): void {
 }
 
 function describe(timing: Timing | undefined): string {
-  const { p50Ms = 0, p99Ms = 0, maxMs = 0 } = timing ?? {};
+  const { p50Ms = 0, p99Ms = 0, maxMs = 0 } = timing?.delivery ?? {};
   return `${p50Ms.toFixed(1)}/${p99Ms.toFixed(1)}/${maxMs.toFixed(1)} ms`;
 }
 

@@ -59,6 +59,11 @@ export const answer = {
       const timer = setInterval(() => response.write('.'), 10);
       response.on('close', () => clearInterval(timer));
     },
+  /** Accepts after this time. */
+  late:
+    (ms: number): Answer =>
+    (response) =>
+      void setTimeout(() => TAKE(response), ms),
   /** No answer, and the connection stays open. */
   hang: (() => {}) satisfies Answer,
   reset: ((response) => void response.socket?.resetAndDestroy()) satisfies Answer,

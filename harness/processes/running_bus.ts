@@ -108,13 +108,14 @@ export class RunningBus {
   #store: Partition | undefined;
   #url = '';
   #scenes = 0;
+  #works: Promise<unknown> = Promise.resolve();
 
   /** A bus for the tests of a file or suite. After each test it checks the state of Redis. */
   static forTests(settings: BusSettings = {}): RunningBus {
     const bus = new RunningBus(settings);
-    before(async () => {
-      await bus.#open();
-      await Promise.all([bus.start('web'), bus.start('worker')]);
+    before(() => {
+      bus.#works = bus.#open().then(() => Promise.all([bus.start('web'), bus.start('worker')]));
+      return bus.#works;
     });
     afterEach(() => bus.assertSound());
     after(() => bus.close());
@@ -145,6 +146,11 @@ export class RunningBus {
   /** Where web listens. */
   get url(): string {
     return this.#url;
+  }
+
+  /** Settles when a bus for tests works. Hooks of a file begin in their order, but do not wait for each other. */
+  get works(): Promise<unknown> {
+    return this.#works;
   }
 
   get root(): Client {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { AnswerReader } from '../../fuzz/answers.ts';
 import { fuzz } from '../../fuzz/fuzz.ts';
 import { broken, misspoken } from '../../fuzz/grammar.ts';
 import { readOptions } from '../../fuzz/options.ts';
+import { AnswerReader } from '../../harness/http/answer_reader.ts';
 import { Random } from '../../harness/random.ts';
 
 test('malformed requests and slow connections do not affect other clients', async () => {

@@ -1,4 +1,4 @@
-/** The part of an answer that the fuzz looks at. */
+/** The part of an answer that the fuzz and attacks look at. */
 export interface Answer {
   status: number;
   text: string;

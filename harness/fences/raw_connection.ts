@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { AnswerReader } from '../http/answer_reader.ts';
+import { until } from '../until.ts';
+
+/** A connection for bytes as they are: pipelined requests, halves of requests, answers that nobody reads. */
+export class RawConnection {
+  /** The statuses of the answers so far. */
+  readonly statuses: number[] = [];
+  /** The last answer, head and body. */
+  lastText = '';
+  receivedBytes = 0;
+  readonly #socket: Socket;
+  readonly #reader = new AnswerReader();
+
+  static async open(port: number): Promise<RawConnection> {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+    await once(socket, 'connect');
+    return new RawConnection(socket);
+  }
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.setEncoding('latin1');
+    socket.on('error', () => {}); // `open` tells
+    socket.on('data', (chunk: string) => {
+      this.receivedBytes += chunk.length;
+      for (const { status, text } of this.#reader.read(chunk)) {
+        this.statuses.push(status);
+        this.lastText = text;
+      }
+    });
+  }
+
+  get open(): boolean {
+    return !this.#socket.destroyed;
+  }
+
+  /** Sends these bytes. It is not an error if the connection has ended. */
+  write(bytes: string | Buffer): void {
+    if (this.open) this.#socket.write(bytes, 'latin1');
+  }
+
+  /** Stops reading: answers fill the buffers of the kernel, and then those of the bus. */
+  stopReading(): void {
+    this.#socket.pause();
+  }
+
+  /** Resolves when this many answers have come in all, or the connection has ended. */
+  async answered(count: number, timeoutMs = 30_000): Promise<void> {
+    await until(() => this.statuses.length >= count || !this.open, { timeoutMs, what: `${count} answers` });
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}
