@@ -2,7 +2,6 @@ import { Clients } from '../src/authentication/client.ts';
 import { PublicNames } from '../src/authentication/public_names.ts';
 import { type BatchSettings, batchJob } from '../src/delivering/deliver_batch.ts';
 import { Delivery } from '../src/delivering/delivery.ts';
-import { RetryPolicy } from '../src/delivering/retry_policy.ts';
 import type { JobHandler } from '../src/delivering/settlement.ts';
 import type { Log } from '../src/log.ts';
 import { Counters } from '../src/metrics/counters.ts';
@@ -29,8 +28,14 @@ export function batchHandler(
   );
   const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));
   const publicNames = new PublicNames(new Clients(store, []));
-  const retryPolicy = new RetryPolicy({ maxBackoffMs, damageRate: 2 });
-  const settings = { healRate: 1, maxAttempts: 1000, maxAgeMs: 86_400_000, ...limits };
-  const handler = batchJob({ delivery, retryPolicy, recorder, publicNames, settings, log });
+  const settings = {
+    healRate: 1,
+    maxAttempts: 1000,
+    maxAgeMs: 86_400_000,
+    maxBackoffMs,
+    damageRate: 2,
+    ...limits,
+  };
+  const handler = batchJob({ delivery, recorder, publicNames, settings, log });
   return { handler, recorder, close: () => delivery.close() };
 }

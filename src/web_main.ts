@@ -1,9 +1,52 @@
 import cluster from 'node:cluster';
-import { readConfig, unknownVariables } from './config.ts';
-import { createLog } from './log.ts';
-import { onStop, start } from './process.ts';
-import { serve } from './serve.ts';
+import { buildApi } from './api.ts';
+import { sleep } from './clock.ts';
+import { type Config, readConfig, unknownVariables } from './config.ts';
+import { createApp } from './http/app.ts';
+import { HttpServer } from './http/server.ts';
+import { createLog, type Log } from './log.ts';
+import { Counters } from './metrics/counters.ts';
+import { Recorder } from './metrics/recorder.ts';
+import { boot, onStop, start } from './process.ts';
+import { connect } from './store/connection.ts';
+import { Partitions } from './store/partitions.ts';
 import { WebProcesses } from './web_processes.ts';
+
+/** Maximum time for requests under way to finish after SIGTERM. */
+const GRACE_MS = 20_000;
+
+/** How long to wait for Redis before listening without it. If Redis is there, the boot takes less. */
+const BOOT_MS = 1000;
+
+/**
+ * Runs a web process. It listens when Redis is prepared, or after a second without it. At SIGTERM it finishes
+ * its requests and stops.
+ */
+async function serve(config: Config, log: Log): Promise<void> {
+  const redis = connect(config.redisUrl, log, config.redisTls);
+  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
+  const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const recorder = new Recorder(counters);
+  let isReady = false;
+  const { routes, ...parts } = buildApi({ config, partitions, recorder, log });
+  const app = createApp(routes, { ...parts, forceSsl: config.forceSsl, ready: () => isReady, log });
+  const server = new HttpServer(app, config);
+  onStop(log, async () => {
+    await server.close(GRACE_MS);
+    if (isReady) recorder.processStopped('web');
+    await counters.stop();
+    redis.disconnect();
+  });
+  const booting = boot(partitions, config.leaseMs, log).then(() => {
+    isReady = true;
+    counters.start();
+    recorder.processStarted('web');
+  });
+  // Without Redis the process listens all the same, and answers that the storage is unavailable.
+  await Promise.race([booting, sleep(BOOT_MS)]);
+  log.info({ port: await server.listen(config.port) }, 'listening');
+  await booting;
+}
 
 await start(async () => {
   const config = readConfig();

@@ -1,5 +1,6 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { readCertificates } from '../certificates.ts';
 import type { LogLevel } from '../log.ts';
 
 /** Maximum delay of a timer of Node. */
@@ -63,6 +64,20 @@ export const certificates = z.string().transform((value, { issues }) => {
     return z.NEVER;
   }
 });
+
+/**
+ * Returns the PEM certificates in the value, or in the file that it names. Throws if there is none or one is
+ * unreadable, since TLS would ignore an unreadable one silently.
+ */
+function readCertificates(value: string): string {
+  const pem = value.includes('-----BEGIN') ? value : readFileSync(value, 'utf8');
+  const certificates = pem
+    .split(/(?=-----BEGIN )/)
+    .filter((part) => /^-----BEGIN .*CERTIFICATE-----/.test(part));
+  if (certificates.length === 0) throw new Error('there is no certificate');
+  for (const each of certificates) new X509Certificate(each);
+  return pem;
+}
 
 /** Other characters have a meaning in the patterns of `SCAN` and of ACLs. */
 export const keyPrefix = z

@@ -8,7 +8,7 @@ import type { Batch } from './batch.ts';
 import type { Delivery } from './delivery.ts';
 import type { FailedDelivery } from './delivery_exchange.ts';
 import type { Subscriber } from './grant.ts';
-import type { RetryPolicy } from './retry_policy.ts';
+import { type RetrySettings, retryAfterFailure } from './retry_policy.ts';
 import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } from './settlement.ts';
 
 const GONE = 410;
@@ -17,10 +17,9 @@ export type BatchSettings = Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs'
 
 interface BatchParts {
   delivery: Delivery;
-  retryPolicy: RetryPolicy;
   recorder: Recorder;
   publicNames: PublicNames;
-  settings: BatchSettings;
+  settings: BatchSettings & RetrySettings;
   log: Log;
 }
 
@@ -58,10 +57,11 @@ async function afterFailure(
   { status, answer, reason, retryAfterMs }: FailedDelivery,
   { atMs, durationMs }: { atMs: number; durationMs: number },
 ): Promise<Settlement> {
-  const { retryPolicy, settings, log } = parts;
+  const { settings, log } = parts;
   const attempt: FailedAttempt = { atMs, durationMs, status, reason, answer };
   const { healthPoints } = subscriber;
-  const retry = { ...retryPolicy.retry({ healthPoints, attempts: batch.attempts, retryAfterMs }), attempt };
+  const failure = { healthPoints, attempts: batch.attempts, retryAfterMs };
+  const retry = { ...retryAfterFailure(failure, settings), attempt };
   const line = { ...(await describe(parts, batch)), attempts: batch.attempts, reason };
 
   if (status === GONE) {

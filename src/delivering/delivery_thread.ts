@@ -13,7 +13,6 @@ import { batchJob } from './deliver_batch.ts';
 import { Delivery } from './delivery.ts';
 import { IdleWorkers } from './idle_workers.ts';
 import { Queue } from './queue.ts';
-import { RetryPolicy } from './retry_policy.ts';
 import { tickMs, Workers } from './workers.ts';
 
 /** Data that the supervisor passes to a new thread. */
@@ -35,11 +34,10 @@ function runThread({ config, index, idleCounts }: ThreadData): void {
   const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow, config));
-  const retryPolicy = new RetryPolicy(config);
   const publicNames = new PublicNames(new ClientDirectory(new Clients(partitions.control, config.clients)));
   const idleWorkers = new IdleWorkers(idleCounts);
   const parts = {
-    handler: batchJob({ delivery, retryPolicy, recorder, publicNames, settings: config, log }),
+    handler: batchJob({ delivery, recorder, publicNames, settings: config, log }),
     recorder,
     log,
     onIdle: (idle: number) => idleWorkers.set(index, idle),

@@ -1,8 +1,11 @@
+import type { Config } from '../config.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { Penalty } from './settlement.ts';
 
 const FIRST_BACKOFF_MS = 1000;
 const MAX_RETRY_AFTER_MS = 24 * 3600 * 1000;
+
+export type RetrySettings = Pick<Config, 'maxBackoffMs' | 'damageRate'>;
 
 interface RetryInput {
   /** The subscriber's health before this failure. */
@@ -18,25 +21,18 @@ interface RetryInput {
  *
  * - The batch waits for the longest of the attempt back-off, the health back-off and `Retry-After`.
  * - The subscriber's other batches wait for the longer of the health back-off and `Retry-After`.
+ *
+ * `random` is from 0 up to, but not including, 1.
  */
-export class RetryPolicy {
-  readonly #maxBackoffMs: number;
-  readonly #damage: number;
-  readonly #random: () => number;
-
-  /** `random` returns numbers from 0 up to, but not including, 1. */
-  constructor(settings: { maxBackoffMs: number; damageRate: number }, random: () => number = Math.random) {
-    this.#maxBackoffMs = settings.maxBackoffMs;
-    this.#damage = settings.damageRate;
-    this.#random = random;
-  }
-
-  retry({ healthPoints, attempts, retryAfterMs = 0 }: RetryInput): Penalty & { delayMs: number } {
-    const healthMs = healthBackoffMs(healthPoints - this.#damage, this.#maxBackoffMs);
-    const throttleMs = Math.max(healthMs, Math.min(retryAfterMs, MAX_RETRY_AFTER_MS));
-    const attemptMs = attemptBackoffMs(attempts, this.#maxBackoffMs, this.#random());
-    return { delayMs: Math.max(1, throttleMs, attemptMs), damage: this.#damage, throttleMs };
-  }
+export function retryAfterFailure(
+  { healthPoints, attempts, retryAfterMs = 0 }: RetryInput,
+  { maxBackoffMs, damageRate: damage }: RetrySettings,
+  random = Math.random(),
+): Penalty & { delayMs: number } {
+  const healthMs = healthBackoffMs(healthPoints - damage, maxBackoffMs);
+  const throttleMs = Math.max(healthMs, Math.min(retryAfterMs, MAX_RETRY_AFTER_MS));
+  const attemptMs = attemptBackoffMs(attempts, maxBackoffMs, random);
+  return { delayMs: Math.max(1, throttleMs, attemptMs), damage, throttleMs };
 }
 
 /** Grows with the square of the missing health: with a limit of 60 s, 24 ms at 98 points and 15 s at 50. */

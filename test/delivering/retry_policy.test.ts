@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { RetryPolicy } from '../../src/delivering/retry_policy.ts';
+import { retryAfterFailure } from '../../src/delivering/retry_policy.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 3600 * 1000;
-const policy = (random = 0, maxBackoffMs = MINUTE) =>
-  new RetryPolicy({ maxBackoffMs, damageRate: 2 }, () => random);
-const retry = (healthPoints: number, attempts: number, retryAfterMs?: number) =>
-  policy().retry({ healthPoints, attempts, retryAfterMs });
+const SETTINGS = { maxBackoffMs: MINUTE, damageRate: 2 };
+const retry = (healthPoints: number, attempts: number, retryAfterMs?: number, random = 0) =>
+  retryAfterFailure({ healthPoints, attempts, retryAfterMs }, SETTINGS, random);
 
 describe('a failed batch waits for', () => {
   test('one second, doubled with each attempt, up to MAX_BACKOFF_MS', () => {
@@ -17,9 +16,7 @@ describe('a failed batch waits for', () => {
   });
 
   test('up to half less than that, at random', () => {
-    const delays = [0, 0.5, 0.75].map(
-      (random) => policy(random).retry({ healthPoints: 100, attempts: 3 }).delayMs,
-    );
+    const delays = [0, 0.5, 0.75].map((random) => retry(100, 3, undefined, random).delayMs);
     assert.deepEqual(delays, [4000, 3000, 2500]);
   });
 
@@ -51,10 +48,8 @@ describe('the subscriber’s other batches wait', () => {
 
 test('a failure costs the health points that the operator configured', () => {
   assert.equal(retry(100, 1).damage, 2);
-  assert.equal(
-    new RetryPolicy({ maxBackoffMs: MINUTE, damageRate: 0 }).retry({ healthPoints: 1, attempts: 1 }).damage,
-    0,
-  );
+  const harmless = { ...SETTINGS, damageRate: 0 };
+  assert.equal(retryAfterFailure({ healthPoints: 1, attempts: 1 }, harmless).damage, 0);
 });
 
 test('every retry is within bounds, and not before the subscriber may be tried again', () => {
@@ -65,7 +60,7 @@ test('every retry is within bounds, and not before the subscriber may be tried a
   });
   fc.assert(
     fc.property(failures, fc.integer({ min: 0, max: MINUTE }), (given, maxBackoffMs) => {
-      const { delayMs, throttleMs } = new RetryPolicy({ maxBackoffMs, damageRate: 2 }).retry(given);
+      const { delayMs, throttleMs } = retryAfterFailure(given, { ...SETTINGS, maxBackoffMs });
       assert.ok(delayMs >= 1 && delayMs >= throttleMs && throttleMs >= 0);
       assert.ok(delayMs <= Math.max(1, maxBackoffMs, Math.min(given.retryAfterMs ?? 0, DAY)));
     }),
