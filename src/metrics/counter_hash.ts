@@ -2,53 +2,6 @@ import { decode, encode } from '@msgpack/msgpack';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/**
- * The name of every counter, under a comment that lists its tags. Times are in ms. The tag `queue` is a
- * subscriber's token, except where its values are main and aux. The counters from the first to `process` have
- * the names and tags that the Ruby Routemaster gave them, so that the totals it stored continue.
- */
-export const COUNTER_NAMES = [
-  // topic
-  'events.published',
-  'events.bytes',
-  // queue
-  'events.added',
-  'events.removed',
-  'events.autodropped',
-  // queue, status: success or failure. `time2` is the sum of the squares.
-  'delivery.events',
-  'delivery.batches',
-  'delivery.time',
-  'delivery.time2',
-  // queue. `count` counts the batches tried at least once. The others sum the ms since the batches were
-  // created.
-  'latency.batches.count',
-  'latency.batches.first_attempt',
-  'latency.batches.last_attempt',
-  // queue: main or aux
-  'jobs.scrubbed',
-  'workers.scrubbed',
-  // status: start or stop; type: web or worker
-  'process',
-  // queue, reason. The Ruby Routemaster has neither these counters nor the ones below.
-  'events.dead_lettered',
-  'batches.dead_lettered',
-  // reason: see src/authentication/caller.ts
-  'authentication.failed',
-  // No tags. Failed authentications that were answered 429.
-  'authentication.slowed',
-  // kind: see src/maintenance/sweep/finding.ts
-  'sweep.findings',
-  // status; le (in buckets): the upper bound in seconds. Each bucket counts only values above the previous
-  // bound.
-  'delivery.duration.bucket',
-  'delivery.duration.sum',
-  'latency.end_to_end.bucket',
-  'latency.end_to_end.sum',
-] as const;
-
-export type CounterName = (typeof COUNTER_NAMES)[number];
-
 export type Tags = Readonly<Record<string, string>>;
 
 /** One counter of the whole bus, with its total since the bus was installed. */

@@ -2,7 +2,8 @@ import { clock, sleep } from '../clock.ts';
 import { uid } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
-import { type CounterName, packField, type Tags } from './counter_hash.ts';
+import { packField, type Tags } from './counter_hash.ts';
+import type { CounterName } from './families.ts';
 
 /** Maximum fields per script call; 1000 take Redis about 1 ms. */
 const MAX_FIELDS = 1000;

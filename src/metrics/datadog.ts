@@ -1,5 +1,6 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
+import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Tags } from './counter_hash.ts';
 import type { Figure } from './figures.ts';
@@ -12,11 +13,7 @@ const MAX_TAG_LENGTH = 200;
 const SLICE = 1000;
 
 /** Says that a counter's growth was sent to Datadog: from the total last sent before, to the total now. */
-export interface Report {
-  field: Buffer;
-  from: number;
-  to: number;
-}
+export type Report = Arguments<'report'>['reports'][number];
 
 /** For each counter, the total that was last sent to Datadog, by whichever worker. Stored in Redis. */
 export class ReportedCounts {

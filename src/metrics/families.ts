@@ -1,5 +1,3 @@
-import type { Figure } from './figures.ts';
-
 /** The Prometheus metric that shows the figures of one name. */
 export interface Family {
   name: string;
@@ -33,10 +31,12 @@ const family =
 const counter = family('counter', '_total');
 const gauge = family('gauge', '');
 
-type InHistogram = `${'delivery.duration' | 'latency.end_to_end'}.${'bucket' | 'sum'}`;
-
-/** Every figure, except those of histograms. */
-export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Family>> = {
+/**
+ * Every counter, except those of histograms. Times are in ms. The tag `queue` is a subscriber's token, except
+ * where its values are main and aux. The counters from the first to `process` have the names and tags that
+ * the Ruby Routemaster gave them, so that the totals it stored continue.
+ */
+const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),
   'events.bytes': counter('events_published_bytes', 'Size of the accepted events, as JSON.', TOPIC),
   'events.added': counter('events_added', 'Events put in the queue of a subscriber.', QUEUE),
@@ -69,6 +69,20 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
   process: counter('processes', 'Starts and stops of processes.', { status: 'status', type: 'type' }),
   'events.dead_lettered': counter('events_dead_lettered', 'Events that became dead letters.', DEATH),
   'batches.dead_lettered': counter('batches_dead_lettered', 'Batches that became dead letters.', DEATH),
+};
+
+/**
+ * The counters of histograms. Their tags are `status` (deliveries only) and, in buckets, `le`: the upper bound
+ * in seconds. Each bucket counts only values above the previous bound.
+ */
+const IN_HISTOGRAMS = [
+  'delivery.duration.bucket',
+  'delivery.duration.sum',
+  'latency.end_to_end.bucket',
+  'latency.end_to_end.sum',
+] as const;
+
+const GAUGES = {
   'subscriber.queue.batches': gauge('subscriber_queue_batches', 'Batches queued.', SUBSCRIBER),
   'subscriber.queue.events': gauge('subscriber_queue_events', 'Events queued.', SUBSCRIBER),
   'subscriber.queue.oldest_ms': gauge(
@@ -94,3 +108,11 @@ export const FAMILIES: Readonly<Record<Exclude<Figure['name'], InHistogram>, Fam
   'redis.used_cpu_sys': counter('redis_cpu_system_seconds', 'CPU time of Redis in the kernel.'),
   'redis.used_cpu_user': counter('redis_cpu_user_seconds', 'CPU time of Redis in user space.'),
 };
+
+export type CounterName = keyof typeof COUNTERS | (typeof IN_HISTOGRAMS)[number];
+export type GaugeName = keyof typeof GAUGES;
+
+export const COUNTER_NAMES: ReadonlySet<string> = new Set([...Object.keys(COUNTERS), ...IN_HISTOGRAMS]);
+
+/** The families of all figures, except those of histograms. */
+export const FAMILIES: Readonly<Record<string, Family>> = { ...COUNTERS, ...GAUGES };

@@ -2,8 +2,8 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { MemoryLimits } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
-import type { Tags } from './counter_hash.ts';
-import { COUNTER_NAMES, type Count, type CounterName, readCounts } from './counter_hash.ts';
+import { type Count, readCounts, type Tags } from './counter_hash.ts';
+import { COUNTER_NAMES, type CounterName, type GaugeName } from './families.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
 
 interface GaugeFigure {
@@ -16,7 +16,6 @@ interface GaugeFigure {
 export interface CounterFigure {
   kind: 'counter';
   name: CounterName;
-  /** The total since the bus was installed. */
   value: number;
   tags: Tags;
   /** Identifies the counter. The tags do not, since a client's public name can change. */
@@ -26,22 +25,12 @@ export interface CounterFigure {
 /** A figure that may leave the bus, since its tags name subscribers by public names. */
 export type Figure = GaugeFigure | CounterFigure;
 
-type GaugeName =
-  | `subscriber.queue.${'batches' | 'events' | 'oldest_ms'}`
-  | `subscriber.dead_letters.${'batches' | 'events'}`
-  | 'subscriber.health_points'
-  | `jobs.${'count' | 'due'}`
-  | 'workers.count'
-  | `redis.${'bytes_used' | 'max_mem' | 'low_mark' | 'high_mark' | 'used_cpu_sys' | 'used_cpu_user'}`;
-
 export interface FigureParts {
   partitions: Partitions;
   limits: MemoryLimits;
   publicNames: PublicNames;
   log: Log;
 }
-
-const KNOWN: ReadonlySet<string> = new Set(COUNTER_NAMES);
 
 /**
  * All figures of the whole bus; counters as far as they are flushed. Throws as Partition does.
@@ -57,7 +46,7 @@ export async function collectFigures({
     readCounts(partitions.control, log),
     readGauges(partitions, limits),
   ]);
-  const counts = all.filter(({ name }) => KNOWN.has(name));
+  const counts = all.filter(({ name }) => COUNTER_NAMES.has(name));
   const publicName = await publicNames.of([
     ...counts.flatMap((count) => subscriberOf(count) ?? []),
     ...reading.subscribers.map(({ token }) => token),

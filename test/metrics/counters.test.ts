@@ -5,8 +5,9 @@ import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { type CounterName, packField, readCounts, unpackField } from '../../src/metrics/counter_hash.ts';
+import { packField, readCounts, unpackField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
+import type { CounterName } from '../../src/metrics/families.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'always' });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import type { CounterName, Tags } from '../../src/metrics/counter_hash.ts';
+import type { Tags } from '../../src/metrics/counter_hash.ts';
+import type { CounterName } from '../../src/metrics/families.ts';
 import { bucketOf, cumulate } from '../../src/metrics/histogram.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 
