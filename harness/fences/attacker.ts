@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { type Answer, Receiver } from '../http/receiver.ts';
 import type { Client, Owner, RunningBus } from '../processes/running_bus.ts';
 import { RawConnection } from './raw_connection.ts';
@@ -67,6 +70,35 @@ export class Attacker {
     const connection = await RawConnection.open(this.port);
     this.#owner.after(() => connection.close());
     return connection;
+  }
+
+  /** A call that may be refused, or get no answer. */
+  async tries(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<void> {
+    await this.client.call(method, path, body, headers).catch(() => {});
+  }
+
+  /**
+   * A callback that accepts everything after this time and remembers nothing, on any address of this machine. It asks the bus to keep
+   * connections for `keepAliveMs`.
+   */
+  async sink({ afterMs = 0, keepAliveMs = 5000 } = {}): Promise<string> {
+    const server = createServer((request, response) => {
+      request.on('error', () => {}).resume();
+      request.on('end', () => setTimeout(() => response.writeHead(204).end(), afterMs));
+    });
+    server.keepAliveTimeout = keepAliveMs;
+    server.listen(0);
+    await once(server, 'listening');
+    this.#owner.after(() => {
+      server.close();
+      server.closeAllConnections();
+    });
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   }
 
   /** Subscribes to these topics with a receiver that gives this answer, such as `answer.late(900)` or `answer.hang`. */

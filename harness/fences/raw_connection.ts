@@ -3,6 +3,9 @@ import { connect, type Socket } from 'node:net';
 import { AnswerReader } from '../http/answer_reader.ts';
 import { until } from '../until.ts';
 
+/** Longer than every time limit of web. */
+const ANSWERED_WITHIN_MS = 150_000;
+
 /** A connection for bytes as they are: pipelined requests, halves of requests, answers that nobody reads. */
 export class RawConnection {
   /** The statuses of the answers so far. */
@@ -46,9 +49,10 @@ export class RawConnection {
     this.#socket.pause();
   }
 
-  /** Resolves when this many answers have come in all, or the connection has ended. */
-  async answered(count: number, timeoutMs = 30_000): Promise<void> {
-    await until(() => this.statuses.length >= count || !this.open, { timeoutMs, what: `${count} answers` });
+  /** Resolves when this many answers have come in all, or the connection has ended, or the attack is over. */
+  async answered(count: number, signal?: AbortSignal): Promise<void> {
+    const over = () => this.statuses.length >= count || !this.open || signal?.aborted;
+    await until(over, { timeoutMs: ANSWERED_WITHIN_MS, what: `${count} answers` });
   }
 
   close(): void {

@@ -1,0 +1,43 @@
+import { sleep } from '../../../src/clock.ts';
+import type { Attacker } from '../attacker.ts';
+
+/** Quick enough to be neither slow nor failing, slow enough to hold a worker most of the time. */
+const ALMOST_SLOW_MS = 900;
+const DATA = 'x'.repeat(60_000);
+
+/** Asks for all workers, with many small batches that are answered just in time. */
+export async function holdWorkers(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  const callback = await attacker.sink({ afterMs: ALMOST_SLOW_MS });
+  const wanted = { callback, uuid: 'evil', max: 1, timeout: 0, max_in_flight: 64 };
+  await attacker.tries('POST', '/subscription', { topics: ['workers'], ...wanted });
+  const events = Array.from({ length: 2000 }, (_, n) => event(n));
+  while (!signal.aborted) {
+    await attacker.tries('POST', '/topics/workers', events);
+    await sleep(10_000, signal);
+  }
+}
+
+/** Fills the largest batches that it can get, with 255 MB in time, and leaves them to be delivered. */
+export async function fillBatches(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  const callback = await attacker.sink({ afterMs: ALMOST_SLOW_MS });
+  const wanted = { callback, uuid: 'evil', max: 10_000, timeout: 5000 };
+  await attacker.tries('POST', '/subscription', { topics: ['batches'], ...wanted });
+  const events = Array.from({ length: 80 }, (_, n) => ({ ...event(n), data: DATA }));
+  while (!signal.aborted) {
+    await attacker.tries('POST', '/topics/batches', events);
+    await sleep(100, signal);
+  }
+}
+
+/** Moves its callback from host to host; each has a server that asks the bus to keep the connection for ten minutes. */
+export async function keepConnections(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  const callback = await attacker.sink({ keepAliveMs: 600_000 });
+  for (let n = 0; !signal.aborted; n++) {
+    const host = `127.1.${(n >> 8) % 256}.${n % 256}`;
+    const moved = { callback: callback.replace('127.0.0.1', host), uuid: 'evil', max: 1, timeout: 0 };
+    await attacker.tries('POST', '/subscription', { topics: ['hosts'], ...moved });
+    await attacker.tries('POST', '/topics/hosts', event(n));
+  }
+}
+
+const event = (n: number) => ({ type: 'create', url: `https://evil.example.com/${n}` });

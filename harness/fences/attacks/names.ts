@@ -1,0 +1,40 @@
+import type { Attacker } from '../attacker.ts';
+
+const AT_A_TIME = 4;
+/** As many topics as a subscription may have. */
+const NAMES = 1000;
+
+/** Makes topics and deletes them, each with figures of its own. */
+export async function churnTopics(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  await inParallel(signal, async (lane, n) => {
+    const topic = `churn_${lane}_${n}`;
+    await attacker.tries('POST', `/topics/${topic}`, event(n));
+    await attacker.tries('DELETE', `/topics/${topic}`);
+  });
+}
+
+/** Subscribes to topics that nobody publishes to, until no name is left for others. */
+export async function takeNames(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  const callback = await attacker.sink();
+  for (let n = 0; !signal.aborted; n++) {
+    const topics = Array.from({ length: NAMES }, (_, name) => `name_${n}_${name}`);
+    await attacker.tries('POST', '/subscription', { topics, callback, uuid: 'evil' });
+  }
+}
+
+/** Has Redis remember as many Idempotency-Keys as it can send, of the greatest length. */
+export async function spendKeys(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  await inParallel(signal, async (lane, n) => {
+    const key = `${lane}-${n}-`.padEnd(255, 'k');
+    await attacker.tries('POST', '/topics/traps', event(n), { 'idempotency-key': key });
+  });
+}
+
+async function inParallel(signal: AbortSignal, call: (lane: number, n: number) => Promise<void>) {
+  const lane = async (_: unknown, lane: number) => {
+    for (let n = 0; !signal.aborted; n++) await call(lane, n);
+  };
+  await Promise.all(Array.from({ length: AT_A_TIME }, lane));
+}
+
+const event = (n: number) => ({ type: 'create', url: `https://evil.example.com/${n}` });

@@ -1,0 +1,67 @@
+import { sleep } from '../../../src/clock.ts';
+import type { Attacker } from '../attacker.ts';
+import type { RawConnection } from '../raw_connection.ts';
+
+const MAX_BODY_BYTES = 5 * 1024 * 1024;
+/** How often closed connections are replaced, and how many at once: connecting is not the attack. */
+const REPLACE_EVERY_MS = 250;
+const MAX_REPLACED = 20;
+
+/** Sends many requests for `/metrics` without waiting for the answers, again and again. */
+export function pipelineReads(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  return pipeline(attacker, signal, attacker.request('GET', '/metrics'), 200);
+}
+
+/** The same without credentials. */
+export function pipelineAsStranger(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  return pipeline(attacker, signal, attacker.request('GET', '/topics', { stranger: true }), 2000);
+}
+
+async function pipeline(attacker: Attacker, signal: AbortSignal, request: string, count: number) {
+  while (!signal.aborted) {
+    const connection = await attacker.connect();
+    connection.write(request.repeat(count));
+    await connection.answered(count, signal);
+    connection.close();
+  }
+}
+
+/** Holds 1 GiB of bodies, each of which lacks a byte, on a route that the client may not even call. */
+export function holdBodies(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  return holdOpen(attacker, signal, '/subscription', 200);
+}
+
+/** Holds the room for bodies by as many publishes as fill it; each lacks a byte. */
+export function holdRoom(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  return holdOpen(attacker, signal, '/topics/traps', 26);
+}
+
+async function holdOpen(attacker: Attacker, signal: AbortSignal, path: string, count: number) {
+  const headers = { 'content-length': String(MAX_BODY_BYTES) };
+  const head = attacker.request('POST', path, { headers });
+  const body = Buffer.alloc(MAX_BODY_BYTES - 1, ' ');
+  let held: RawConnection[] = [];
+  while (!signal.aborted) {
+    held = held.filter(({ open }) => open);
+    for (let n = 0; n < MAX_REPLACED && held.length < count; n++) {
+      const connection = await attacker.connect();
+      connection.write(head);
+      connection.write(body);
+      held.push(connection);
+    }
+    await sleep(REPLACE_EVERY_MS, signal);
+  }
+  for (const connection of held) connection.close();
+}
+
+/** Publishes what is refused, but only after much parsing. */
+export async function sendNonsense(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  const bodies = ['['.repeat(MAX_BODY_BYTES), `[${'1'.repeat(MAX_BODY_BYTES - 2)}]`];
+  const requests = bodies.map((body) => attacker.request('POST', '/topics/traps', { body }));
+  for (let n = 0; !signal.aborted; n++) {
+    const connection = await attacker.connect();
+    connection.write(requests[n % requests.length] ?? '');
+    await connection.answered(1, signal);
+    connection.close();
+  }
+}
