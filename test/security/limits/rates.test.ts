@@ -39,13 +39,21 @@ describe('the buckets of a client', () => {
 
   test('refill by the clock of Redis; a refused publish costs nothing', async () => {
     await redis.flush();
-    const quick = { publishRate: 1000, publishBytes: 0, publishBurstMs: 100 };
-    const one = async () => (await spend(redis.store, quick, [demand(1)]))[0]?.letIn;
+    const slow = { publishRate: 100, publishBytes: 0, publishBurstMs: 100 };
+    const one = async () =>
+      (await spend(redis.store, slow, [demand(1)]))[0] as { letIn: boolean; eventsFullInMs: number };
     const beganMs = performance.now();
     let letIn = 0;
-    while (performance.now() - beganMs < 1000) if (await one()) letIn++;
+    let refused: number | undefined;
+    while (letIn < 30) {
+      const spent = await one();
+      if (spent.letIn) letIn++;
+      // If a refusal cost anything, the bucket would be full later than before.
+      else assert.ok(spent.eventsFullInMs <= (refused ?? spent.eventsFullInMs), 'a refusal was charged');
+      refused = spent.letIn ? undefined : spent.eventsFullInMs;
+    }
     const tookMs = performance.now() - beganMs;
-    assert.ok(letIn >= 0.8 * tookMs && letIn <= tookMs + 102, `${letIn} in ${tookMs} ms`);
+    assert.ok(letIn <= (tookMs + 100) / 10 + 2, `${letIn} in ${tookMs} ms`);
   });
 
   test('are forgotten when they are full', async () => {
@@ -122,7 +130,7 @@ describe('a publisher that is over its rate', () => {
   });
 
   test('is admitted again after the time in Retry-After', async () => {
-    assert.equal((await publish('shop', events(21), '/topics/shops')).status, 204);
+    assert.equal((await publish('shop', events(35), '/topics/shops')).status, 204);
     const refused = await publish('shop', EVENT, '/topics/shops');
     assert.equal(refused.status, 429);
     await new Promise((wait) => setTimeout(wait, Number(refused.headers['retry-after']) * 1000));
@@ -130,11 +138,11 @@ describe('a publisher that is over its rate', () => {
   });
 
   test('by bytes is refused as well', async () => {
-    const body = EVENT + ' '.repeat(300_000);
+    const body = EVENT + ' '.repeat(500_000);
     assert.equal((await publish('heavy', body, '/topics/heavy')).status, 204);
     const refused = await publish('heavy', EVENT, '/topics/heavy');
     assert.equal(refused.status, 429);
-    assert.match(String(refused.headers.ratelimit), /"events";r=1[89];t=\d, "bytes";r=0;t=[23]/);
+    assert.match(String(refused.headers.ratelimit), /"events";r=(?:1[89]|20);t=\d, "bytes";r=0;t=[345]/);
   });
 });
 
