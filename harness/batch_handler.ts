@@ -23,7 +23,7 @@ export function batchHandler(
   { deliveryTimeoutMs = MINUTE_MS, maxBackoffMs = MINUTE_MS, ...limits }: HandlerSettings = {},
 ): { handler: JobHandler; recorder: Recorder; close: () => Promise<void> } {
   const delivery = new Delivery(
-    { deliveryTimeoutMs, connectTimeoutMs: 2000, sslVerify: true },
+    { deliveryTimeoutMs, connectTimeoutMs: 2000, sslVerify: true, keptConnections: 500 },
     new CallbackPolicy(['127.0.0.1']),
   );
   const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));

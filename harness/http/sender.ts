@@ -12,20 +12,27 @@ export interface SenderOptions extends Partial<ConnectionSettings>, PolicyOption
 
 /** Sends a batch to a callback, as a delivery thread does. */
 export function sender(t: TestContext, { allow = [], ...options }: SenderOptions = {}) {
-  const limits = { deliveryTimeoutMs: 60_000, connectTimeoutMs: 10_000, sslVerify: true };
+  const limits = {
+    deliveryTimeoutMs: 60_000,
+    connectTimeoutMs: 10_000,
+    sslVerify: true,
+    keptConnections: 500,
+  };
   const delivery = new Delivery({ ...limits, ...options }, new CallbackPolicy(allow, options));
   t.after(() => delivery.close());
   const batch = {
     bid: 'b'.repeat(20),
-    token: 'me',
     createdAtMs: 0,
     attempts: 1,
     count: 1,
     pieces: [RUBY_EVENT],
   };
-  return (callback: string, more: Partial<Subscriber> = {}): Promise<DeliveryOutcome> => {
+  return (
+    callback: string,
+    { token = 'me', ...more }: Partial<Subscriber> & { token?: string } = {},
+  ): Promise<DeliveryOutcome> => {
     const subscriber = { callback, uuid: 'me', subscribedAt: '0', healthPoints: 100, ...more };
-    return delivery.deliver(batch, subscriber, new AbortController().signal);
+    return delivery.deliver({ ...batch, token }, subscriber, new AbortController().signal);
   };
 }
 

@@ -126,6 +126,9 @@ const delivering = {
   connectTimeoutMs: setting('ROUTEMASTER_CONNECT_TIMEOUT', seconds(0.1, 600), '2').help(
     'Seconds within which the connection of a delivery must be made.',
   ),
+  keptConnections: setting('ROUTEMASTER_KEPT_CONNECTIONS', whole(1, 1_000_000), '1000').help(
+    'Maximum connections to callbacks that a worker process keeps for further deliveries, each for seconds.',
+  ),
   deliveryTimeoutMs: setting('ROUTEMASTER_TIMEOUT', seconds(0.1, 3600), '20').help(
     'Seconds that a whole delivery may take.',
   ),

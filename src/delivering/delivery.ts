@@ -1,13 +1,14 @@
 import { LRUCache } from 'lru-cache';
-import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
 import type { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { type DropNotice, dropNoticeHeader } from '../subscribing/drop_notice.ts';
 import { type Batch, batchBody } from './batch.ts';
+import { type CallbackHost, CallbackHosts } from './callback_hosts.ts';
 import { type ConnectionSettings, callbackConnections } from './delivery_connections.ts';
 import { type DeliveryOutcome, Exchange } from './delivery_exchange.ts';
 import type { Subscriber } from './grant.ts';
 import { signatureHeaders } from './signatures.ts';
+import { UnfinishedAnswers } from './unfinished_answers.ts';
 
 const USER_AGENT = 'routemaster';
 
@@ -15,22 +16,27 @@ const MAX_TARGETS = 10_000;
 
 /** The parts of a request that depend only on the subscriber. A cache of them saves 5 % of CPU at `max` 1. */
 interface Target {
+  callback: string;
   uuid: string;
-  origin: string;
+  host: CallbackHost;
   path: string;
   authorization: string;
 }
 
 /** POSTs batches to callbacks over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
-  /** Keyed by callback. */
-  readonly #targets = new LRUCache<string, Target>({ max: MAX_TARGETS });
-  readonly #connections: Dispatcher;
+  /** Keyed by the subscriber's token, so that a former callback's host loses its connections. */
+  readonly #targets = new LRUCache<string, Target>({
+    max: MAX_TARGETS,
+    dispose: ({ host }) => this.#hosts.leave(host),
+  });
+  readonly #hosts: CallbackHosts;
+  readonly #unfinished = new UnfinishedAnswers();
   readonly #timeoutMs: number;
 
   constructor(settings: ConnectionSettings, policy: CallbackPolicy) {
     this.#timeoutMs = settings.deliveryTimeoutMs;
-    this.#connections = callbackConnections(settings, policy);
+    this.#hosts = new CallbackHosts(callbackConnections(settings, policy), settings.keptConnections);
   }
 
   /**
@@ -45,12 +51,11 @@ export class Delivery {
     notice?: DropNotice,
     atMs = clock.wallMs(),
   ): Promise<DeliveryOutcome> {
-    const { origin, path, authorization } = this.#target(subscriber);
+    const { host, path, authorization } = this.#target(batch.token, subscriber);
     const body = batchBody(batch.pieces);
-    const request: Dispatcher.DispatchOptions = {
-      origin,
+    const request = {
       path,
-      method: 'POST',
+      method: 'POST' as const,
       headers: {
         'content-type': 'application/json',
         authorization,
@@ -62,29 +67,30 @@ export class Delivery {
       },
       body,
     };
-    const exchange = new Exchange(this.#timeoutMs, signal);
-    this.#connections.dispatch(request, exchange);
+    const exchange = new Exchange(batch.token, this.#timeoutMs, signal, this.#unfinished);
+    this.#hosts.dispatch(host, request, exchange);
     return exchange.outcome;
   }
 
-  #target({ callback, uuid }: Subscriber): Target {
-    const known = this.#targets.get(callback);
-    if (known?.uuid === uuid) return known;
+  #target(token: string, { callback, uuid }: Subscriber): Target {
+    const known = this.#targets.get(token);
+    if (known?.callback === callback && known.uuid === uuid) return known;
     const url = URL.parse(callback);
     // The error of `new URL` would quote the callback. Callbacks from a Ruby Routemaster may contain
     // credentials.
     if (!url) throw new TypeError('the callback is not a URL');
     const target = {
+      callback,
       uuid,
-      origin: url.origin,
+      host: this.#hosts.join(url.origin),
       path: url.pathname + url.search,
       authorization: `Basic ${Buffer.from(`${uuid}:x`).toString('base64')}`,
     };
-    this.#targets.set(callback, target);
+    this.#targets.set(token, target);
     return target;
   }
 
   async close(): Promise<void> {
-    await this.#connections.destroy();
+    await this.#hosts.destroy();
   }
 }

@@ -1,9 +1,14 @@
-import { isIP, type LookupFunction } from 'node:net';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
+import { buildConnector, Pool, ProxyAgent } from 'undici';
 import { type CallbackPolicy, CallbackRefused } from '../subscribing/callback_policy.ts';
+import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
+
+/** Time for which an idle connection is kept, and the maximum that a subscriber's `Keep-Alive` can ask for. */
+const KEPT_MS = 4000;
+const MAX_KEPT_MS = 10_000;
 
 export interface ConnectionSettings {
   /** Limit from the start of a delivery to the status of its answer. */
@@ -15,17 +20,21 @@ export interface ConnectionSettings {
   callbackCa?: string | undefined;
   /** URL of a proxy that forwards all deliveries. */
   egressProxy?: string | undefined;
+  /** Maximum connections that are open while they carry no delivery. */
+  keptConnections: number;
 }
 
 /**
- * Returns a dispatcher that keeps connections to each host alive. Before each connection the policy checks
- * the address. A proxy resolves names itself, so the policy then checks only literal addresses.
+ * Returns what makes the dispatcher to an origin. Before each connection the policy checks the address. A
+ * proxy resolves names itself, so the policy then checks only literal addresses.
  */
-export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): Dispatcher {
+export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): DispatcherTo {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
   const limits = {
     headersTimeout: deliveryTimeoutMs,
     bodyTimeout: deliveryTimeoutMs,
+    keepAliveTimeout: KEPT_MS,
+    keepAliveMaxTimeout: MAX_KEPT_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
     // The limits above are tested for HTTP/1.1 only.
     allowH2: false,
@@ -35,23 +44,39 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     secureContext: secureContext(settings.callbackCa),
     allowH2: false,
   };
-  if (egressProxy === undefined)
-    return new Agent({ ...limits, connect: connector({ ...tls, timeout: connectTimeoutMs }, policy) });
-  return new ProxyAgent({
-    ...limits,
-    uri: egressProxy,
-    proxyTunnel: true,
-    connectTimeout: connectTimeoutMs,
-    requestTls: tls,
-    // The operator chose the proxy, so its address is not checked, but its certificate always is.
-    proxyTls: { ...tls, rejectUnauthorized: true },
-    clientFactory: (origin, options) => new Pool(origin, { ...options, headersTimeout: deliveryTimeoutMs }),
-    factory: (origin, options) => {
-      const refused = policy.refusalUnresolved(new URL(origin));
-      if (refused !== undefined) throw new CallbackRefused(refused);
-      return new Pool(origin, options);
-    },
-  });
+  if (egressProxy === undefined) {
+    const connect = connector({ ...tls, timeout: connectTimeoutMs }, policy);
+    return (origin, opened) => new Pool(origin, { ...limits, connect: reporting(connect, opened) });
+  }
+  return (_, opened) =>
+    new ProxyAgent({
+      ...limits,
+      uri: egressProxy,
+      proxyTunnel: true,
+      connectTimeout: connectTimeoutMs,
+      requestTls: tls,
+      // The operator chose the proxy, so its address is not checked, but its certificate always is.
+      proxyTls: { ...tls, rejectUnauthorized: true },
+      clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: deliveryTimeoutMs }),
+      factory: (origin, options) => {
+        const refused = policy.refusalUnresolved(new URL(origin));
+        if (refused !== undefined) throw new CallbackRefused(refused);
+        const { connect, ...rest } = options as { connect: buildConnector.connector };
+        return new Pool(origin, { ...rest, connect: reporting(connect, opened) });
+      },
+    });
+}
+
+/** Calls `opened` with each new connection. */
+function reporting(
+  connect: buildConnector.connector,
+  opened: (socket: Socket) => void,
+): buildConnector.connector {
+  return (target, callback) =>
+    connect(target, (...outcome) => {
+      if (outcome[1]) opened(outcome[1]);
+      callback(...outcome);
+    });
 }
 
 /** Connects only to accepted addresses. Literal ones are checked here, as undici does not look them up. */

@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
+import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.ts';
 
 /** The connection is closed when an answer is longer. */
 const MAX_ANSWER_BYTES = 64 * 1024;
@@ -33,8 +34,10 @@ type Headers = Record<string, string | string[] | undefined>;
  * waits up to 200 ms for the beginning of the body, so that a slow body does not occupy a worker. The rest of
  * the body is read for up to a second, which keeps the connection usable.
  */
-export class Exchange implements Dispatcher.DispatchHandler {
+export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly outcome: Promise<DeliveryOutcome>;
+  readonly subscriber: string;
+  readonly #unfinished: UnfinishedAnswers;
   readonly #signal: AbortSignal;
   #timer: NodeJS.Timeout;
   readonly #onAbort = () =>
@@ -46,7 +49,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #informational = 0;
   #refusal: { failed: FailedDelivery; beginning: Buffer[]; timer: NodeJS.Timeout } | undefined;
 
-  constructor(timeoutMs: number, signal: AbortSignal) {
+  constructor(subscriber: string, timeoutMs: number, signal: AbortSignal, unfinished: UnfinishedAnswers) {
+    this.subscriber = subscriber;
+    this.#unfinished = unfinished;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -69,7 +74,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => controller.abort(new Error('the answer takes too long')), REST_WAIT_MS);
+    this.#timer = setTimeout(() => this.cut(), REST_WAIT_MS);
+    this.#unfinished.begin(this);
     if (status < 300) {
       this.#resolve({ accepted: true });
       return;
@@ -96,6 +102,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#end({ accepted: false, reason: code ? `${code}: ${error.message}` : error.message });
   }
 
+  cut(): void {
+    this.#controller?.abort(new Error('the answer takes too long'));
+  }
+
   #cancel(outcome: DeliveryOutcome): void {
     this.#end(outcome);
     this.#controller?.abort(new Error('cancelled'));
@@ -117,6 +127,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#over) return;
     this.#over = true;
     this.#refuse();
+    this.#unfinished.end(this);
     clearTimeout(this.#timer);
     this.#signal.removeEventListener('abort', this.#onAbort);
     this.#resolve(outcome);

@@ -33,7 +33,11 @@ function runThread({ config, index, idleCounts }: ThreadData): void {
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix });
   const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
-  const delivery = new Delivery(config, new CallbackPolicy(config.callbackAllow, config));
+  const keptConnections = Math.ceil(config.keptConnections / config.workerThreads);
+  const delivery = new Delivery(
+    { ...config, keptConnections },
+    new CallbackPolicy(config.callbackAllow, config),
+  );
   const publicNames = new PublicNames(new ClientDirectory(new Clients(partitions.control, config.clients)));
   const idleWorkers = new IdleWorkers(idleCounts);
   const parts = {

@@ -1,0 +1,99 @@
+import type { Socket } from 'node:net';
+import type { Dispatcher } from 'undici';
+
+/** Makes a dispatcher to one origin that calls `opened` with each connection it opens. */
+export type DispatcherTo = (origin: string, opened: (socket: Socket) => void) => Dispatcher;
+
+/** An origin of callbacks with the connections to it. */
+export interface CallbackHost {
+  readonly origin: string;
+  /** Number of subscribers whose callback is here. */
+  subscribers: number;
+  /** Number of open connections. */
+  open: number;
+  /** Undefined while no connection is kept. */
+  dispatcher?: Dispatcher | undefined;
+}
+
+/**
+ * Keeps connections to the hosts of callbacks. Subscribers with the same origin share them. They are closed
+ * when the last of these subscribers leaves, and, those least recently used first, when `maxKept` are open.
+ * Closing lets requests under way finish.
+ */
+export class CallbackHosts {
+  readonly #dispatcherTo: DispatcherTo;
+  readonly #maxKept: number;
+  readonly #hosts = new Map<string, CallbackHost>();
+  /** Hosts with a dispatcher, the least recently used first. */
+  readonly #used = new Set<CallbackHost>();
+  readonly #closing = new Set<Dispatcher>();
+  #open = 0;
+
+  constructor(dispatcherTo: DispatcherTo, maxKept: number) {
+    this.#dispatcherTo = dispatcherTo;
+    this.#maxKept = maxKept;
+  }
+
+  /** Counts one more subscriber at this origin. Each call needs a `leave`. */
+  join(origin: string): CallbackHost {
+    const host = this.#hosts.get(origin) ?? { origin, subscribers: 0, open: 0 };
+    this.#hosts.set(origin, host);
+    host.subscribers++;
+    return host;
+  }
+
+  leave(host: CallbackHost): void {
+    if (--host.subscribers > 0) return;
+    this.#hosts.delete(host.origin);
+    this.#closeConnections(host);
+  }
+
+  dispatch(
+    host: CallbackHost,
+    request: Omit<Dispatcher.DispatchOptions, 'origin'>,
+    handler: Dispatcher.DispatchHandler,
+  ): void {
+    host.dispatcher ??= this.#dispatcherTo(host.origin, (socket) => this.#opened(host, socket));
+    this.#used.delete(host);
+    this.#used.add(host);
+    host.dispatcher.dispatch({ ...request, origin: host.origin }, handler);
+  }
+
+  /** Ends all connections, and the requests on them. */
+  async destroy(): Promise<void> {
+    const dispatchers = [...this.#closing, ...[...this.#used].flatMap(({ dispatcher }) => dispatcher ?? [])];
+    await Promise.all(dispatchers.map((each) => each.destroy()));
+  }
+
+  #opened(host: CallbackHost, socket: Socket): void {
+    host.open++;
+    this.#open++;
+    socket.once('close', () => {
+      this.#open--;
+      // undici keeps its objects for connections that are closed, so they are dropped with the last one.
+      if (--host.open === 0) this.#closeConnections(host);
+    });
+    if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);
+  }
+
+  #closeLeastRecentlyUsed(except: CallbackHost): void {
+    for (const host of this.#used) {
+      if (host === except) continue;
+      this.#closeConnections(host);
+      if (host.open > 0) return;
+    }
+  }
+
+  #closeConnections(host: CallbackHost): void {
+    const { dispatcher } = host;
+    if (!dispatcher) return;
+    host.dispatcher = undefined;
+    this.#used.delete(host);
+    this.#closing.add(dispatcher);
+    // Rejects only when `destroy` was faster.
+    void dispatcher
+      .close()
+      .catch(() => {})
+      .then(() => this.#closing.delete(dispatcher));
+  }
+}

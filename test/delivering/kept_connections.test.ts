@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import type { RequestListener } from 'node:http';
+import { type TestContext, test } from 'node:test';
+import { accept, KEEP_FOR_MINUTES, KeepingHost } from '../../harness/http/keeping_host.ts';
+import { sender } from '../../harness/http/sender.ts';
+import { until } from '../../harness/until.ts';
+
+const hosts = (t: TestContext, count: number, answer = accept) =>
+  Promise.all(Array.from({ length: count }, () => KeepingHost.start(t, answer)));
+const openAt = (all: KeepingHost[]) => all.reduce((sum, { open }) => sum + open.size, 0);
+
+test('a subscriber that changes its callback to another host leaves no connection behind', async (t) => {
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  const all = await hosts(t, 20);
+  for (const { callback } of all)
+    assert.deepEqual(await Promise.all([send(callback), send(callback)]), [
+      { accepted: true },
+      { accepted: true },
+    ]);
+  await until(() => openAt(all.slice(0, -1)) === 0, { timeoutMs: 2000, what: 'they are closed' });
+  assert.equal(openAt(all), 2);
+});
+
+test('a host that one of two subscribers leaves keeps its connection', async (t) => {
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  const [shared, other] = (await hosts(t, 2)) as [KeepingHost, KeepingHost];
+  await send(shared.callback, { token: 'one' });
+  await send(shared.callback, { token: 'other' });
+  const before = [...shared.open];
+  await send(other.callback, { token: 'one' });
+  await until(() => other.open.size === 1);
+  await send(shared.callback, { token: 'other' });
+  assert.ok(before.every(({ destroyed }) => !destroyed));
+});
+
+test('a delivery under way is finished when its subscriber changes to another host', async (t) => {
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  const held = Promise.withResolvers<void>();
+  const former = await KeepingHost.start(
+    t,
+    (request, response) => void held.promise.then(() => accept(request, response)),
+  );
+  const [present] = (await hosts(t, 1)) as [KeepingHost];
+  const underWay = send(former.callback);
+  await until(() => former.open.size === 1);
+  await send(present.callback);
+  held.resolve();
+  assert.deepEqual(await underWay, { accepted: true });
+  await until(() => former.open.size === 0, { what: 'it is closed' });
+});
+
+test('connections are kept for seconds, whatever a subscriber asks for', async (t) => {
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  const [host] = (await hosts(t, 1)) as [KeepingHost];
+  await send(host.callback);
+  await until(() => host.open.size === 0, { timeoutMs: 15_000, what: 'it is closed' });
+});
+
+test('of all subscribers a limited number of connections is kept, those used last', async (t) => {
+  const send = sender(t, { allow: ['127.0.0.1'], keptConnections: 5 });
+  const all = await hosts(t, 12);
+  for (const [index, { callback }] of all.entries())
+    assert.deepEqual(await send(callback, { token: `subscriber_${index}` }), { accepted: true });
+  await until(() => openAt(all) <= 5, { timeoutMs: 2000, what: 'the others are closed' });
+  assert.deepEqual(
+    all.map(({ open }) => open.size),
+    all.map((_, index) => Number(index >= 7)),
+  );
+  const [first] = all as [KeepingHost];
+  assert.deepEqual(await send(first.callback, { token: 'subscriber_0' }), { accepted: true });
+});
+
+test('answers that never end hold a limited number of connections, and cut off nobody else', async (t) => {
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  const endless: RequestListener = (_, response) =>
+    void response.writeHead(200, KEEP_FOR_MINUTES).write('and then');
+  const [culprit, other] = [await KeepingHost.start(t, endless), await KeepingHost.start(t, endless)];
+  await send(other.callback, { token: 'other' });
+  for (let n = 0; n < 60; n++) assert.deepEqual(await send(culprit.callback), { accepted: true });
+  assert.ok(culprit.maxOpen <= 20, `${culprit.maxOpen} connections`);
+  assert.equal(other.open.size, 1);
+  await until(() => openAt([culprit, other]) === 0, { what: 'they are closed' });
+});
