@@ -39,7 +39,6 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return Object.freeze(complete(settings as Settings, env));
 }
 
-/** Completes settings that depend on others. */
 function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJS.ProcessEnv) {
   const production = settings.environment === 'production';
   const forceSsl = settings.forceSsl ?? production;
@@ -93,7 +92,6 @@ export function unknownVariables(env: NodeJS.ProcessEnv = process.env): string[]
     });
 }
 
-/** Returns the number of characters to insert, delete or replace (Levenshtein distance). */
 function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [i, character] of [...one].entries()) {

@@ -5,7 +5,6 @@ import { pino } from 'pino';
 const FLUSH_MS = 1000;
 
 export type Log = pino.Logger;
-export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
 
 const destination = pino.destination(1);
 // pino's flush at exit never ends if the log's reader hangs. Code that ends the process awaits `logged`
@@ -13,7 +12,7 @@ const destination = pino.destination(1);
 destination.flushSync = () => {};
 
 /** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */
-export function createLog(level: LogLevel, bindings: Record<string, unknown>): Log {
+export function createLog(level: pino.LevelWithSilent, bindings: Record<string, unknown>): Log {
   return pino({ level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime }, destination);
 }
 

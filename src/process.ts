@@ -22,7 +22,6 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 /** Prepares Redis. While Redis is unavailable or full, tries again after growing pauses. */
 export async function boot(partitions: Partitions, leaseMs: number, log: Log): Promise<void> {
   const backoff = new Backoff();
-  const never = new AbortController().signal;
   for (;;) {
     try {
       for (const partition of partitions.all) await prepareStorage(partition, leaseMs, log);
@@ -34,7 +33,7 @@ export async function boot(partitions: Partitions, leaseMs: number, log: Log): P
           cause: error,
         });
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
-      await backoff.wait(never);
+      await backoff.wait();
     }
   }
 }

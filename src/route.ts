@@ -5,17 +5,13 @@ import type { ErrorCode } from './errors.ts';
 
 /** What the error answer (RFC 9457) says if an input does not match its schema: its code and its `detail`. */
 export interface Wording {
-  /** The error code, or a function from the wrong field to the code. */
   code: ErrorCode | ((field: string) => ErrorCode);
-  /** The detail if the input as a whole is wrong. */
   whole: string;
   /** The detail if one field is wrong. Without it, the detail is `whole`, and the answer names no field. */
   field?: (name: string, rule: string) => string;
-  /** The detail if a field is not in the schema. */
   unknown?: (name: string) => string;
 }
 
-/** One input of a route. */
 export interface Input<T> {
   schema: z.ZodType<T>;
   wording: Wording;
@@ -54,7 +50,6 @@ type AnswerTo<A extends Answers> = {
 
 type Method = 'GET' | 'POST' | 'DELETE';
 
-/** A route without its method, path and roles. */
 interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** Served over plain http too, and while Redis is not ready. */
   isHealthCheck?: true;

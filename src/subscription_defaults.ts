@@ -4,7 +4,6 @@
 /** Time that a batch waits for more events. */
 export const DEFAULT_TIMEOUT_MS = 500;
 
-/** A batch of this many events is ready at once. */
 export const DEFAULT_MAX_EVENTS = 100;
 
 /** Maximum health points; the minimum is 0. */

@@ -9,10 +9,8 @@ of this batch. Later drops are reported by a later batch.
 Drops are a list of field, value, …. The fields are `batches`, `events`, `from`, `to` (both ms), and for
 each topic `topic:{topic}`, its number of events.
 ]]
+local bulk = include('bulk')
 local drop_notices = {}
-
--- Maximum fields per command. Lua's `unpack` fails at 8,000 values.
-local MAX_FIELDS = 1000
 
 local function sum_of(field, value, before)
   if not before then return value end
@@ -23,16 +21,13 @@ end
 
 -- Adds drops to those in a hash. `from` becomes the earlier time, `to` the later one.
 local function add_drops(hash, drops)
-  for first = 1, #drops, 2 * MAX_FIELDS do
-    local fields = {}
-    for i = first, math.min(first + 2 * MAX_FIELDS, #drops) - 1, 2 do fields[#fields + 1] = drops[i] end
-    local before, after = redis.call('HMGET', hash, unpack(fields)), {}
-    for i, field in ipairs(fields) do
-      after[2 * i - 1] = field
-      after[2 * i] = sum_of(field, tonumber(drops[first + 2 * i - 1]), tonumber(before[i]))
-    end
-    redis.call('HSET', hash, unpack(after))
+  local fields, sums = {}, {}
+  for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
+  local before = bulk.get_fields(hash, fields)
+  for i, field in ipairs(fields) do
+    sums[2 * i - 1], sums[2 * i] = field, sum_of(field, tonumber(drops[2 * i]), tonumber(before[i]))
   end
+  bulk.command('HSET', hash, sums)
 end
 
 -- Adds drops to the subscriber's notice and to its totals. Does nothing if the subscriber has left.

@@ -26,7 +26,6 @@ export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): s
   return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);
 }
 
-/** The HA1 digests of a secret. */
 export interface Digests {
   sha256: string;
   md5: string;

@@ -8,7 +8,6 @@ const MAX_CLIENTS = 10_000;
 
 interface Entry {
   lookup: Promise<Client | undefined>;
-  /** The client that the lookup found; undefined before. */
   client?: Client;
 }
 

@@ -16,12 +16,10 @@ import {
 } from './values.ts';
 
 export interface Setting<T> {
-  /** The name of the environment variable. */
   variable: string;
   type: z.ZodType<T>;
   /** The default, as the text of the environment variable. */
   unset: string | undefined;
-  /** One line of help for operators. */
   help: string;
 }
 
@@ -200,7 +198,6 @@ export const SECTIONS = {
   'Figures and logs': figures,
 };
 
-/** Every setting of the bus. */
 export const SETTINGS = { ...needed, ...web, ...delivering, ...storage, ...figures };
 
 export const VARIABLES: readonly string[] = Object.values(SETTINGS).map(({ variable }) => variable);

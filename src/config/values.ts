@@ -1,7 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import type { LogLevel } from '../log.ts';
 
 /** Maximum delay of a timer of Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -98,7 +97,7 @@ function isProxy(value: string): boolean {
   }
 }
 
-const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const satisfies LogLevel[];
+const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
 export const logLevel = z
   .string()

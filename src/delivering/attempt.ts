@@ -1,4 +1,3 @@
-/** A failed attempt to deliver a batch. */
 export interface FailedAttempt {
   /** When it began, ms by Redis's clock. */
   atMs: number;

@@ -12,7 +12,6 @@ export interface Batch {
   createdAtMs: number;
   /** Attempts so far, including the one that begins now. */
   attempts: number;
-  /** Number of events. */
   count: number;
   /**
    * Its events in the order of acceptance. A piece is either the JSON texts of events, joined with commas, or

@@ -15,7 +15,6 @@ export const DEAD_LETTER = z.object({
 });
 export type DeadLetter = z.infer<typeof DEAD_LETTER>;
 
-/** The position of a dead letter in an index. */
 export interface Place {
   diedAtMs: number;
   id: string;
@@ -26,7 +25,6 @@ export function newestFirst(one: Place, other: Place): number {
   return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
 }
 
-/** Reads one dead letter; undefined if it does not exist. */
 export async function readLetter(
   redis: Commands,
   keys: Keyspace,

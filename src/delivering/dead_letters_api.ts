@@ -124,7 +124,6 @@ function badSubscriber(rule: string): BusError {
   return new BusError('bad_query', `subscriber ${rule}`, { members: { field: 'subscriber' } });
 }
 
-/** Returns the token of a client; undefined for root. */
 function clientOf(caller: Caller): string | undefined {
   return caller.role === 'client' ? caller.token : undefined;
 }

@@ -15,14 +15,12 @@ import { IdleWorkers } from './idle_workers.ts';
 import { Queue } from './queue.ts';
 import { tickMs, Workers } from './workers.ts';
 
-/** Data that the supervisor passes to a new thread. */
 export interface ThreadData {
   config: Config;
   index: number;
   idleCounts: Int32Array;
 }
 
-/** A message from the supervisor to a thread. */
 export type ThreadOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 
 /** Runs one thread of the worker process. It delivers batches from `main` until a `stop` order. */

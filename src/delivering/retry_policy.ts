@@ -12,7 +12,6 @@ interface RetryInput {
   healthPoints: number;
   /** Attempts at this batch so far, including the failed one. */
   attempts: number;
-  /** From the answer's `Retry-After`, if it had one. */
   retryAfterMs?: number | undefined;
 }
 

@@ -7,7 +7,6 @@ import type { Grant } from './grant.ts';
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
-/** What happens to a job that has run. */
 export type Settlement =
   /** Delete the job and its batch. */
   | { end: 'done'; success: Success }
@@ -39,7 +38,6 @@ export interface Retry extends Penalty {
   gone?: string;
 }
 
-/** Why a batch became a dead letter. */
 export type DeathReason = 'max_attempts' | 'max_age' | 'failed_in_bus';
 
 export interface Burial extends Penalty {

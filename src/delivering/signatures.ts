@@ -41,7 +41,6 @@ interface Entry {
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
-/** Makes a secret for a subscriber. */
 export function newSecret(): string {
   return SYMMETRIC + randomBytes(NEW_SECRET_BYTES).toString('base64');
 }

@@ -41,7 +41,6 @@ async function promoteAllDue(partition: Partition): Promise<void> {
   while ((await promoteDue(partition)).nextDueMs === 0);
 }
 
-/** Gives back the jobs of dead workers and removes these workers. */
 async function scrubDead({ config, partition, recorder, log }: JobParts): Promise<void> {
   const { workers, jobs } = await scrub(partition, config.leaseMs);
   if (workers > 0 || jobs.main > 0 || jobs.aux > 0) log.warn({ workers, jobs }, 'scrubbed dead workers');

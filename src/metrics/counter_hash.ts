@@ -19,7 +19,6 @@ export function packField(name: string, tags: Tags): Buffer {
   return Buffer.from(encode([name, pairs]));
 }
 
-/** Returns the name and the tags of a packed field; undefined if the bytes are not such a field. */
 export function unpackField(field: Buffer): { name: string; tags: Tags } | undefined {
   try {
     const [name, pairs] = decode(field) as [unknown, [unknown, unknown][]];

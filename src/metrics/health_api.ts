@@ -11,7 +11,6 @@ export const PONG = z.object({ pong: z.string() });
 interface HealthParts {
   /** Throws StorageUnavailable. */
   pingStore: () => Promise<unknown>;
-  /** Resolves to the number of deliveries that are due. */
   dueDeliveries: () => Promise<number>;
   scalingThreshold: number;
 }

@@ -5,7 +5,6 @@ export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
 
-/** Returns the tag `le` of the bucket that counts this duration. */
 export function bucketOf(bounds: readonly number[], ms: number): string {
   return String(bounds.find((seconds) => ms <= seconds * 1000) ?? '+Inf');
 }

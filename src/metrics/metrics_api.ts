@@ -5,7 +5,6 @@ import type { FigureParts } from './figures.ts';
 
 export const METRICS_TEXT = z.string();
 
-/** Handler of `/metrics`: the figures of the whole bus and of this process, in Prometheus's format. */
 export function metricsApi(parts: FigureParts) {
   const exposition = new Exposition(parts);
   return {

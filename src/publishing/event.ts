@@ -1,4 +1,3 @@
-/** The kinds of change that an event can announce. */
 export const EVENT_TYPES = ['create', 'update', 'delete', 'noop'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 

@@ -6,7 +6,6 @@ import { EVENT_TYPES, type EventType, eventText } from './event.ts';
 
 const MAX_EVENTS = 10_000;
 const MAX_URL_LENGTH = 1024;
-/** Maximum levels of arrays and objects in data. */
 export const MAX_DATA_DEPTH = 64;
 const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data']);
 // Visible ASCII characters that JSON does not escape.
@@ -60,7 +59,6 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** Reads NDJSON; empty lines are skipped. */
 function parseLines(text: string): unknown[] {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   checkCount(lines.length);
@@ -161,7 +159,6 @@ function readData(data: unknown, maxBytes: number): string | undefined {
   );
 }
 
-/** True if the value has more than this many levels of arrays and objects. */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (levels === 0) return !JSON.isRawJSON(value);

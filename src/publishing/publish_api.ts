@@ -17,7 +17,6 @@ interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
   limits: EventLimits;
   guard: Pick<StorageGuard, 'check'>;
-  /** Undefined if no rate is limited. */
   rateLimit?: RateLimit | undefined;
 }
 

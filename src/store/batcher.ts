@@ -8,7 +8,6 @@ const FEW = 4;
  */
 export interface CallLimit<Item> {
   max: number;
-  /** Returns the weight of an item. By default each item weighs 1. */
   weigh?: (item: Item) => number;
 }
 

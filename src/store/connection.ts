@@ -1,10 +1,10 @@
 import { Redis, type RedisOptions } from 'ioredis';
+import type { Config } from '../config.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /** A connection is closed if a command gets no reply for this time. Otherwise callers would wait for ever. */
 const SILENCE_MS = 5000;
-/** Maximum time between two attempts to connect. */
 const MAX_PAUSE_MS = 2000;
 
 // The constructor of ioredis does not accept a plain RedisOptions, because of the type of `replyMapping`.
@@ -28,12 +28,7 @@ function address(url: string): Options & { url?: string } {
   );
 }
 
-export interface RedisTls {
-  /** Certificates (PEM) to trust instead of Node's own list; undefined means Node's own list. */
-  ca: string | undefined;
-  /** False means that any certificate is accepted. */
-  verify: boolean;
-}
+export type RedisTls = Config['redisTls'];
 
 const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
 

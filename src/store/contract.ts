@@ -32,7 +32,6 @@ interface EachShape {
   readonly each: RecordShape;
 }
 
-/** The types of the arguments and the reply of one script. */
 export interface Contract {
   readonly arguments: RecordShape;
   readonly reply: Shape;

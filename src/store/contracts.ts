@@ -18,8 +18,6 @@ export const contracts = {
 
 export type ScriptName = keyof typeof contracts;
 
-/** The type of the arguments of a script. */
 export type Arguments<N extends ScriptName> = Sent<(typeof contracts)[N]['arguments']>;
 
-/** The type of the reply of a script. */
 export type Reply<N extends ScriptName> = Received<(typeof contracts)[N]['reply']>;

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { callback, preamble, type ScriptSource } from './script_source.ts';
 
-/** A library of Redis functions, one for each script. */
 export interface FunctionLibrary {
   name: string;
   lua: string;
@@ -27,7 +26,6 @@ export function functionLibrary(scripts: readonly ScriptSource[]): FunctionLibra
   return { name, lua: [`#!lua name=${name}`, before, ...functions].join('\n') };
 }
 
-/** Returns the name of a script's function in a library. */
 export function functionName(library: string, script: string): string {
   return `${library}_${script}`;
 }

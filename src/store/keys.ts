@@ -1,4 +1,3 @@
-/** The types of Redis keys, by the names that the command `TYPE` returns. */
 type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string';
 
 /**
@@ -57,7 +56,6 @@ export const LAYOUT = {
   schema: { pattern: 'schema', type: 'string' },
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
-/** The channels on which scripts announce a `Wake`. */
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
 /**

@@ -26,7 +26,6 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/** Reads the state of the memory from the text of `INFO memory`. */
 export function memoryIn(info: string, limits: MemoryLimits): Memory {
   const used = infoNumber(info, 'used_memory') - infoNumber(info, 'mem_not_counted_for_evict');
   const both = [limits.redisMaxBytes, infoNumber(info, 'maxmemory')].filter((bytes) => bytes > 0);
@@ -50,7 +49,6 @@ export function expiringIn(info: string): number {
   return [...info.matchAll(/,expires=(\d+)/g)].reduce((total, [, keys]) => total + Number(keys), 0);
 }
 
-/** Returns a field of INFO as text; undefined if it is missing. */
 export function infoField(info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim();
 }

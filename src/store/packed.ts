@@ -10,10 +10,6 @@ export class Packed {
     return new Packed(bytes.toString('latin1'));
   }
 
-  get length(): number {
-    return this.text.length;
-  }
-
   toBuffer(): Buffer {
     return Buffer.from(this.text, 'latin1');
   }

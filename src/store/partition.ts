@@ -19,7 +19,6 @@ export type Commands = Redis;
 
 type Command = (...args: Exclude<ScriptArgument, Packed>[]) => Promise<ScriptReply>;
 
-/** One script: how to write its arguments, call it and read its reply. */
 interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;

@@ -15,7 +15,6 @@ export class Partitions {
     this.all = [only];
   }
 
-  /** Makes the partitions that are stored in the Redis of this connection. */
   static on(redis: Commands, options: PartitionOptions): Partitions {
     return new Partitions(new Partition(redis, options));
   }

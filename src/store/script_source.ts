@@ -54,7 +54,6 @@ function readScript(name: string, path: string, contract: Contract): ScriptSourc
   };
 }
 
-/** The modules that a text uses. Each comes after the modules that it includes. */
 function modulesOf(text: string): LuaFile[] {
   const modules = new Map<string, LuaFile>();
   for (const name of [CALLS, ...includesOf(text)]) addModule(name, modules, []);
@@ -104,7 +103,6 @@ export function callback(script: ScriptSource): string {
   ].join('\n');
 }
 
-/** Returns the names of the keys that these files use, each once. */
 function keysIn(files: readonly LuaFile[]): string[] {
   return [
     ...new Set(

@@ -42,7 +42,6 @@ export class Wakeups {
     if (redis.status === 'ready') listen();
   }
 
-  /** Calls `listener` at every announcement of `wake`. */
   on(wake: Wake, listener: () => void): void {
     this.#listeners.on(wake, listener);
   }

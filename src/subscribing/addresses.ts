@@ -63,7 +63,6 @@ export function isRefused(standing: Standing): boolean {
   return standing !== 'public' && standing !== 'allowed';
 }
 
-/** Returns the IPv4 addresses that an IPv6 address embeds; undefined if there are none. */
 function embedded(address: ipaddr.IPv6): ipaddr.IPv4[] | undefined {
   const [, held] = EMBEDDING.find(([each]) => isIn(address, each)) ?? [];
   const bytes = address.toByteArray();

@@ -6,7 +6,6 @@ import { Addresses, isRefused } from './addresses.ts';
 
 const MAX_URL_LENGTH = 2048;
 
-/** Maximum time that a subscribe request waits for DNS. */
 const RESOLVE_WAIT_MS = 2000;
 
 /** Resolves to the IP addresses of a host. Rejects if the host has none or DNS fails. */
@@ -26,7 +25,6 @@ type PortRange = [first: number, last: number];
 export interface Target {
   protocol: string;
   hostname: string;
-  /** Empty means the protocol's default. */
   port: string;
 }
 
@@ -138,7 +136,6 @@ async function resolveByHost(hostname: string): Promise<string[]> {
   return found.map(({ address }) => address);
 }
 
-/** Removes the brackets around an IPv6 address. */
 function bare(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, '$1');
 }

@@ -17,7 +17,6 @@ const DROPS_REPORT = z.object({
   from: ms,
   to: ms,
   topics: z.record(z.string(), z.int()),
-  /** Number of dropped events that no accepted delivery has reported yet. */
   untold: z.int(),
 });
 
@@ -46,7 +45,6 @@ export const SUBSCRIBER_REPORT = z.object({
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
-/** Reads the report of one subscriber; undefined if it does not exist. */
 export async function readReport(
   redis: Commands,
   keys: Keyspace,

@@ -25,7 +25,6 @@ const INDEXES = {
   dead_letters_of: 'zset',
 } as const;
 
-/** Repairs batches, dead letters and the indexes of both. */
 export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   const { keys } = walk.partition;
   const seen: Seen = {

@@ -8,9 +8,7 @@ const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
 
 interface JobClues {
-  /** Subscribers with waiting jobs. */
   waiting: Iterable<string>;
-  /** Batches that seemed to have no job. */
   jobless: Iterable<string>;
   /** Maximum jobs of the queue that one sweep checks, which bounds the memory of this process. */
   maxJobs: number;

@@ -106,12 +106,11 @@ export class Walk {
   }
 }
 
-/** Yields the elements in slices of up to `size`. */
-export function* slices<T>(all: Iterable<T>, size = SLICE): Generator<T[]> {
+export function* slices<T>(all: Iterable<T>): Generator<T[]> {
   let slice: T[] = [];
   for (const each of all) {
     slice.push(each);
-    if (slice.length < size) continue;
+    if (slice.length < SLICE) continue;
     yield slice;
     slice = [];
   }

@@ -8,9 +8,7 @@ const findings = [{ kind: 'text', name: 'bytes' }] as const;
 /** Counted slices of a subscriber's index. Each begins where the previous one ends, and ends at score `to`. */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
-/** The kinds of keys that belong to a single batch or dead letter. */
 const single = 'batch|dead_letter|attempts|dead_letter_about';
-/** The kinds of keys that name many batches or dead letters. */
 const indexes =
   'batches_index|batches_queued|batches_current|batches_open|dead_letters_index|dead_letters_of';
 
