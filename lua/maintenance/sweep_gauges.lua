@@ -2,12 +2,8 @@
 --[[
 sweep_gauges: correct the gauges of one subscriber if they differ from its queue or from its dead letters.
 
-One call counts a short queue. A long queue needs several calls, each of which counts slices of the queue's
-index. A slice is the part of the index between two scores. A slice with an unchanged number of members still
-has the same members, because new batches are entered at the end of the index. A batch that is not current
-gets no more events. So an earlier count of a slice is still correct if its number of members is unchanged.
-Slices that changed are counted again. The call that completes the count compares it with the gauges in the
-same step.
+A long queue needs several calls, each of which counts slices of its index: INTERNALS.md says why the sum is
+exact.
 
 `counted` has the slices counted so far: the score at which each ends, its members and their events. The reply
 has `finished` true and the corrected gauges as findings, or `finished` false and the slices for the next

@@ -2,10 +2,8 @@
 --[[
 takeover: convert batches of the Ruby Routemaster to this layout. Returns how many lists were renamed.
 
-The Ruby Routemaster names the list of a batch `batches:{bid}`. The script renames each list and enters the
-batch in its subscriber's index. A batch without a job gets a scheduled job that is due now. One current batch
-of each subscriber stays open; the others are closed. A batch that was converted already, or that no longer
-exists, is not an error.
+A batch without a job gets a scheduled job that is due now. A batch that was converted already, or that no
+longer exists, is not an error.
 ]]
 local jobs = include('jobs')
 local open_batches = include('open_batches')

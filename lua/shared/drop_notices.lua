@@ -1,11 +1,6 @@
 --[[
 Drop notices: reports to a subscriber about its events that the bus had to drop.
 
-`gap:{token}` adds up drops until a batch of the subscriber is assigned to carry the notice. Then the
-notice is renamed to `gap:telling:{token}`, with the UID of that batch in the field `teller`. The notice
-is deleted when the subscriber accepts that batch. So each drop is reported by one batch, at every attempt
-of this batch. Later drops are reported by a later batch.
-
 Drops are a list of field, value, …. The fields are `batches`, `events`, `from`, `to` (both ms), and for
 each topic `topic:{topic}`, its number of events.
 ]]

@@ -1,10 +1,8 @@
 --[[
 Jobs: the transitions that several scripts share.
 
-A job is in its queue's index and in exactly one state. It is scheduled, or instant, or in the pending
-list of one worker. Instead of being in the list of instant jobs, a job may wait for its lane or for room
-in a share. A function that makes work for workers or the scheduler marks the announcement in
-`call.wakes`. The announcement is published when the script ends.
+A function that makes work for workers or the scheduler marks the announcement in `call.wakes`. The
+announcement is published when the script ends.
 ]]
 local jobs = {}
 

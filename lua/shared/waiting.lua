@@ -1,9 +1,5 @@
 --[[
 Waiting jobs: jobs outside the queue that may not enter their lane yet.
-
-One job of the lane is always elsewhere, and its end brings waiting jobs back. It is being delivered,
-scheduled for another try, or the trial job of the lane. If the subscriber is paused, all of its jobs wait
-until it subscribes again.
 ]]
 local jobs = include('jobs')
 local waiting = {}

@@ -22,20 +22,16 @@ export interface AssignmentParts {
 /** Runs one acquired job and reports its outcome (ack, nack or bury) until Redis has it. */
 export class Assignment {
   readonly grant: Grant;
+  /** True if Redis may have applied a call that failed. The worker must ask for the job that it may hold. */
+  inDoubt = false;
   readonly #parts: AssignmentParts;
   readonly #ending = new AbortController();
   #running = true;
   #lost = false;
-  #inDoubt = false;
 
   constructor(grant: Grant, parts: AssignmentParts) {
     this.grant = grant;
     this.#parts = parts;
-  }
-
-  /** True if Redis may have applied a call that failed. The worker must ask for the job that it may hold. */
-  get inDoubt(): boolean {
-    return this.#inDoubt;
   }
 
   /** Resolves when Redis has the outcome, or when aborted while Redis does not answer; never rejects. */
@@ -95,10 +91,10 @@ export class Assignment {
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
       const held = await this.#store(settlement);
-      if (!held && !this.#inDoubt) this.#warnOfLostLease();
+      if (!held && !this.inDoubt) this.#warnOfLostLease();
       return true;
     } catch (error) {
-      this.#inDoubt = true;
+      this.inDoubt = true;
       const about = { reason: reasonOf(error), job: this.grant.job };
       this.#parts.log.warn(about, 'Redis did not take the outcome of a job; trying again');
       return false;
@@ -116,10 +112,10 @@ export class Assignment {
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
-    const { held, removed } = await (this.#inDoubt ? queue.ack(finished) : acknowledge(finished));
+    const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
     // If a repeated ack finds no lease, Redis has applied the first one.
-    const events = !held && this.#inDoubt ? (batch?.count ?? 0) : removed;
+    const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
   }

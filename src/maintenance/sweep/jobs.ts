@@ -15,10 +15,8 @@ interface JobClues {
 }
 
 /**
- * Repairs the jobs of one queue: each job of the index must be in exactly one place. The sweep reads the
- * index, or a random part of `maxJobs`, and counts the places of each job. Jobs move meanwhile, so jobs with
- * a wrong count are counted again. If the count is wrong again, the script decides, atomically. It also
- * decides about strangers: jobs in a place but not in the index.
+ * Repairs the jobs of one queue: each job of the index must be in exactly one place. INTERNALS.md ("Jobs in
+ * no state") has the way. The script also decides about strangers: jobs in a place but not in the index.
  */
 export class JobSweep {
   readonly #walk: Walk;
