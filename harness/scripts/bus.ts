@@ -5,7 +5,7 @@ import type { Batch } from '../../src/delivering/batch.ts';
 import type { Grant, Subscriber } from '../../src/delivering/grant.ts';
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
-import { QUEUES, type QueueName } from '../../src/store/job.ts';
+import type { QueueName } from '../../src/store/job.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import type { DropNotice } from '../../src/subscribing/drop_notice.ts';
 import { type GapState, readGaps } from './gaps.ts';
@@ -271,7 +271,7 @@ export class Bus {
   }
 
   async schedule(limit = 100) {
-    const { promoted, nextDueUs } = await this.store.run('schedule', { limit, queues: QUEUES });
+    const { promoted, nextDueUs } = await this.store.run('schedule', { limit });
     return { promoted, nextDueMs: nextDueUs === undefined ? -1 : nextDueUs / 1000 };
   }
 
@@ -280,7 +280,8 @@ export class Bus {
   }
 
   async scrub(leaseMs: number) {
-    return this.store.run('scrub', { leaseMs, queues: QUEUES });
+    const { workers, jobs } = await this.store.run('scrub', { leaseMs });
+    return { workers, jobs: [jobs.main, jobs.aux] };
   }
 
   /** Runs one call of autodrop. Returns the number of dropped batches, and of dropped events by subscriber. */

@@ -9,7 +9,7 @@ local jobs = include('jobs')
 
 return function(call, args)
   local promoted, next_due_ms = 0, math.huge
-  for _, q in ipairs(args.queues) do
+  for _, q in ipairs({ 'main', 'aux' }) do
     local scheduled = call.keys.jobs_scheduled(q)
     local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', call.now_ms, 'LIMIT', 0, args.limit - promoted)
     for _, job in ipairs(due) do

@@ -45,10 +45,10 @@ end
 return function(call, args)
   local keys, given_back = call.keys, {}
   local dead, alive = tell_apart(call, args.lease_ms)
-  for i, q in ipairs(args.queues) do
-    given_back[i] = 0
+  for _, q in ipairs({ 'main', 'aux' }) do
+    given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
-      if not alive[worker] then given_back[i] = given_back[i] + give_back(call, q, worker) end
+      if not alive[worker] then given_back[q] = given_back[q] + give_back(call, q, worker) end
     end
   end
   for _, worker in ipairs(dead) do

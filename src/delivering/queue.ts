@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
-import { batchOf, packJob, QUEUES, type QueueName } from '../store/job.ts';
+import { batchOf, packJob, type QueueName } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import { type Acquired, readAcquired } from './acquired.ts';
 import { attemptJson } from './attempt.ts';
@@ -115,16 +115,6 @@ const PROMOTE_SLICE = 500;
  * precision of a µs: 0 if due jobs remain, undefined if no job is scheduled.
  */
 export async function promoteDue(partition: Partition): Promise<{ promoted: number; nextDueMs?: number }> {
-  const { promoted, nextDueUs } = await partition.run('schedule', { limit: PROMOTE_SLICE, queues: QUEUES });
+  const { promoted, nextDueUs } = await partition.run('schedule', { limit: PROMOTE_SLICE });
   return nextDueUs === undefined ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
-}
-
-/** Gives back the jobs of workers that have not renewed their lease for `leaseMs`, and removes them. */
-export async function scrub(
-  partition: Partition,
-  leaseMs: number,
-): Promise<{ workers: number; jobs: Record<QueueName, number> }> {
-  const { workers, jobs } = await partition.run('scrub', { leaseMs, queues: QUEUES });
-  const [main = 0, aux = 0] = jobs;
-  return { workers, jobs: { main, aux } };
 }

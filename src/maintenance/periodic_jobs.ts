@@ -1,4 +1,4 @@
-import { promoteDue, scrub } from '../delivering/queue.ts';
+import { promoteDue } from '../delivering/queue.ts';
 import type { Partition } from '../store/partition.ts';
 import { Autodrop } from './autodrop.ts';
 import type { JobParts } from './job_parts.ts';
@@ -42,7 +42,7 @@ async function promoteAllDue(partition: Partition): Promise<void> {
 }
 
 async function scrubDead({ config, partition, recorder, log }: JobParts): Promise<void> {
-  const { workers, jobs } = await scrub(partition, config.leaseMs);
+  const { workers, jobs } = await partition.run('scrub', { leaseMs: config.leaseMs });
   if (workers > 0 || jobs.main > 0 || jobs.aux > 0) log.warn({ workers, jobs }, 'scrubbed dead workers');
   recorder.scrubbed({ ...jobs, workers });
 }

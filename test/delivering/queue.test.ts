@@ -4,7 +4,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
-import { promoteDue, Queue, scrub } from '../../src/delivering/queue.ts';
+import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { Packed } from '../../src/store/packed.ts';
 
 const redis = new TestStore();
@@ -184,9 +184,9 @@ test('a heartbeat answers whose lease is lost', async () => {
 test('scrub, heartbeat and retire decide by worker who is alive', async () => {
   const grant = await oneBatch();
   assert.deepEqual(await main().heartbeat([grant]), []);
-  assert.deepEqual(await scrub(bus.store, 30_000), { workers: 0, jobs: { main: 0, aux: 0 } });
+  assert.deepEqual(await bus.scrub(30_000), { workers: 0, jobs: [0, 0] });
   await main().retire(['w1', 'w2']);
   assert.deepEqual(Object.keys(await bus.store.redis.hgetall('workers')), ['w1']);
-  assert.deepEqual(await scrub(bus.store, -1), { workers: 1, jobs: { main: 1, aux: 0 } });
+  assert.deepEqual(await bus.scrub(-1), { workers: 1, jobs: [1, 0] });
   assert.equal((await main().ack({ grant, heal: 1, tookMs: 5 })).held, false);
 });

@@ -28,7 +28,7 @@ export const maintenanceContracts = {
     reply: 'number',
   },
   schedule: {
-    arguments: { limit: 'number', queues: [q] },
+    arguments: { limit: 'number' },
     reply: { promoted: 'number', nextDueUs: 'number?' },
   },
   enqueue: {
@@ -36,8 +36,8 @@ export const maintenanceContracts = {
     reply: 'flag',
   },
   scrub: {
-    arguments: { leaseMs: 'number', queues: [q] },
-    reply: { workers: 'number', jobs: ['number'] },
+    arguments: { leaseMs: 'number' },
+    reply: { workers: 'number', jobs: { main: 'number', aux: 'number' } },
   },
   autodrop: {
     arguments: { maxDeleted: 'number', begunBid: 'text?', begunAt: 'number?', begunTopics: eventsByTopic },
