@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { BusAnswerError } from '../http/bus_client.ts';
 import { type Answer, Receiver } from '../http/receiver.ts';
 import type { Client, Owner, RunningBus } from '../processes/running_bus.ts';
 import { RawConnection } from './raw_connection.ts';
@@ -20,6 +22,10 @@ export interface RawRequest {
 /** An ordinary client that means ill: it has a token, a secret and perhaps scopes, and no other right. */
 export class Attacker {
   readonly client: Client;
+  /** How often each status was answered, to connections and to `tries`; 0 counts calls without an answer, 200 all 2xx of `tries`. */
+  readonly statuses = new Map<number, number>();
+  /** A topic of its own, which no other attacker has. */
+  readonly topic = `evil_${randomBytes(8).toString('hex')}`;
   readonly #url: string;
   readonly #owner: Owner;
 
@@ -67,7 +73,7 @@ export class Attacker {
 
   /** A connection to web for bytes as they are. */
   async connect(): Promise<RawConnection> {
-    const connection = await RawConnection.open(this.port);
+    const connection = await RawConnection.open(this.port, (status) => this.#count(status));
     this.#owner.after(() => connection.close());
     return connection;
   }
@@ -79,7 +85,11 @@ export class Attacker {
     body?: unknown,
     headers: Record<string, string> = {},
   ): Promise<void> {
-    await this.client.call(method, path, body, headers).catch(() => {});
+    const status = await this.client.call(method, path, body, headers).then(
+      () => 200,
+      (error) => (error instanceof BusAnswerError ? error.status : 0),
+    );
+    this.#count(status);
   }
 
   /**
@@ -113,5 +123,9 @@ export class Attacker {
     const { callback } = receiver;
     await this.client.call('POST', '/subscription', { topics, callback, uuid: 'evil', ...wanted });
     return receiver;
+  }
+
+  #count(status: number): void {
+    this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
   }
 }

@@ -16,13 +16,14 @@ export class RawConnection {
   readonly #socket: Socket;
   readonly #reader = new AnswerReader();
 
-  static async open(port: number): Promise<RawConnection> {
+  /** `answered` is called with the status of each answer. */
+  static async open(port: number, answered: (status: number) => void = () => {}): Promise<RawConnection> {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true });
     await once(socket, 'connect');
-    return new RawConnection(socket);
+    return new RawConnection(socket, answered);
   }
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, answered: (status: number) => void) {
     this.#socket = socket;
     socket.setEncoding('latin1');
     socket.on('error', () => {}); // `open` tells
@@ -30,6 +31,7 @@ export class RawConnection {
       this.receivedBytes += chunk.length;
       for (const { status, text } of this.#reader.read(chunk)) {
         this.statuses.push(status);
+        answered(status);
         this.lastText = text;
       }
     });

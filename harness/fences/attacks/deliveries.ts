@@ -9,10 +9,10 @@ const DATA = 'x'.repeat(60_000);
 export async function holdWorkers(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const callback = await attacker.sink({ afterMs: ALMOST_SLOW_MS });
   const wanted = { callback, uuid: 'evil', max: 1, timeout: 0, max_in_flight: 64 };
-  await attacker.tries('POST', '/subscription', { topics: ['workers'], ...wanted });
+  await attacker.tries('POST', '/subscription', { topics: [attacker.topic], ...wanted });
   const events = Array.from({ length: 2000 }, (_, n) => event(n));
   while (!signal.aborted) {
-    await attacker.tries('POST', '/topics/workers', events);
+    await attacker.tries('POST', `/topics/${attacker.topic}`, events);
     await sleep(10_000, signal);
   }
 }
@@ -21,10 +21,10 @@ export async function holdWorkers(attacker: Attacker, signal: AbortSignal): Prom
 export async function fillBatches(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const callback = await attacker.sink({ afterMs: ALMOST_SLOW_MS });
   const wanted = { callback, uuid: 'evil', max: 10_000, timeout: 5000 };
-  await attacker.tries('POST', '/subscription', { topics: ['batches'], ...wanted });
+  await attacker.tries('POST', '/subscription', { topics: [attacker.topic], ...wanted });
   const events = Array.from({ length: 80 }, (_, n) => ({ ...event(n), data: DATA }));
   while (!signal.aborted) {
-    await attacker.tries('POST', '/topics/batches', events);
+    await attacker.tries('POST', `/topics/${attacker.topic}`, events);
     await sleep(100, signal);
   }
 }
@@ -35,8 +35,8 @@ export async function keepConnections(attacker: Attacker, signal: AbortSignal): 
   for (let n = 0; !signal.aborted; n++) {
     const host = `127.1.${(n >> 8) % 256}.${n % 256}`;
     const moved = { callback: callback.replace('127.0.0.1', host), uuid: 'evil', max: 1, timeout: 0 };
-    await attacker.tries('POST', '/subscription', { topics: ['hosts'], ...moved });
-    await attacker.tries('POST', '/topics/hosts', event(n));
+    await attacker.tries('POST', '/subscription', { topics: [attacker.topic], ...moved });
+    await attacker.tries('POST', `/topics/${attacker.topic}`, event(n));
   }
 }
 

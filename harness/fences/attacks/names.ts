@@ -7,7 +7,7 @@ const NAMES = 1000;
 /** Makes topics and deletes them, each with figures of its own. */
 export async function churnTopics(attacker: Attacker, signal: AbortSignal): Promise<void> {
   await inParallel(signal, async (lane, n) => {
-    const topic = `churn_${lane}_${n}`;
+    const topic = `${attacker.topic}_${lane}_${n}`;
     await attacker.tries('POST', `/topics/${topic}`, event(n));
     await attacker.tries('DELETE', `/topics/${topic}`);
   });
@@ -17,7 +17,7 @@ export async function churnTopics(attacker: Attacker, signal: AbortSignal): Prom
 export async function takeNames(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const callback = await attacker.sink();
   for (let n = 0; !signal.aborted; n++) {
-    const topics = Array.from({ length: NAMES }, (_, name) => `name_${n}_${name}`);
+    const topics = Array.from({ length: NAMES }, (_, name) => `${attacker.topic}_${n}_${name}`);
     await attacker.tries('POST', '/subscription', { topics, callback, uuid: 'evil' });
   }
 }
@@ -26,7 +26,7 @@ export async function takeNames(attacker: Attacker, signal: AbortSignal): Promis
 export async function spendKeys(attacker: Attacker, signal: AbortSignal): Promise<void> {
   await inParallel(signal, async (lane, n) => {
     const key = `${lane}-${n}-`.padEnd(255, 'k');
-    await attacker.tries('POST', '/topics/traps', event(n), { 'idempotency-key': key });
+    await attacker.tries('POST', `/topics/${attacker.topic}`, event(n), { 'idempotency-key': key });
   });
 }
 

@@ -33,7 +33,7 @@ export function holdBodies(attacker: Attacker, signal: AbortSignal): Promise<voi
 
 /** Holds the room for bodies by as many publishes as fill it; each lacks a byte. */
 export function holdRoom(attacker: Attacker, signal: AbortSignal): Promise<void> {
-  return holdOpen(attacker, signal, '/topics/traps', 26);
+  return holdOpen(attacker, signal, `/topics/${attacker.topic}`, 26);
 }
 
 async function holdOpen(attacker: Attacker, signal: AbortSignal, path: string, count: number) {
@@ -57,7 +57,7 @@ async function holdOpen(attacker: Attacker, signal: AbortSignal, path: string, c
 /** Publishes what is refused, but only after much parsing. */
 export async function sendNonsense(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const bodies = ['['.repeat(MAX_BODY_BYTES), `[${'1'.repeat(MAX_BODY_BYTES - 2)}]`];
-  const requests = bodies.map((body) => attacker.request('POST', '/topics/traps', { body }));
+  const requests = bodies.map((body) => attacker.request('POST', `/topics/${attacker.topic}`, { body }));
   for (let n = 0; !signal.aborted; n++) {
     const connection = await attacker.connect();
     connection.write(requests[n % requests.length] ?? '');
