@@ -4,7 +4,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { BootError } from '../errors.ts';
 import { askWhenRead } from './body.ts';
+import { Connection } from './connection.ts';
 import { refuseConnect, refuseMalformed } from './problems.ts';
+import { WorkBudget } from './work_budget.ts';
 
 /** Default limits of the server: times of the parts of an exchange, and connections. */
 export const SERVER_LIMITS = {
@@ -26,9 +28,9 @@ export type ServerLimits = typeof SERVER_LIMITS;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-const LAST = Symbol('last');
+const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
-type Connection = Socket & { [LAST]?: ServerResponse; [REFUSED]?: true };
+type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
@@ -36,9 +38,11 @@ export class HttpServer {
   /** Connections that have sent no request yet. */
   readonly #unused = new Set<Duplex>();
   /** Connections that Node has detached from its HTTP parser, until their last response is sent. */
-  readonly #waiting = new Set<Connection>();
+  readonly #waiting = new Set<Line>();
+  readonly #budget: WorkBudget;
 
-  constructor(listener: Listener, limits: Partial<ServerLimits> = {}) {
+  constructor(listener: Listener, limits: Partial<ServerLimits> = {}, budget = new WorkBudget()) {
+    this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = createServer({
       // The application answers a missing Host header with a problem.
@@ -59,35 +63,37 @@ export class HttpServer {
   }
 
   #takeRequests(listener: Listener): void {
-    this.#server.on('request', (request, response) => {
-      this.#note(request.socket, response);
-      listener(request, response);
-    });
-    this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-      this.#note(request.socket, response);
-      askWhenRead(request, response);
-      listener(request, response);
-    });
-    this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-      this.#note(request.socket, response);
-      response.writeHead(417, { 'Content-Length': 0 }).end();
-    });
+    this.#server.on('request', (request, response) =>
+      this.#begin(request, response, () => listener(request, response)),
+    );
+    this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+      this.#begin(request, response, () => {
+        askWhenRead(request, response);
+        listener(request, response);
+      }),
+    );
+    this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) =>
+      this.#begin(request, response, () => response.writeHead(417, { 'Content-Length': 0 }).end()),
+    );
   }
 
   #takeTheRest(): void {
-    this.#server.on('connect', (request: IncomingMessage, socket: Connection) =>
-      this.#wait(socket, () => refuseConnect(request, socket)),
-    );
+    this.#server.on('connect', (request: IncomingMessage, socket: Line) => {
+      socket[CONNECTION]?.detach();
+      this.#wait(socket, () => refuseConnect(request, socket));
+    });
     // Parses the request again without its Upgrade header. If Node ignored that header, its parser would skip
     // a malformed body, and the rest of the packet, without an answer.
-    this.#server.on('upgrade', (request: IncomingMessage, socket: Connection, rest: Buffer) => {
+    this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
+      socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
       socket.unshift(withoutUpgrade(request));
       this.#wait(socket, () => this.#server.emit('connection', socket));
     });
     this.#server.on('clientError', refuse);
     const known = new WeakSet<Socket>();
-    this.#server.on('connection', (socket: Socket) => {
+    this.#server.on('connection', (socket: Line) => {
+      socket[CONNECTION] = new Connection(socket, this.#budget);
       if (known.has(socket)) return;
       known.add(socket);
       this.#unused.add(socket);
@@ -125,13 +131,13 @@ export class HttpServer {
     clearTimeout(limit);
   }
 
-  #note(socket: Connection, response: ServerResponse): void {
+  #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
     this.#unused.delete(socket);
-    socket[LAST] = response;
+    (socket as Line)[CONNECTION]?.begin(response, start);
   }
 
   /** Calls `act` when the last response of a detached connection is sent. */
-  #wait(socket: Connection, act: () => void): void {
+  #wait(socket: Line, act: () => void): void {
     const cut = () => socket.destroy();
     const forget = () => this.#waiting.delete(socket);
     this.#waiting.add(socket);
@@ -148,7 +154,7 @@ export class HttpServer {
  * Refuses bytes that the parser cannot read, after the responses to complete requests before them. Node
  * reports the error while those requests are still being handled.
  */
-function refuse(error: NodeJS.ErrnoException, socket: Connection): void {
+function refuse(error: NodeJS.ErrnoException, socket: Line): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
   // The parser reports each further chunk as well.
   if (socket[REFUSED]) return;
@@ -157,8 +163,8 @@ function refuse(error: NodeJS.ErrnoException, socket: Connection): void {
 }
 
 /** Calls `act` when the responses to complete requests are sent; never if they end the connection. */
-function afterAnswers(socket: Connection, act: () => void): void {
-  const last = socket[LAST];
+function afterAnswers(socket: Line, act: () => void): void {
+  const last = socket[CONNECTION]?.last;
   const due = last?.req.complete && !last.writableFinished && !last.destroyed;
   if (!due) act();
   else

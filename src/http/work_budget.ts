@@ -1,7 +1,7 @@
 import { clock } from '../clock.ts';
 
 /** Maximum time of work in one turn of the event loop before other connections are served. */
-const BUDGET_MS = 10;
+const BUDGET_MS = 4;
 
 /**
  * Spreads long work over turns of the event loop. In one turn Node delivers the data of all connections;

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { until } from '../../../harness/until.ts';
+import { readText } from '../../../src/http/body.ts';
+import { HttpServer } from '../../../src/http/server.ts';
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
+
+const get = (path: string | number) => `GET /${path} HTTP/1.1\r\nHost: bus\r\n\r\n`;
+const post = (path: string | number, body: string) =>
+  `POST /${path} HTTP/1.1\r\nHost: bus\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const statuses = (text: string) => text.match(/HTTP\/1\.1 \d+/g) ?? [];
+
+async function serve(t: TestContext, answer: Answer): Promise<number> {
+  const server = new HttpServer((request, response) => void answer(request, response));
+  t.after(() => server.close(0));
+  return server.listen(0);
+}
+
+async function open(t: TestContext, port: number): Promise<{ socket: Socket; text: () => string }> {
+  const socket = connect(port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  let text = '';
+  socket.setEncoding('latin1').on('data', (more) => {
+    text += more;
+  });
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  return { socket, text: () => text };
+}
+
+test('a few requests of a connection are handled at a time, and the rest is not read until they are answered', async (t) => {
+  const waiting: ServerResponse[] = [];
+  let seen = 0;
+  const port = await serve(t, (_request, response) => {
+    seen++;
+    waiting.push(response);
+  });
+  const { socket, text } = await open(t, port);
+  const requests = 20_000;
+  socket.write(get('health').repeat(requests));
+  await until(() => waiting.length > 0);
+  // What the system buffers is written; the rest of 700 KB would be if the server read.
+  for (let turns = 0; turns < 100; turns++) await nextTurn();
+  assert.equal(seen, 4);
+  let max = 0;
+  while (seen < 400) {
+    max = Math.max(max, waiting.length);
+    for (const response of waiting.splice(0)) response.end('ok');
+    await until(() => waiting.length > 0);
+  }
+  assert.ok(max <= 4, `${max} at a time`);
+  assert.ok(statuses(text()).length <= seen);
+});
+
+test('requests sent at once are answered in order, however they are cut, with their bodies', async (t) => {
+  const seen: string[] = [];
+  const port = await serve(t, async (request, response) => {
+    const body = await readText(request);
+    if (request.url?.endsWith('0')) await nextTurn();
+    seen.push(`${request.url}:${body.length}`);
+    response.end(`<${request.url}:${body.length}>`);
+  });
+  const sizes = [0, 1, 3, 500, 4095, 4096, 4097, 9000, 70_000];
+  const requests = Array.from({ length: 200 }, (_, n) => {
+    const size = sizes[n % sizes.length] ?? 0;
+    return size === 0 ? get(n) : post(n, 'x'.repeat(size));
+  });
+  const expected = requests.map((_, n) => `/${n}:${sizes[n % sizes.length]}`);
+  const bytes = requests.join('');
+  for (const cut of [bytes.length, 100_000, 4096, 1777]) {
+    seen.length = 0;
+    const { socket, text } = await open(t, port);
+    for (let at = 0; at < bytes.length; at += cut) {
+      socket.write(bytes.slice(at, at + cut));
+      if (cut < 100_000) await nextTurn();
+    }
+    await until(() => text().includes(`<${expected.at(-1)}>`));
+    assert.deepEqual(seen.toSorted(), expected.toSorted());
+    assert.deepEqual(
+      text().match(/<.*?>/g),
+      expected.map((each) => `<${each}>`),
+    );
+    socket.destroy();
+  }
+});
+
+test('what follows requests that wait is served in its turn: an Upgrade header, garbage', async (t) => {
+  const port = await serve(t, async (request, response) => {
+    await readText(request);
+    setImmediate(() => response.end(`<${request.url}>`));
+  });
+  const some = (from: number) => Array.from({ length: 30 }, (_, n) => get(from + n)).join('');
+  const upgrade = 'GET /up HTTP/1.1\r\nHost: bus\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n';
+  const { socket, text } = await open(t, port);
+  socket.write(`${some(100)}${upgrade}${some(200)}\0garbage\r\n\r\n`);
+  await once(socket, 'close');
+  const paths = [...some(100).matchAll(/\/\d+(?= )/g), ['/up'], ...some(200).matchAll(/\/\d+(?= )/g)].map(
+    ([path]) => `<${path}>`,
+  );
+  assert.deepEqual(text().match(/<.*?>/g), paths);
+  assert.match(statuses(text()).at(-1) ?? '', /400/);
+});
+
+test('a connection that floods keeps nobody waiting, and is served again when it stops', async (t) => {
+  const port = await serve(t, (_request, response) => response.end('ok'));
+  const flood = await open(t, port);
+  const count = 30_000;
+  flood.socket.write(get('health').repeat(count));
+  const victim = await open(t, port);
+  for (let asked = 1; asked <= 20; asked++) {
+    victim.socket.write(get('health'));
+    await until(() => statuses(victim.text()).length === asked, { everyMs: 1 });
+    assert.ok(statuses(flood.text()).length < count, 'the flood is still under way');
+  }
+  await until(() => statuses(flood.text()).length === count, { timeoutMs: 60_000 });
+  flood.socket.write(get('again'));
+  await until(() => statuses(flood.text()).length === count + 1);
+});
