@@ -30,6 +30,17 @@ const RULES = ((): string[] => {
 })();
 const ALLOWED = RULES.filter((rule) => rule.startsWith('+')).map((rule) => rule.slice(1));
 
+/** Commands that a run of these tests need not use, and when the bus does. */
+const RARE = new Set([
+  'evalsha', // when Redis refuses functions
+  'function|delete', // at the start of another release
+  'lpop', // when more subscribers are on trial than workers may serve
+  'lpos', // when a sweep finds a job twice, or in both of two readings
+  'renamenx', // at the takeover from the Ruby Routemaster
+  'select', // with a database number in ROUTEMASTER_REDIS_URL
+  'zrevrangebyscore', // when dead letters are listed page by page
+]);
+
 /** What a Redis that speaks TLS has in its configuration, and whose user is only the one of README. */
 const secure = (port: number, certificates: TestAuthority): Record<string, string> => ({
   'tls-port': String(port),
@@ -304,16 +315,8 @@ describe('a bus whose Redis is behind TLS and has the ACL of docs/operating.md',
     const stats = await bus.store.redis.info('commandstats');
     const used = new Set([...stats.matchAll(/^cmdstat_([^:]+):calls=[1-9]/gm)].map(([, name]) => name));
     assert.deepEqual(
-      ALLOWED.filter((name) => !used.has(name)),
-      [
-        'evalsha', // when Redis refuses functions
-        'function|delete', // at the start of another release
-        'lpop', // when more subscribers are on trial than workers may serve
-        'lpos', // when a sweep finds a job twice
-        'renamenx', // at the takeover from the Ruby Routemaster
-        'select', // with a database number in ROUTEMASTER_REDIS_URL
-        'zrevrangebyscore', // when dead letters are listed page by page
-      ],
+      ALLOWED.filter((name) => !used.has(name) && !RARE.has(name)),
+      [],
     );
   });
 });
