@@ -1,6 +1,6 @@
 import { RedisConnection, type RedisReply } from '../harness/redis/redis_call.ts';
+import type { ScriptName } from '../src/store/contracts.ts';
 import { scriptOfFunction } from '../src/store/function_library.ts';
-import type { ScriptName } from '../src/store/partition.ts';
 
 /** Empties a database of Redis, and copies all keys of another into it. */
 const COPY = `

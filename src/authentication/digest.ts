@@ -5,9 +5,8 @@ import { BusError } from '../errors.ts';
 import { credentialsOf, notByPassport } from './authorization.ts';
 import { type DigestAlgorithm, HASHES, REALM } from './client.ts';
 import { type Credentials, type Proof, ROOT_USER, sameDigest } from './credentials.ts';
-import { type DigestAnswer, expectedResponse, readAnswer } from './digest_answer.ts';
+import { type DigestAnswer, expectedResponse, namesTarget, readAnswer } from './digest_answer.ts';
 import type { Nonces } from './nonces.ts';
-import { namesTarget } from './request_target.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
 const STALE: Refusal = { reason: 'stale', stale: true };

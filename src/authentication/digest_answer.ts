@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 import { readParameters } from './auth_params.ts';
 import { type DigestAlgorithm, HASHES } from './client.ts';
@@ -73,4 +74,26 @@ export function expectedResponse(
   const digest = (text: string) => hash(HASHES[algorithm], Buffer.from(text, 'latin1'));
   const ha2 = digest(`${method}:${answer.uri}`);
   return digest(`${ha1}:${answer.nonce}:${answer.nc}:${answer.cnonce}:auth:${ha2}`);
+}
+
+/**
+ * True if the `uri` of a Digest names the target of the request. If one of the two is in absolute form, their
+ * paths and queries are compared, because a proxy may have changed the request line (RFC 7616, section
+ * 3.4.6).
+ */
+export function namesTarget(uri: string, req: IncomingMessage): boolean {
+  const target = req.url ?? '';
+  if (uri === target) return true;
+  const named = originForm(uri, req.headers.host);
+  return named !== undefined && named === originForm(target, req.headers.host);
+}
+
+/** Returns the path and query of a target; undefined if the target is on another host. */
+function originForm(target: string, host: string | undefined): string | undefined {
+  const [, scheme, authority, rest = ''] = /^(https?):\/\/([^/?]+)(.*)$/i.exec(target) ?? [];
+  if (scheme === undefined || authority === undefined) return target;
+  const ownPort = scheme.toLowerCase() === 'https' ? /:443$/ : /:80$/;
+  if (authority.toLowerCase().replace(ownPort, '') !== host?.toLowerCase().replace(ownPort, ''))
+    return undefined;
+  return rest.startsWith('/') ? rest : `/${rest}`;
 }

@@ -38,7 +38,9 @@ export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessa
   const coding = headers['transfer-encoding'];
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   const site = headers['sec-fetch-site'];
-  if (site !== undefined && !OWN_SITE.has(site as string)) refuseOtherSite();
+  // A browser sends its credentials with requests of other sites' pages too.
+  if (site !== undefined && !OWN_SITE.has(site as string))
+    throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
 
 /**
@@ -52,11 +54,6 @@ function checkTransferCoding(coding: string, httpVersion: string): void {
   if (coding.toLowerCase() === 'chunked') return;
   const detail = 'of Transfer-Encoding only chunked, and nothing before it, is understood';
   throw new BusError('unsupported_transfer_coding', detail, { headers });
-}
-
-/** Refuses requests from pages of other sites: a browser sends its credentials with them too. */
-function refuseOtherSite(): never {
-  throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
 
 function refuseDoubled(rawHeaders: string[]): void {

@@ -17,8 +17,6 @@ export interface Memory {
    * The number of deleted keys whose memory Redis has not freed yet. Redis frees it in a background thread.
    */
   unfreed: number;
-  /** Redis's `maxmemory-policy`; undefined if the hosting provider hides it. */
-  policy: string | undefined;
 }
 
 /** Asks the Redis of a partition for its memory. Throws as `Partition.run` does. */
@@ -35,7 +33,6 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
     max,
     ...marks(max, limits.redisMinFreeBytes),
     unfreed: infoNumber(info, 'lazyfree_pending_objects'),
-    policy: infoField(info, 'maxmemory_policy'),
   };
 }
 

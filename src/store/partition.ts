@@ -9,8 +9,6 @@ import { type Keyspace, keyspace } from './keys.ts';
 import { Packed } from './packed.ts';
 import { readScripts, type ScriptSource, standalone } from './script_source.ts';
 
-export type { ScriptName } from './contracts.ts';
-
 const SCRIPTS = readScripts();
 const LIBRARY = functionLibrary(SCRIPTS);
 
