@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { isOfRuby, redisUrlByKey, rubyWarnings, variableValue } from './config/ruby_variables.ts';
 import { SETTINGS, VARIABLES } from './config/settings.ts';
 import { BootError } from './errors.ts';
 
@@ -31,7 +32,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
   const wrong: string[] = [];
   for (const [name, { variable, type, unset }] of Object.entries(SETTINGS)) {
-    const { data, error } = type.safeParse(env[variable] || unset);
+    const { data, error } = type.safeParse(variableValue(variable, env) ?? unset);
     settings[name] = data;
     for (const { message } of error?.issues ?? []) wrong.push(`  ${variable} ${message}`);
   }
@@ -50,7 +51,7 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
         'Set it to the number of routers in front, or FORCE_SSL to no.',
     );
   }
-  const redisUrl = namedVariable(settings.redisUrl, env);
+  const redisUrl = namedVariable(redisUrlByKey(env) ?? settings.redisUrl, env);
   const redisTls = { ca: redisCa, verify: redisSslVerify };
   return { ...settings, forceSsl, trustedProxies, redisUrl, redisTls };
 }
@@ -78,11 +79,21 @@ function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   return named;
 }
 
+/** Returns what operators should know about variables that are set: those without effect, and a weak key. */
+export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): string[] {
+  const weak = PLACEHOLDER.test(env.ROUTEMASTER_ROOT_KEY ?? '');
+  return [
+    ...unknownVariables(env),
+    ...rubyWarnings(env),
+    ...(weak ? ['ROUTEMASTER_ROOT_KEY looks like a placeholder; production refuses it'] : []),
+  ];
+}
+
 /** Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests a setting with a similar name. */
-export function unknownVariables(env: NodeJS.ProcessEnv = process.env): string[] {
+function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...VARIABLES_OF_BIN_START];
   return Object.keys(env)
-    .filter((name) => name.startsWith('ROUTEMASTER_') && !known.includes(name))
+    .filter((name) => name.startsWith('ROUTEMASTER_') && !known.includes(name) && !isOfRuby(name))
     .map((name) => {
       const [nearest] = known
         .map((each) => ({ name: each, distance: editDistance(name, each) }))

@@ -1,7 +1,7 @@
 import cluster from 'node:cluster';
 import { buildApi } from './api.ts';
 import { sleep } from './clock.ts';
-import { type Config, readConfig, unknownVariables } from './config.ts';
+import { type Config, environmentWarnings, readConfig } from './config.ts';
 import { createApp } from './http/app.ts';
 import { HttpServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
@@ -51,7 +51,7 @@ async function serve(config: Config, log: Log): Promise<void> {
 await start(async () => {
   const config = readConfig();
   const log = createLog(config.logLevel, { process: 'web', pid: process.pid });
-  if (cluster.isPrimary) for (const warning of unknownVariables()) log.warn(warning);
+  if (cluster.isPrimary) for (const warning of environmentWarnings()) log.warn(warning);
   if (!cluster.isPrimary || config.webProcesses === 1) return serve(config, log);
 
   const processes = new WebProcesses(config.webProcesses, log);

@@ -1,6 +1,6 @@
 import { Clients } from './authentication/client.ts';
 import { PublicNames } from './authentication/public_names.ts';
-import { readConfig, unknownVariables } from './config.ts';
+import { environmentWarnings, readConfig } from './config.ts';
 import { Supervisor } from './delivering/supervisor.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
@@ -20,7 +20,7 @@ await start(async () => {
   // An invalid policy must fail here, once; otherwise it would fail in every thread.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
-  for (const warning of unknownVariables()) log.warn(warning);
+  for (const warning of environmentWarnings()) log.warn(warning);
   const redis = connect(config.redisUrl, log, config.redisTls);
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
   const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { VARIABLES } from '../src/config/settings.ts';
-import { readConfig, unknownVariables } from '../src/config.ts';
+import { environmentWarnings, readConfig } from '../src/config.ts';
 import { BootError } from '../src/errors.ts';
 
 const read = (env: Record<string, string> = {}) => readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...env });
@@ -136,21 +136,78 @@ describe('a wrong setting', () => {
 
 describe('a variable that nothing reads', () => {
   test('is reported, with the setting of the nearest name', () => {
-    assert.deepEqual(unknownVariables({ ROUTEMASTER_LANE_LIMT: '4', ROUTEMASTER_REDISURL: 'x', PATH: '/' }), [
-      'ROUTEMASTER_LANE_LIMT is set, but the bus has no such setting; did you mean ROUTEMASTER_LANE_LIMIT?',
-      'ROUTEMASTER_REDISURL is set, but the bus has no such setting; did you mean ROUTEMASTER_REDIS_URL?',
-    ]);
+    assert.deepEqual(
+      environmentWarnings({ ROUTEMASTER_LANE_LIMT: '4', ROUTEMASTER_REDISURL: 'x', PATH: '/' }),
+      [
+        'ROUTEMASTER_LANE_LIMT is set, but the bus has no such setting; did you mean ROUTEMASTER_LANE_LIMIT?',
+        'ROUTEMASTER_REDISURL is set, but the bus has no such setting; did you mean ROUTEMASTER_REDIS_URL?',
+      ],
+    );
   });
 
   test('is reported alone if no setting has a name like it', () => {
-    assert.deepEqual(unknownVariables({ ROUTEMASTER_COLOUR_OF_THE_CONSOLE: 'red' }), [
+    assert.deepEqual(environmentWarnings({ ROUTEMASTER_COLOUR_OF_THE_CONSOLE: 'red' }), [
       'ROUTEMASTER_COLOUR_OF_THE_CONSOLE is set, but the bus has no such setting',
     ]);
   });
 
   test('is never one that the bus or bin/start reads', () => {
     const names = [...VARIABLES, 'ROUTEMASTER_DATA_DIR'];
-    assert.deepEqual(unknownVariables(Object.fromEntries(names.map((name) => [name, 'x']))), []);
+    assert.deepEqual(environmentWarnings(Object.fromEntries(names.map((name) => [name, 'x']))), []);
+  });
+});
+
+describe('a variable of the Ruby Routemaster', () => {
+  test('counts under its old name while the new one is not set', () => {
+    const old = { RACK_ENV: 'staging', PUMA_WORKERS: '3' };
+    assert.deepEqual([read(old).environment, read(old).webProcesses], ['staging', 3]);
+    const both = { ...old, NODE_ENV: 'test', WEB_CONCURRENCY: '2' };
+    assert.deepEqual([read(both).environment, read(both).webProcesses], ['test', 2]);
+    assert.deepEqual(environmentWarnings(both), [
+      'RACK_ENV is set, and has no effect: NODE_ENV says something else',
+      'PUMA_WORKERS is set, and has no effect: WEB_CONCURRENCY says something else',
+    ]);
+    assert.deepEqual(environmentWarnings(old), []);
+  });
+
+  test('RACK_ENV=production is production', () => {
+    const production = { RACK_ENV: 'production', ROUTEMASTER_ROOT_KEY: '0f'.repeat(24) };
+    assert.equal(read(production).forceSsl, true);
+    assert.throws(() => read({ ...production, ROUTEMASTER_ROOT_KEY: 'CHANGE-ME' }), /placeholder/);
+  });
+
+  test('REDIS_ENV_KEY names the variable with the URL of Redis, and counts more than ROUTEMASTER_REDIS_URL', () => {
+    const env = { REDIS_ENV_KEY: 'REDISCLOUD_URL', ROUTEMASTER_REDIS_URL: 'redis://here:1' };
+    assert.equal(read({ ...env, REDISCLOUD_URL: 'redis://cloud:1' }).redisUrl, 'redis://cloud:1');
+    assert.equal(read(env).redisUrl, 'redis://here:1');
+    assert.deepEqual(environmentWarnings(env), [
+      'REDIS_ENV_KEY names a variable that is not set: ROUTEMASTER_REDIS_URL counts',
+    ]);
+    const itself = {
+      REDIS_ENV_KEY: 'ROUTEMASTER_REDIS_URL',
+      ROUTEMASTER_REDIS_URL: 'OTHER',
+      OTHER: 'redis://o:1',
+    };
+    assert.equal(read(itself).redisUrl, 'redis://o:1');
+  });
+
+  test('without a meaning here is reported, with what to do instead', () => {
+    const names = ['DATADOG_API_KEY', 'EXCEPTION_SERVICE', 'NEW_RELIC_LICENSE_KEY', 'ROUTEMASTER_LOG_FILE'];
+    const warnings = environmentWarnings(Object.fromEntries(names.map((name) => [name, 'hunter2'])));
+    assert.equal(warnings.length, names.length);
+    for (const [index, name] of names.entries())
+      assert.match(
+        warnings[index] ?? '',
+        new RegExp(`^${name} of the Ruby Routemaster is set, and has no effect: .{20}`),
+      );
+    assert.ok(!/hunter2/.test(warnings.join()));
+    assert.deepEqual(environmentWarnings(Object.fromEntries(names.map((name) => [name, '']))), []);
+  });
+
+  test('ROUTEMASTER_ROOT_KEY=CHANGE-ME, as its .env has it, is taken outside production, with a warning', () => {
+    const env = { ROUTEMASTER_ROOT_KEY: 'CHANGE-ME' };
+    assert.equal(readConfig(env).rootKey, 'CHANGE-ME');
+    assert.match(environmentWarnings(env).join(), /^ROUTEMASTER_ROOT_KEY looks like a placeholder/);
   });
 });
 

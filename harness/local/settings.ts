@@ -45,6 +45,7 @@ export function childEnvironment(settings: Settings, root: string, redisUrl: str
     PORT: String(settings.port),
     ROUTEMASTER_ROOT_KEY: settings.rootKey,
     ROUTEMASTER_REDIS_URL: redisUrl,
+    REDIS_ENV_KEY: '', // it would name another Redis
   };
 }
 

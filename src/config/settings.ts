@@ -32,7 +32,7 @@ const needed = {
     'Key that creates clients: long and random (`openssl rand -hex 24`), no colon; in production at least 16 characters.',
   ),
   redisUrl: setting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
-    '`redis://`, `rediss://` (TLS) or `unix:///path` of Redis, or the name of the variable that holds this URL.',
+    '`redis://`, `rediss://` (TLS) or `unix:///path` of Redis, or the name of the variable that holds this URL; `REDIS_ENV_KEY` may name it too.',
   ),
   redisPrefix: setting('ROUTEMASTER_REDIS_PREFIX', keyPrefix, '').help(
     'Prefix of all keys and channels, so that several buses can share a Redis.',
@@ -47,7 +47,9 @@ const needed = {
 
 const web = {
   port: setting('PORT', whole(0, 65_535), '3000').help('Port that web listens on.'),
-  webProcesses: setting('WEB_CONCURRENCY', whole(1, 256), '1').help('Web processes; about one a core.'),
+  webProcesses: setting('WEB_CONCURRENCY', whole(1, 256), '1').help(
+    'Web processes; about one a core. `PUMA_WORKERS` counts if it is not set.',
+  ),
   forceSsl: setting('FORCE_SSL', yesNo.optional()).help(
     'Redirects plain http to https (308), by X-Forwarded-Proto; by default on if `NODE_ENV` is `production`.',
   ),
@@ -58,7 +60,7 @@ const web = {
     'Whether Digest may use MD5, for clients that know nothing better.',
   ),
   environment: setting('NODE_ENV', z.string(), 'development').help(
-    'Tag `env` of figures; `production` turns `FORCE_SSL` on and refuses a weak root key.',
+    'Tag `env` of figures; `production` turns `FORCE_SSL` on and refuses a weak root key. `RACK_ENV` counts if it is not set.',
   ),
   clients: setting('ROUTEMASTER_CLIENTS', tokens, '').help(
     'Tokens of clients without a secret, separated by commas: HTTP Basic with the token as user and any password.',
@@ -89,7 +91,7 @@ const web = {
     'Maximum size of the data of an event, in bytes as JSON; the Ruby Routemaster allowed 64.',
   ),
   scalingThreshold: setting('ROUTEMASTER_SCALING_THRESHOLD', bytes, '100').help(
-    '`/pulse/scaling` answers a second late if more deliveries than this are due within the deadline.',
+    '`/pulse/scaling` answers a second late if as many deliveries as this are due within the deadline, or more.',
   ),
   scalingDeadlineMs: setting('ROUTEMASTER_SCALING_DEADLINE', whole(0, MAX_TIMER_MS), '1000').help(
     'Deadline of `/pulse/scaling`, in milliseconds.',

@@ -38,8 +38,7 @@ const NO_COLON = /^[^:\s\p{Cc}]+$/u;
 
 export const rootKey = z
   .string({ error: 'must be set: the key that creates clients (32 random characters)' })
-  .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it')
-  .refine((key) => key !== 'CHANGE-ME', 'is still the placeholder: make it 32 random characters');
+  .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it');
 
 export const tokens = list.pipe(
   z.array(z.string().regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')),

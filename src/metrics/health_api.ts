@@ -29,7 +29,7 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
 
     /** `/pulse/scaling`: answers slowly when many deliveries are due. */
     async scaling() {
-      if ((await dueDeliveries()) > scalingThreshold) await sleep(SLOW_MS);
+      if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_MS);
       return NO_CONTENT;
     },
   };

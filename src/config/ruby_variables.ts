@@ -1,0 +1,53 @@
+/**
+ * Variables of the Ruby Routemaster that have another name here. The old name counts while the new one is not
+ * set.
+ */
+export const FORMER_NAMES: Readonly<Record<string, string>> = {
+  NODE_ENV: 'RACK_ENV',
+  WEB_CONCURRENCY: 'PUMA_WORKERS',
+};
+
+/** Variables of the Ruby Routemaster that nothing reads here, and what to do instead. */
+const WITHOUT_USE: Readonly<Record<string, string>> = {
+  DATADOG_API_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',
+  DATADOG_APP_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',
+  EXCEPTION_SERVICE: 'errors are lines of the log with level 50',
+  EXCEPTION_SERVICE_URL: 'errors are lines of the log with level 50',
+  NEW_RELIC_LICENSE_KEY: 'figures are at GET /metrics',
+  PUMA_THREADS: 'a web process serves all its requests on one thread',
+  PUMA_TIMEOUT: 'a web process that hangs is the business of whatever runs it; GET /health tells',
+  PUMA_BOOT_TIMEOUT: 'a web process that hangs is the business of whatever runs it; GET /health tells',
+  ROUTEMASTER_LOG_FILE: 'the log goes to stdout',
+};
+
+/** The value of a setting's variable, or of its name in the Ruby Routemaster. Empty counts as unset. */
+export function variableValue(variable: string, env: NodeJS.ProcessEnv): string | undefined {
+  return env[variable] || env[FORMER_NAMES[variable] ?? ''] || undefined;
+}
+
+/**
+ * Returns the URL of Redis in the variable that `REDIS_ENV_KEY` names; undefined if there is none. As in the
+ * Ruby Routemaster, it then counts more than ROUTEMASTER_REDIS_URL.
+ */
+export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
+  return env[env.REDIS_ENV_KEY ?? ''] || undefined;
+}
+
+/** Returns a warning for each variable of the Ruby Routemaster that has no effect. */
+export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
+  const warnings = Object.entries(WITHOUT_USE)
+    .filter(([name]) => env[name])
+    .map(([name, instead]) => `${name} of the Ruby Routemaster is set, and has no effect: ${instead}`);
+  for (const [name, former] of Object.entries(FORMER_NAMES)) {
+    if (env[name] && env[former] && env[name] !== env[former])
+      warnings.push(`${former} is set, and has no effect: ${name} says something else`);
+  }
+  if (env.REDIS_ENV_KEY && !redisUrlByKey(env))
+    warnings.push('REDIS_ENV_KEY names a variable that is not set: ROUTEMASTER_REDIS_URL counts');
+  return warnings;
+}
+
+/** True if the warnings above cover this variable. */
+export function isOfRuby(variable: string): boolean {
+  return variable in WITHOUT_USE;
+}
