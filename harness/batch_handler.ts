@@ -1,4 +1,5 @@
 import { Clients } from '../src/authentication/client.ts';
+import { NameKey } from '../src/authentication/name_key.ts';
 import { PublicNames } from '../src/authentication/public_names.ts';
 import { type BatchSettings, batchJob } from '../src/delivering/deliver_batch.ts';
 import { Delivery } from '../src/delivering/delivery.ts';
@@ -27,7 +28,7 @@ export function batchHandler(
     new CallbackPolicy(['127.0.0.1']),
   );
   const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));
-  const publicNames = new PublicNames(new Clients(store, []));
+  const publicNames = new PublicNames(new Clients(store, []), new NameKey(store));
   const settings = {
     healRate: 1,
     maxAttempts: 1000,

@@ -4,6 +4,7 @@ import { Clients } from './authentication/client.ts';
 import { ClientDirectory } from './authentication/client_directory.ts';
 import { FailedLogins } from './authentication/failed_logins.ts';
 import { LoginLimiter, MAX_FAILURES } from './authentication/login_limiter.ts';
+import { NameKey } from './authentication/name_key.ts';
 import { NonceKeys } from './authentication/nonce_keys.ts';
 import { NonceUses } from './authentication/nonce_uses.ts';
 import { Nonces } from './authentication/nonces.ts';
@@ -46,7 +47,7 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const { control } = partitions;
   const clients = new Clients(control, config.clients);
   const directory = new ClientDirectory(clients);
-  const publicNames = new PublicNames(directory);
+  const publicNames = new PublicNames(directory, new NameKey(control));
   const proxies = new Proxies(config.trustedProxies);
   const authentication = new Authentication({
     rootKey: config.rootKey,
@@ -78,7 +79,7 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
     topics: topicsApi(new Topics(partitions), publicNames),
     subscriptions: subscriptionsApi({ clients, subscriptions, policy, removed }),
     deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),
-    apiTokens: apiTokensApi({ clients, removeSubscriber }),
+    apiTokens: apiTokensApi({ clients, minTokenLength: config.minTokenLength, removeSubscriber }),
     health: healthApi({
       pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
       dueDeliveries: async () => {

@@ -9,8 +9,11 @@ import { BootError } from './errors.ts';
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
-/** Minimum characters of the root key, because anybody can try keys over the network. */
-const MIN_ROOT_KEY_LENGTH = 16;
+/**
+ * Minimum characters of the root key and of tokens that are credentials, in production. Anybody can try them
+ * over the network.
+ */
+const MIN_CREDENTIAL_LENGTH = 16;
 /** Variables that only `bin/start` reads. */
 const VARIABLES_OF_BIN_START = ['ROUTEMASTER_DATA_DIR'];
 /** Maximum edit distance between the name of an unknown variable and the one that the warning suggests. */
@@ -53,14 +56,15 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
   }
   const redisUrl = namedVariable(redisUrlByKey(env) ?? settings.redisUrl, env);
   const redisTls = { ca: redisCa, verify: redisSslVerify };
-  return { ...settings, forceSsl, trustedProxies, redisUrl, redisTls };
+  const minTokenLength = production ? MIN_CREDENTIAL_LENGTH : 1;
+  return { ...settings, forceSsl, trustedProxies, redisUrl, redisTls, minTokenLength };
 }
 
 function refuseWeak(rootKey: string): void {
   const weak = PLACEHOLDER.test(rootKey)
     ? 'looks like a placeholder'
-    : rootKey.length < MIN_ROOT_KEY_LENGTH
-      ? `has fewer than ${MIN_ROOT_KEY_LENGTH} characters`
+    : rootKey.length < MIN_CREDENTIAL_LENGTH
+      ? `has fewer than ${MIN_CREDENTIAL_LENGTH} characters`
       : undefined;
   if (weak !== undefined)
     throw new BootError(

@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import { buildApi } from './api.ts';
+import { warnOfShortTokens } from './authentication/short_tokens.ts';
 import { sleep } from './clock.ts';
 import { type Config, environmentWarnings, readConfig } from './config.ts';
 import { createApp } from './http/app.ts';
@@ -41,6 +42,8 @@ async function serve(config: Config, log: Log): Promise<void> {
     isReady = true;
     counters.start();
     recorder.processStarted('web');
+    // If Redis goes away in this moment, the next start warns.
+    void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
   // Without Redis the process listens all the same, and answers that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);

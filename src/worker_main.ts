@@ -1,4 +1,5 @@
 import { Clients } from './authentication/client.ts';
+import { NameKey } from './authentication/name_key.ts';
 import { PublicNames } from './authentication/public_names.ts';
 import { environmentWarnings, readConfig } from './config.ts';
 import { Supervisor } from './delivering/supervisor.ts';
@@ -23,10 +24,11 @@ await start(async () => {
   for (const warning of environmentWarnings()) log.warn(warning);
   const redis = connect(config.redisUrl, log, config.redisTls);
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
-  const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const { control } = partitions;
+  const counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const supervisor = new Supervisor(config, log);
-  const publicNames = new PublicNames(new Clients(partitions.control, config.clients));
+  const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
   const maintenance = partitions.all.map((partition) => {
     const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), partition.keys);
     wakeups.on('main', () => supervisor.wake());

@@ -68,6 +68,8 @@ type NewClient = z.infer<ReturnType<typeof newClient>>;
 
 interface ApiTokensParts {
   clients: Clients;
+  /** Minimum characters of the token of a new client without a secret. */
+  minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;
 }
@@ -76,7 +78,7 @@ interface ApiTokensParts {
 const SECRET = { 'Cache-Control': 'no-store' };
 
 /** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. */
-export function apiTokensApi({ clients, removeSubscriber }: ApiTokensParts) {
+export function apiTokensApi({ clients, minTokenLength, removeSubscriber }: ApiTokensParts) {
   return {
     async list() {
       const all = await clients.list();
@@ -84,6 +86,15 @@ export function apiTokensApi({ clients, removeSubscriber }: ApiTokensParts) {
     },
 
     async create({ body: { name, token, publish, subscribe } }: { body: NewClient }) {
+      // A client of a bus that was taken over keeps its token.
+      if (token !== undefined && token.length < minTokenLength && !(await clients.find(token)))
+        throw new BusError(
+          'bad_client',
+          `token must have at least ${minTokenLength} characters in production`,
+          {
+            members: { field: 'token' },
+          },
+        );
       const scopes = { ...(publish && { publish }), ...(subscribe && { subscribe }) };
       const made = token === undefined ? clients.create(name, scopes) : clients.register(name, token, scopes);
       return { status: 201, headers: SECRET, body: { ...(await made), ...scopes } } as const;

@@ -115,6 +115,14 @@ export class Clients {
       .sort((a, b) => compare(a.name, b.name) || compare(a.token, b.token));
   }
 
+  /** Returns the tokens that match, of clients without a secret, those of `ROUTEMASTER_CLIENTS` among them. */
+  async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
+    const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
+    const all = [...new Set([...this.#fixed.keys(), ...Object.keys(names)])].filter(matches);
+    const clients = await Promise.all(all.map((token) => this.find(token)));
+    return clients.flatMap((client) => (client?.ha1 === null ? client.token : []));
+  }
+
   /** Removes a client from Redis, even a full one. Resolves with true if it was there. */
   async remove(token: string): Promise<boolean> {
     // No MULTI: a full Redis refuses every command in one, even reads. The name is deleted first, because

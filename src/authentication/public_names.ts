@@ -1,32 +1,41 @@
-import { hash } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import type { Client } from './client.ts';
+import type { NameKey } from './name_key.ts';
 
-const HASH_DIGITS = 8;
+const HMAC_DIGITS = 16;
 
 /**
  * Names clients in figures and logs. The token of a client without a secret is a credential, so it is shown
- * as `name.1a2b3c4d`. Tokens that the bus makes have no dot, so names and tokens cannot be confused.
+ * as `name.` and 16 digits of an HMAC of it. Without the key of the bus, nobody can test guesses at the token
+ * against the name. Tokens that the bus makes have no dot, so names and tokens cannot be confused.
  */
 export class PublicNames {
   readonly #clients: { find(token: string): Promise<Client | undefined> };
+  readonly #key: NameKey;
 
-  constructor(clients: { find(token: string): Promise<Client | undefined> }) {
+  constructor(clients: { find(token: string): Promise<Client | undefined> }, key: NameKey) {
     this.#clients = clients;
+    this.#key = key;
   }
 
   /**
-   * Resolves with a function from these tokens to public names. A client that no longer exists is
-   * `unknown.1a2b3c4d`, because it may have had no secret. Throws what `find` throws.
+   * Resolves with a function from these tokens to public names. A client that no longer exists is called
+   * `unknown.` and its digits, because it may have had no secret. Throws what `find` throws, and as Partition
+   * does.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(tokens)];
-    const clients = await Promise.all(distinct.map((token) => this.#clients.find(token)));
-    const names = new Map(distinct.map((token, index) => [token, publicName(token, clients[index])]));
-    return (token) => names.get(token) ?? publicName(token, undefined);
+    const [key, ...clients] = await Promise.all([
+      this.#key.load(),
+      ...distinct.map((token) => this.#clients.find(token)),
+    ]);
+    const names = new Map(distinct.map((token, index) => [token, publicName(key, token, clients[index])]));
+    return (token) => names.get(token) ?? publicName(key, token, undefined);
   }
 }
 
-function publicName(token: string, client: Client | undefined): string {
+function publicName(key: Buffer, token: string, client: Client | undefined): string {
   if (client?.ha1) return token;
-  return `${client?.name ?? 'unknown'}.${hash('sha256', token).slice(0, HASH_DIGITS)}`;
+  const digits = createHmac('sha256', key).update(token).digest('hex').slice(0, HMAC_DIGITS);
+  return `${client?.name ?? 'unknown'}.${digits}`;
 }

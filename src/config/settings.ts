@@ -60,7 +60,7 @@ const web = {
     'Whether Digest may use MD5, for clients that know nothing better.',
   ),
   environment: setting('NODE_ENV', z.string(), 'development').help(
-    'Tag `env` of figures; `production` turns `FORCE_SSL` on and refuses a weak root key. `RACK_ENV` counts if it is not set.',
+    'Tag `env` of figures; `production` turns `FORCE_SSL` on, refuses a weak root key and short tokens. `RACK_ENV` counts if it is not set.',
   ),
   clients: setting('ROUTEMASTER_CLIENTS', tokens, '').help(
     'Tokens of clients without a secret, separated by commas: HTTP Basic with the token as user and any password.',

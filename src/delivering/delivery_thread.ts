@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Clients } from '../authentication/client.ts';
 import { ClientDirectory } from '../authentication/client_directory.ts';
+import { NameKey } from '../authentication/name_key.ts';
 import { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
 import { createLog } from '../log.ts';
@@ -29,14 +30,18 @@ function runThread({ config, index, idleCounts }: ThreadData): void {
   const redis = connect(config.redisUrl, log, config.redisTls);
   // No log for the partitions, as the main thread already reports which commands Redis refuses.
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix });
-  const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const { control } = partitions;
+  const counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   const keptConnections = Math.ceil(config.keptConnections / config.workerThreads);
   const delivery = new Delivery(
     { ...config, keptConnections },
     new CallbackPolicy(config.callbackAllow, config),
   );
-  const publicNames = new PublicNames(new ClientDirectory(new Clients(partitions.control, config.clients)));
+  const publicNames = new PublicNames(
+    new ClientDirectory(new Clients(control, config.clients)),
+    new NameKey(control),
+  );
   const idleWorkers = new IdleWorkers(idleCounts);
   const parts = {
     handler: batchJob({ delivery, recorder, publicNames, settings: config, log }),

@@ -50,6 +50,7 @@ export const LAYOUT = {
   api_tokens: { pattern: 'api_tokens:by_token', type: 'hash' },
   api_token: { pattern: 'api_token:{token}', type: 'hash' },
   former_secret: { pattern: 'former_secret:{token}', type: 'hash' },
+  name_key: { pattern: 'name_key', type: 'string' },
   digest_keys: { pattern: 'digest:keys', type: 'hash' },
   nonce_uses: { pattern: 'digest:counts:{nonce}', type: 'string' },
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },

@@ -29,7 +29,7 @@ describe('/api_tokens', () => {
       ...{ rootKey: ROOT_KEY, clients: directory, log, store: redis.store },
     });
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
-    const api = apiTokensApi({ clients, removeSubscriber });
+    const api = apiTokensApi({ clients, minTokenLength: 1, removeSubscriber });
     const table = apiTokenRoutes({ apiTokens: api, isRootKey: (text) => authentication.isRootKey(text) });
     const parts = { authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log };
     server = createServer(createApp(table, parts));

@@ -1,41 +1,69 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import { beforeEach, test } from 'node:test';
+import { hash } from 'node:crypto';
+import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 
 const redis = new TestStore();
 const FIXED = 'fixed--1';
+const HIDDEN = /^(\w+)\.([0-9a-f]{16})$/;
 
 const clients = () => new Clients(redis.store, [FIXED]);
-const nameOf = async (token: string) => (await new PublicNames(clients()).of([token]))(token);
-const short = (token: string) => createHash('sha256').update(token).digest('hex').slice(0, 8);
+const key = () => new NameKey(redis.store);
+const nameOf = async (token: string, names = new PublicNames(clients(), key())) =>
+  (await names.of([token]))(token);
+const hiddenAs = async (token: string) => HIDDEN.exec(await nameOf(token))?.[1];
 
 beforeEach(() => redis.flush());
 
-test('a client with a secret is shown by its token', async () => {
-  const { token } = await clients().create('billing');
-  assert.equal(await nameOf(token), token);
-});
+describe('a public name', () => {
+  test('of a client with a secret is its token', async () => {
+    const { token } = await clients().create('billing');
+    assert.equal(await nameOf(token), token);
+  });
 
-test('a token that is a credential is never shown', async () => {
-  await clients().register('other', 'other--secret');
-  assert.equal(await nameOf('other--secret'), `other.${short('other--secret')}`);
-  assert.equal(await nameOf(FIXED), `fixed.${short(FIXED)}`);
-});
+  test('hides a token that is a credential', async () => {
+    await clients().register('other', 'other--secret');
+    assert.equal(await hiddenAs('other--secret'), 'other');
+    assert.equal(await hiddenAs(FIXED), 'fixed');
+  });
 
-test('a client that lost its secret has a token that is a credential', async () => {
-  const { token } = await clients().create('billing');
-  await clients().register('billing', token);
-  assert.equal(await nameOf(token), `billing.${short(token)}`);
-});
+  test('hides the token of a client that lost its secret', async () => {
+    const { token } = await clients().create('billing');
+    await clients().register('billing', token);
+    assert.equal(await hiddenAs(token), 'billing');
+  });
 
-test('a client that was removed or not looked up is unknown', async () => {
-  const { token } = await clients().create('billing');
-  await clients().remove(token);
-  assert.equal(await nameOf(token), `unknown.${short(token)}`);
-  assert.equal((await new PublicNames(clients()).of([]))('x'), `unknown.${short('x')}`);
+  test('of a client that was removed or not looked up is unknown', async () => {
+    const { token } = await clients().create('billing');
+    await clients().remove(token);
+    assert.equal(await hiddenAs(token), 'unknown');
+    assert.match((await new PublicNames(clients(), key()).of([]))('x'), /^unknown\.[0-9a-f]{16}$/);
+  });
+
+  test('cannot be found by trying tokens without the key of the bus', async () => {
+    const digits = HIDDEN.exec(await nameOf(FIXED))?.[2] as string;
+    for (const algorithm of ['sha256', 'sha1', 'md5']) assert.ok(!hash(algorithm, FIXED).includes(digits));
+    await redis.flush();
+    assert.doesNotMatch(await nameOf(FIXED), new RegExp(digits));
+  });
+
+  test('is the same in all processes, whichever asks first', async () => {
+    const names = await Promise.all(Array.from({ length: 5 }, () => nameOf(FIXED)));
+    assert.equal(new Set(names).size, 1);
+  });
+
+  test('stays when Redis has lost its key', async () => {
+    let nowMs = 0;
+    const names = new PublicNames(clients(), new NameKey(redis.store, () => nowMs));
+    const before = await nameOf(FIXED, names);
+    await redis.flush();
+    nowMs += 60_000;
+    assert.equal(await nameOf(FIXED, names), before);
+    assert.equal(await nameOf(FIXED), before);
+  });
 });
 
 test('each client is looked up once', async () => {
@@ -44,6 +72,6 @@ test('each client is looked up once', async () => {
     asked.push(token);
     return undefined;
   };
-  await new PublicNames({ find }).of(['a', 'b', 'a']);
+  await new PublicNames({ find }, key()).of(['a', 'b', 'a']);
   assert.deepEqual(asked, ['a', 'b']);
 });

@@ -167,7 +167,7 @@ describe('a client', () => {
     const { text } = await ok('pub', 'GET', '/metrics');
     assert.match(
       text,
-      /^routemaster_subscriber_dead_letters_batches\{subscriber="legacy\.[0-9a-f]{8}"\} 1$/m,
+      /^routemaster_subscriber_dead_letters_batches\{subscriber="legacy\.[0-9a-f]{16}"\} 1$/m,
     );
     assert.doesNotMatch(text, /0123456789abcdef/);
   });

@@ -5,6 +5,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import { Autodrop } from '../../src/maintenance/autodrop.ts';
@@ -43,7 +44,7 @@ async function run(signal = new AbortController().signal, times = 1, partition =
     const counts = name === 'events.autodropped' ? counted : removed;
     counts[queue] = (counts[queue] ?? 0) + by;
   };
-  const publicNames = new PublicNames(new Clients(redis.store, []));
+  const publicNames = new PublicNames(new Clients(redis.store, []), new NameKey(redis.store));
   const job = new Autodrop({ partition, publicNames, recorder: new Recorder({ increment }), log }, settings);
   for (let i = 0; i < times; i++) await job.run(signal);
   return { lines, counted, removed };
@@ -76,7 +77,7 @@ describe('the job autodrop', () => {
     assert.equal(drops.length, 2);
     for (const [token, shown] of [
       ['alice', /^unknown\./],
-      [TOKEN_ONLY, /^legacy\.[0-9a-f]{8}$/],
+      [TOKEN_ONLY, /^legacy\.[0-9a-f]{16}$/],
     ] as const) {
       const { ever } = await bus.gaps(token);
       assert.ok(ever);

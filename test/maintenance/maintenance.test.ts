@@ -6,6 +6,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { jobName, nthWord } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
@@ -31,7 +32,7 @@ test('a stopping process does not wait for a sweep to finish', async () => {
   const maintenance = new Maintenance(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), {
     partition: store,
     partitions: new Partitions(store),
-    publicNames: new PublicNames(new Clients(store, [])),
+    publicNames: new PublicNames(new Clients(store, []), new NameKey(store)),
     wakeups,
     recorder,
     log,

@@ -7,6 +7,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { monitorJob } from '../../src/maintenance/monitor.ts';
@@ -29,7 +30,7 @@ function config(service: Config['metricService'], port = 1): Config {
 
 async function monitor(settings: Config): Promise<Record<string, unknown>[]> {
   const { log, lines } = capturedLog();
-  const publicNames = new PublicNames(new Clients(redis.store, []));
+  const publicNames = new PublicNames(new Clients(redis.store, []), new NameKey(redis.store));
   await monitorJob({ config: settings, partitions: new Partitions(redis.store), publicNames, log })();
   return lines;
 }
@@ -85,7 +86,7 @@ test('sends gauges, and the growth of counters, to a DogStatsD agent', async (t)
   const first = await run();
   assert.match(first, /^routemaster\.events\.published:3\|c\|#topic:widgets,env:staging,app:bus$/m);
   assert.match(first, /^routemaster\.jobs\.count:0\|g\|#queue:main,status:instant,env:staging,app:bus$/m);
-  assert.match(first, /^routemaster\.subscriber\.queue\.batches:0\|g\|#subscriber:legacy\.[0-9a-f]{8},env/m);
+  assert.match(first, /^routemaster\.subscriber\.queue\.batches:0\|g\|#subscriber:legacy\.[0-9a-f]{16},env/m);
   assert.doesNotMatch(first, new RegExp(SECRET));
   await published(4);
   assert.match(await run(), /^routemaster\.events\.published:4\|c\|/m);

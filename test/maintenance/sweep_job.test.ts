@@ -6,6 +6,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { longName, packNamed } from '../../harness/scripts/names.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { sweepJob } from '../../src/maintenance/sweep_job.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
@@ -27,7 +28,7 @@ async function run(partition = redis.store) {
   const { log, lines } = capturedLog();
   const counted: string[] = [];
   const increment = (name: string, tags: Record<string, string>) => counted.push(`${name} ${tags.kind}`);
-  const publicNames = new PublicNames(new Clients(partition, []));
+  const publicNames = new PublicNames(new Clients(partition, []), new NameKey(partition));
   const job = sweepJob({ partition, publicNames, recorder: new Recorder({ increment }), log });
   const error = await job(new AbortController().signal).catch((error: Error) => error);
   return { error, counted, lines: lines.map(({ time, ...line }) => line) };
@@ -48,7 +49,7 @@ describe('the job sweep', () => {
     const [first, second] = lines;
     const msg = 'the sweep found an inconsistency and repaired it';
     assert.deepEqual(first, { level: WARN, kind: 'job_in_no_state', job: longName('a1'), msg });
-    assert.match(String(second?.subscriber), /^legacy\.[0-9a-f]{8}$/);
+    assert.match(String(second?.subscriber), /^legacy\.[0-9a-f]{16}$/);
     assert.deepEqual(second, { level: WARN, kind: 'events_miscounted', subscriber: second?.subscriber, msg });
     await assertNothingToSweep(redis.store);
   });

@@ -3,6 +3,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { createLog } from '../../src/log.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
@@ -22,7 +23,7 @@ const clients = () => new Clients(redis.store, []);
 const parts = () => ({
   partitions: new Partitions(redis.store),
   limits: LIMITS,
-  publicNames: new PublicNames(clients()),
+  publicNames: new PublicNames(clients(), new NameKey(redis.store)),
   log,
 });
 const show = async () => parsePrometheus(await new Exposition(parts()).text());
@@ -164,7 +165,7 @@ describe('labels', () => {
     const added = series(parsePrometheus(text), 'routemaster_events_added_total');
     assert.deepEqual(Object.values(added), [4, 4]);
     assert.ok(`routemaster_events_added_total{subscriber="${token}"}` in added);
-    assert.match(Object.keys(added).join(), /subscriber="legacy\.[0-9a-f]{8}"/);
+    assert.match(Object.keys(added).join(), /subscriber="legacy\.[0-9a-f]{16}"/);
   });
 
   test('that are equal make one series', async () => {
@@ -172,7 +173,7 @@ describe('labels', () => {
       recorder.added('a', 4);
       recorder.added('b', 5);
     });
-    const publicNames = new PublicNames({ find: async () => undefined });
+    const publicNames = new PublicNames(clients(), new NameKey(redis.store));
     publicNames.of = async () => () => 'same';
     const families = parsePrometheus(await new Exposition({ ...parts(), publicNames }).text());
     assert.deepEqual(series(families, 'routemaster_events_added_total'), {

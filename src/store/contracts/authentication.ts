@@ -1,6 +1,7 @@
 import type { Contract } from '../contract.ts';
 
 export const authenticationContracts = {
+  name_key: { arguments: { key: 'bytes' }, reply: 'bytes' },
   nonce_keys: {
     arguments: {
       keyOfThisHour: 'bytes',
