@@ -140,7 +140,6 @@ local function drop_batches(call, progress)
   drops.settle(call, collection)
 end
 
--- Adds the drops of one subscriber to its drop notice.
 local function notify(call, sum)
   local fields = { 'batches', sum.batches, 'events', sum.events, 'from', sum.from_ms, 'to', sum.to_ms }
   for topic, events in pairs(sum.topics) do

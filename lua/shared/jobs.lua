@@ -10,7 +10,6 @@ local jobs = {}
 -- bytes for every UID of 20 characters.
 local DELIVERY = '\146\165batch\145\180'
 
--- Returns the job that delivers a batch.
 function jobs.delivery_of(bid)
   if #bid == 20 then return DELIVERY .. bid end
   return cmsgpack.pack({ 'batch', { bid } })

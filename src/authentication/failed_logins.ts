@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
 const WINDOW_MS = 60_000;
-/** Number of 16-bit counters for all sources. Those of two minutes take 256 KB of Redis. */
+/** Number of 16-bit counters for all sources. Those of a minute take up to 320 KB of Redis. */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
