@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import { Datadog, ReportedCounts } from '../metrics/datadog.ts';
+import { Datadog } from '../metrics/datadog.ts';
 import { collectFigures, type Figure } from '../metrics/figures.ts';
 import type { Partition } from '../store/partition.ts';
 import type { JobParts } from './job_parts.ts';
@@ -26,7 +26,7 @@ function senderOf(config: Config, control: Partition, log: Log): Send | undefine
   if (config.metricService === 'prometheus') return undefined;
   if (config.metricService === 'print') return async (figures) => logFigures(figures, log);
   const agent = { host: config.dogstatsdHost, port: config.dogstatsdPort };
-  const datadog = new Datadog(agent, new ReportedCounts(control));
+  const datadog = new Datadog(agent, control);
   return (figures) => datadog.send(figures);
 }
 

@@ -38,16 +38,22 @@ function text(value: unknown): string {
   throw new TypeError('not text');
 }
 
+/** Reads a hash from packed fields to counts. Throws as Partition does. */
+export async function readPacked(control: Partition, name: 'counters' | 'counters_reported') {
+  // `hgetall` would decode the fields as text, but they are binary.
+  const reply = await control.command((redis, keys) => redis.callBuffer('HGETALL', keys[name]()));
+  const flat = reply as Buffer[];
+  const counts: [field: Buffer, count: number][] = [];
+  for (let i = 0; i + 1 < flat.length; i += 2) counts.push([flat[i] as Buffer, Number(flat[i + 1])]);
+  return counts;
+}
+
 /** Reads all counters from Redis. Skips unreadable fields with a warning. Throws as Partition does. */
 export async function readCounts(control: Partition, log: Log): Promise<Count[]> {
-  // `hgetall` would decode the fields as text, but they are binary.
-  const reply = await control.command((redis, keys) => redis.callBuffer('HGETALL', keys.counters()));
-  const flat = reply as Buffer[];
   const counts = new Map<string, Count>();
   let unreadable = 0;
-  for (let i = 0; i + 1 < flat.length; i += 2) {
-    const series = unpackField(flat[i] as Buffer);
-    const value = Number(flat[i + 1]);
+  for (const [packed, value] of await readPacked(control, 'counters')) {
+    const series = unpackField(packed);
     if (series && Number.isFinite(value)) add(counts, series, value);
     else unreadable++;
   }

@@ -2,7 +2,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import type { Tags } from './counter_hash.ts';
+import { readPacked, type Tags } from './counter_hash.ts';
 import type { Figure } from './figures.ts';
 
 /** Such a datagram fits into one Ethernet frame. Datadog's own clients use the same size. */
@@ -15,36 +15,21 @@ const SLICE = 1000;
 /** Says that a counter's growth was sent to Datadog: from the total last sent before, to the total now. */
 export type Report = Arguments<'report'>['reports'][number];
 
-/** For each counter, the total that was last sent to Datadog, by whichever worker. Stored in Redis. */
-export class ReportedCounts {
-  readonly #control: Partition;
+/** Returns a function from a packed field to the total that any worker sent last, or 0. Throws as Partition does. */
+export async function readReported(control: Partition): Promise<(field: Buffer) => number> {
+  const counts = new Map<string, number>();
+  for (const [field, count] of await readPacked(control, 'counters_reported'))
+    counts.set(field.toString('latin1'), count);
+  return (field) => counts.get(field.toString('latin1')) ?? 0;
+}
 
-  constructor(control: Partition) {
-    this.#control = control;
-  }
-
-  /** Returns a function from a packed field to the total that was last sent, or 0. Throws as Partition does. */
-  async read(): Promise<(field: Buffer) => number> {
-    const reply = await this.#control.command((redis, keys) =>
-      redis.callBuffer('HGETALL', keys.counters_reported()),
-    );
-    const flat = reply as Buffer[];
-    const counts = new Map<string, number>();
-    for (let i = 0; i + 1 < flat.length; i += 2)
-      counts.set(String(flat[i]?.toString('latin1')), Number(flat[i + 1]));
-    return (field) => counts.get(field.toString('latin1')) ?? 0;
-  }
-
-  /**
-   * Stores the totals that were sent. Storing a report twice is harmless, even after later ones. Throws as
-   * Partition does.
-   */
-  async note(reports: readonly Report[]): Promise<void> {
-    for (let i = 0; i < reports.length; i += SLICE) {
-      const slice = reports.slice(i, i + SLICE);
-      await this.#control.run('report', { reports: slice });
-    }
-  }
+/**
+ * Stores the totals that were sent. Storing a report twice is harmless, even after later ones. Throws as
+ * Partition does.
+ */
+export async function noteReported(control: Partition, reports: readonly Report[]): Promise<void> {
+  for (let i = 0; i < reports.length; i += SLICE)
+    await control.run('report', { reports: reports.slice(i, i + SLICE) });
 }
 
 /**
@@ -54,18 +39,18 @@ export class ReportedCounts {
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
-  readonly #reported: Pick<ReportedCounts, 'read' | 'note'>;
+  readonly #control: Partition;
   /** Reports that were sent to Datadog, but that Redis has not confirmed to have stored. */
   #sent: Report[] = [];
 
-  constructor(agent: { host: string; port: number }, reported: Pick<ReportedCounts, 'read' | 'note'>) {
+  constructor(agent: { host: string; port: number }, control: Partition) {
     this.#agent = agent;
-    this.#reported = reported;
+    this.#control = control;
   }
 
   async send(figures: readonly Figure[]): Promise<void> {
     await this.#note();
-    const before = await this.#reported.read();
+    const before = await readReported(this.#control);
     const lines: string[] = [];
     const reports: Report[] = [];
     for (const { name, tags, value, ...figure } of figures) {
@@ -85,7 +70,7 @@ export class Datadog {
   }
 
   async #note(): Promise<void> {
-    await this.#reported.note(this.#sent);
+    await noteReported(this.#control, this.#sent);
     this.#sent = [];
   }
 }

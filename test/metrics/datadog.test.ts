@@ -5,8 +5,10 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
-import { Datadog, datagrams, ReportedCounts, statsdLine } from '../../src/metrics/datadog.ts';
+import { Datadog, datagrams, noteReported, readReported, statsdLine } from '../../src/metrics/datadog.ts';
 import type { CounterFigure, Figure } from '../../src/metrics/figures.ts';
+import type { Arguments } from '../../src/store/contracts.ts';
+import type { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 let socket: Socket;
@@ -24,7 +26,7 @@ beforeEach(async () => {
 });
 
 const agent = () => ({ host: '127.0.0.1', port: socket.address().port });
-const worker = () => new Datadog(agent(), new ReportedCounts(redis.store));
+const worker = () => new Datadog(agent(), redis.store);
 
 const published = (value: number, topic = 'widgets'): CounterFigure => ({
   kind: 'counter',
@@ -103,15 +105,14 @@ describe('counters', () => {
   });
 
   test('that were sent but not noted are noted the next time, and not sent again', async () => {
-    const reported = new ReportedCounts(redis.store);
     let away = true;
     const flaky = new Datadog(agent(), {
-      read: () => reported.read(),
-      note: async (reports) => {
-        if (away && reports.length > 0) throw new Error('Redis is away');
-        await reported.note(reports);
+      command: (ask: Parameters<Partition['command']>[0]) => redis.store.command(ask),
+      run: async (_: 'report', args: Arguments<'report'>) => {
+        if (away) throw new Error('Redis is away');
+        return redis.store.run('report', args);
       },
-    });
+    } as Partition);
     await assert.rejects(flaky.send([published(5)]), /away/);
     await until(() => received.length === 1);
     received = [];
@@ -120,7 +121,7 @@ describe('counters', () => {
   });
 
   test('that could not be sent are sent with the next report', async () => {
-    const nowhere = new Datadog({ host: 'no-such-host.invalid', port: 1 }, new ReportedCounts(redis.store));
+    const nowhere = new Datadog({ host: 'no-such-host.invalid', port: 1 }, redis.store);
     await assert.rejects(nowhere.send([published(5)]), { syscall: 'getaddrinfo' });
     assert.deepEqual(await lines(worker(), [published(7)]), [
       'routemaster.events.published:7|c|#topic:widgets',
@@ -130,21 +131,22 @@ describe('counters', () => {
 
 describe('noting what was reported', () => {
   const field = packField('events.published', { topic: 'widgets' });
-  const noted = async () => (await new ReportedCounts(redis.store).read())(field);
+  const noted = async () => (await readReported(redis.store))(field);
 
   test('is idempotent', async () => {
-    const reported = new ReportedCounts(redis.store);
-    await reported.note([{ field, from: 0, to: 5 }]);
-    await reported.note([{ field, from: 5, to: 9 }]);
-    await reported.note([{ field, from: 0, to: 5 }]);
+    await noteReported(redis.store, [{ field, from: 0, to: 5 }]);
+    await noteReported(redis.store, [{ field, from: 5, to: 9 }]);
+    await noteReported(redis.store, [{ field, from: 0, to: 5 }]);
     assert.equal(await noted(), 9);
   });
 
   test('handles thousands of counters', async () => {
-    const reported = new ReportedCounts(redis.store);
     const all = Array.from({ length: 5001 }, (_, i) => packField('events.bytes', { topic: `t${i}` }));
-    await reported.note(all.map((each, i) => ({ field: each, from: 0, to: i + 1 })));
-    const read = await reported.read();
+    await noteReported(
+      redis.store,
+      all.map((each, i) => ({ field: each, from: 0, to: i + 1 })),
+    );
+    const read = await readReported(redis.store);
     assert.ok(all.every((each, i) => read(each) === i + 1));
   });
 });
