@@ -5,8 +5,8 @@ import { CLIENT_NAME, CLIENT_TOKEN, type Clients, MAX_NAME_LENGTH_OF_MADE_TOKEN 
 import { ROOT_USER } from './credentials.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
-const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _';
-const TOKEN_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
+const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
+const TOKEN_RULE = NAME_RULE;
 const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
 const GRACE_MS = 86_400_000;
 const MAX_GRACE_MS = 30 * GRACE_MS;
@@ -17,26 +17,27 @@ const patterns = z
   .max(MAX_PATTERNS, `must have at most ${MAX_PATTERNS} entries`)
   .optional();
 
-const wording = (fields: string): Wording => ({
+const wording: Wording = {
   code: 'bad_client',
   whole: 'send an object such as {"name": "billing"}',
   field: (name, rule) => `${name} ${rule}`,
-  unknown: (name) => `${name} is not a field here; use ${fields}`,
-});
+  unknown: (name) => `${name} is not a field here; use grace`,
+};
 
+/** Other fields are ignored, as clients of the Ruby Routemaster expect. */
 const newClient = (isRootKey: (text: string) => boolean) =>
   z
-    .strictObject({
+    .object({
       name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE),
       token: z
         .string(TOKEN_RULE)
         .regex(CLIENT_TOKEN, TOKEN_RULE)
         .refine((token) => token !== ROOT_USER && !isRootKey(token), 'is reserved for root; choose another')
-        .optional(),
+        .nullish(),
       publish: patterns,
       subscribe: patterns,
     })
-    .refine(({ name, token }) => token !== undefined || name.length <= MAX_NAME_LENGTH_OF_MADE_TOKEN, {
+    .refine(({ name, token }) => typeof token === 'string' || name.length <= MAX_NAME_LENGTH_OF_MADE_TOKEN, {
       path: ['name'],
       message: `must have at most ${MAX_NAME_LENGTH_OF_MADE_TOKEN} characters, as the token begins with it`,
     });
@@ -57,9 +58,9 @@ export const TOKEN_PARAMS: Input<{ token: string }> = {
 };
 export const newClientInput = (isRootKey: (text: string) => boolean): Input<NewClient> => ({
   schema: newClient(isRootKey),
-  wording: wording('name, publish and subscribe, and token if you choose it'),
+  wording,
 });
-export const ROTATION: Input<{ grace: number }> = { schema: rotation, wording: wording('grace') };
+export const ROTATION: Input<{ grace: number }> = { schema: rotation, wording };
 export const CLIENT = z.object({ ...token, name: z.string(), ...scopes });
 export const MADE_CLIENT = CLIENT.extend({ secret: z.string().optional() });
 export const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int() });
@@ -87,16 +88,12 @@ export function apiTokensApi({ clients, minTokenLength, removeSubscriber }: ApiT
 
     async create({ body: { name, token, publish, subscribe } }: { body: NewClient }) {
       // A client of a bus that was taken over keeps its token.
-      if (token !== undefined && token.length < minTokenLength && !(await clients.find(token)))
-        throw new BusError(
-          'bad_client',
-          `token must have at least ${minTokenLength} characters in production`,
-          {
-            members: { field: 'token' },
-          },
-        );
+      if (token && token.length < minTokenLength && !(await clients.find(token))) {
+        const rule = `token must have at least ${minTokenLength} characters in production`;
+        throw new BusError('bad_client', rule, { members: { field: 'token' } });
+      }
       const scopes = { ...(publish && { publish }), ...(subscribe && { subscribe }) };
-      const made = token === undefined ? clients.create(name, scopes) : clients.register(name, token, scopes);
+      const made = token ? clients.register(name, token, scopes) : clients.create(name, scopes);
       return { status: 201, headers: SECRET, body: { ...(await made), ...scopes } } as const;
     },
 

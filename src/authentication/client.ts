@@ -8,7 +8,7 @@ import { readScopes, scopeFields } from './scope.ts';
 /** The realm of Basic and Digest. Each stored HA1 contains it; a change would make all secrets useless. */
 export const REALM = 'Routemaster';
 
-export const CLIENT_NAME = /^[a-z0-9_]{1,64}$/;
+export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
 /** Matches tokens that clients choose, and those of this bus and of the Ruby Routemaster. */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 /** The bus makes a token of the name, `--` and 20 random characters. A token has 64 characters at most. */

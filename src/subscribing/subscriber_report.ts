@@ -3,6 +3,7 @@ import type { Config } from '../config.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscription_defaults.ts';
+import { splitCallback } from './callback_url.ts';
 import { readDropNotice } from './drop_notice.ts';
 
 /** Settings of a subscriber that asks for none, and the operator's limit. */
@@ -23,6 +24,8 @@ const DROPS_REPORT = z.object({
 /** A subscriber as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
 export const SUBSCRIBER_REPORT = z.object({
   subscriber: z.string(),
+  /** The user name of its deliveries, which authenticates the bus to it. Null for everybody else. */
+  uuid: z.string().nullable(),
   callback: z.string(),
   max_events: z.int(),
   timeout: z.int(),
@@ -67,7 +70,8 @@ export async function readReport(
   if (hash.callback === undefined) return undefined;
   return {
     subscriber: token,
-    callback: withoutCredentials(hash.callback),
+    uuid: hash.uuid ?? '',
+    callback: splitCallback(hash.callback).callback,
     max_events: Number(hash.max_events ?? DEFAULT_MAX_EVENTS),
     timeout: Number(hash.timeout ?? DEFAULT_TIMEOUT_MS),
     ordered: hash.ordered === '1',
@@ -93,11 +97,6 @@ export async function readReport(
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';
-}
-
-/** Removes credentials from a URL. Callbacks of a Ruby Routemaster may contain them. */
-function withoutCredentials(callback: string): string {
-  return callback.replace(/^([^:]*:[/\\]*)[^/\\?#]*@/, '$1');
 }
 
 function time(ms: string | undefined): number | null {

@@ -8,6 +8,7 @@ import { BusError } from '../errors.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import type { CallbackPolicy } from './callback_policy.ts';
+import { splitCallback } from './callback_url.ts';
 import type { Subscription, Subscriptions } from './subscription.ts';
 import type { TopicParams } from './topics_api.ts';
 
@@ -16,6 +17,10 @@ const MAX_MAX_EVENTS = 10_000;
 const MAX_ATTEMPTS = 1_000_000;
 const MIN_AGE_MS = 1000;
 const MAX_AGE_MS = 365 * 86_400_000;
+
+/** The user name of Basic authentication, which cannot contain a colon or control characters (RFC 7617). */
+const UUID = /^[^:\p{Cc}]{0,255}$/u;
+const UUID_RULE = 'at most 255 characters, no colon and no control characters';
 
 /** Value of `signing_secret` that asks for a new key pair. The subscriber gets the public key. */
 const ED25519 = 'ed25519';
@@ -34,12 +39,7 @@ const requestSchema = ({ laneLimitMax, maxSubscriptionTopics }: SubscriptionLimi
       .array(topicName, 'must be an array of topic names')
       .max(maxSubscriptionTopics, `must have at most ${maxSubscriptionTopics} names`),
     callback: z.string('must be a URL'),
-    // The user name of Basic authentication, which cannot contain a colon or control characters (RFC 7617).
-    uuid: z
-      .string('must be a string')
-      .max(255, 'must have at most 255 characters')
-      .regex(/^[^:\p{Cc}]*$/u, 'must have no colon and no control characters')
-      .nullish(),
+    uuid: z.string('must be a string').regex(UUID, `must have ${UUID_RULE}`).nullish(),
     timeout: wholeNumber(0, MAX_TIMEOUT_MS).nullish(),
     max: wholeNumber(1, MAX_MAX_EVENTS).nullish(),
     ordered: z.boolean('must be true or false').nullish(),
@@ -118,16 +118,24 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
 
   return {
     async list({ caller }: { caller: Caller }) {
-      return ok(await subscriptions.list(caller.role === 'client' ? caller.token : undefined));
+      if (caller.role === 'client') return ok(await subscriptions.list(caller.token));
+      const reports = await subscriptions.list();
+      return ok(reports.map((report) => ({ ...report, uuid: null })));
     },
 
     async subscribe({ caller, body }: { caller: ClientCaller; body: Request }) {
-      const refusal = await policy.refusal(body.callback);
-      if (refusal !== undefined)
-        throw new BusError('bad_callback', `callback: ${refusal}`, { members: { field: 'callback' } });
+      const { user, callback } = splitCallback(body.callback);
+      if (user !== undefined && !UUID.test(user)) throw badCallback('its user name cannot be a uuid');
+      const refusal = await policy.refusal(callback);
+      if (refusal !== undefined) throw badCallback(refusal);
       refuseBeyondScope(caller, body.topics);
       const { signingKey, answer } = signing(body.signing_secret ?? undefined);
-      const outcome = await subscriptions.subscribe(caller.token, { ...wantedBy(body), signingKey });
+      const outcome = await subscriptions.subscribe(caller.token, {
+        ...wantedBy(body),
+        callback,
+        uuid: body.uuid || user || '',
+        signingKey,
+      });
       if (outcome !== 'ok') throw limitReached(outcome);
       await endIfClientWasRemoved(caller.token);
       return answer ? { ...ok(answer), headers: { 'Cache-Control': 'no-store' } } : NO_CONTENT;
@@ -146,12 +154,14 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
   };
 }
 
-function wantedBy(body: Request): Subscription {
-  const { topics, callback, uuid, timeout, max, ordered, max_in_flight, max_attempts, max_age } = body;
+function badCallback(rule: string): BusError {
+  return new BusError('bad_callback', `callback: ${rule}`, { members: { field: 'callback' } });
+}
+
+function wantedBy(body: Request): Omit<Subscription, 'callback' | 'uuid'> {
+  const { topics, timeout, max, ordered, max_in_flight, max_attempts, max_age } = body;
   return {
     topics,
-    callback,
-    uuid: uuid ?? '',
     timeoutMs: timeout ?? undefined,
     maxEvents: max ?? undefined,
     ordered: ordered ?? undefined,

@@ -40,8 +40,10 @@ describe('a callback is refused', () => {
     [' https://sub.example.com', /not a URL/],
     ['https://sub.example.com:99999', /not a URL/],
     [`https://sub.example.com/${'a'.repeat(3000)}`, /longer than 2048 characters/],
-    ['https://user:secret@sub.example.com', /leave credentials out of the URL/],
-    ['https://user@sub.example.com', /leave credentials out of the URL/],
+    ['https://a%3ab@sub.example.com', /user name cannot be a uuid/],
+    ['https://a@127.0.0.2', /not public/],
+    ['https://a@sub.example.com@127.0.0.2', /not public/],
+    ['https://a@127.0.0.2\\@sub.example.com', /not public/],
     ['ftp://sub.example.com', /must begin with https:\/\/, not ftp:/],
     ['javascript:alert(1)', /must begin with https:\/\/, not javascript:/],
     ['file:///etc/passwd', /must begin with https:\/\/, not file:/],
@@ -273,6 +275,27 @@ describe('a subscription is refused', () => {
     test(title, () => assertRefused(api, () => subscribe(body), refusal));
   }
 });
+
+test('credentials in a callback are taken out of it: the user is the uuid if none is given', async () => {
+  const url = 'https://order%2Dservice:x@sub.example.com/events';
+  const callback = 'https://sub.example.com/events';
+  for (const none of [undefined, null, '']) {
+    assert.equal((await subscribe(wanted({ callback: url, uuid: none }))).status, 204);
+    assert.deepEqual(await shown(), ['order-service', callback]);
+  }
+  assert.equal((await subscribe(wanted({ callback: url, uuid: 'given' }))).status, 204);
+  assert.deepEqual(await shown(), ['given', callback]);
+  assert.equal(
+    (await subscribe(wanted({ callback: 'https://:x@sub.example.com/events', uuid: null }))).status,
+    204,
+  );
+  assert.deepEqual(await shown(), ['', callback]);
+});
+
+async function shown() {
+  const [report] = JSON.parse((await api.call('GET', '/subscriptions', { as: 'sub' })).text);
+  return [report.uuid, report.callback];
+}
 
 test('values at the bounds are accepted, and null keeps the present value', async () => {
   const most = {

@@ -25,6 +25,7 @@ describe('the report of a subscriber', () => {
     assert.deepEqual(await subscriptions().list('alice'), [
       {
         subscriber: 'alice',
+        uuid: 'u',
         callback: 'https://alice.example/',
         max_events: 100,
         timeout: 500,
