@@ -17,7 +17,7 @@ import { BusProcess } from './bus_process.ts';
 import { compileCache, root } from './command.ts';
 import { processesWith } from './processes.ts';
 
-export const ROOT_KEY = 'root-key-of-the-tests';
+export const ROOT_KEY = 'key-of-root-in-the-tests';
 const LINES = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
 
 /** Settings of a bus under test: it starts fast and repeats failed deliveries fast. */

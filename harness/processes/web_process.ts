@@ -1,6 +1,6 @@
 import { compileCache, PrintingProcess, root } from './command.ts';
 
-export const ROOT_KEY = 'the-root-key-of-this-test';
+export const ROOT_KEY = 'key-of-root-in-this-test';
 
 /** The web entry, started as the Procfile does, with only the environment that a test gives it. */
 export class WebProcess extends PrintingProcess {
