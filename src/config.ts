@@ -83,14 +83,9 @@ function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   return named;
 }
 
-/** Returns what operators should know about variables that are set: those without effect, and a weak key. */
+/** Returns what operators should know about the variables that are set. */
 export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): string[] {
-  const weak = PLACEHOLDER.test(env.ROUTEMASTER_ROOT_KEY ?? '');
-  return [
-    ...unknownVariables(env),
-    ...rubyWarnings(env),
-    ...(weak ? ['ROUTEMASTER_ROOT_KEY looks like a placeholder; production refuses it'] : []),
-  ];
+  return [...unknownVariables(env), ...rubyWarnings(env)];
 }
 
 /** Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests a setting with a similar name. */

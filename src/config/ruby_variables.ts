@@ -33,7 +33,10 @@ export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
   return env[env.REDIS_ENV_KEY ?? ''] || undefined;
 }
 
-/** Returns a warning for each variable of the Ruby Routemaster that has no effect. */
+/** The root key in the `.env` of the Ruby Routemaster. */
+const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
+
+/** Returns a warning for each variable of the Ruby Routemaster that has no effect, and for its published root key. */
 export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   const warnings = Object.entries(WITHOUT_USE)
     .filter(([name]) => env[name])
@@ -44,6 +47,8 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   }
   if (env.REDIS_ENV_KEY && !redisUrlByKey(env))
     warnings.push('REDIS_ENV_KEY names a variable that is not set: ROUTEMASTER_REDIS_URL counts');
+  if (env.ROUTEMASTER_ROOT_KEY === PUBLISHED_ROOT_KEY)
+    warnings.push('ROUTEMASTER_ROOT_KEY is the published placeholder, which production refuses');
   return warnings;
 }
 

@@ -32,6 +32,11 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
   }
 }
 
+/** True if the bus took this Redis over from the Ruby Routemaster. Buses that did so before this was noted are not known. */
+export async function wasTakenOver(partition: Partition): Promise<boolean> {
+  return (await partition.command((redis, keys) => redis.exists(keys.taken_over()))) === 1;
+}
+
 /** Layout 1 stores events in another form, which workers can decode. So queued events are not changed. */
 async function upgrade(partition: Partition, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => partition.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });

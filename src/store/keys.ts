@@ -55,6 +55,7 @@ export const LAYOUT = {
   nonce_uses: { pattern: 'digest:counts:{nonce}', type: 'string' },
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },
   schema: { pattern: 'schema', type: 'string' },
+  taken_over: { pattern: 'taken_over', type: 'string' },
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;

@@ -16,7 +16,7 @@ import { Clients } from '../../src/authentication/client.ts';
 import { batchBody } from '../../src/delivering/batch.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { createLog } from '../../src/log.ts';
-import { prepareStorage } from '../../src/maintenance/schema.ts';
+import { prepareStorage, wasTakenOver } from '../../src/maintenance/schema.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 
@@ -47,6 +47,35 @@ describe('a Redis that the Ruby Routemaster filled', () => {
       RUBY_EVENT,
       RUBY_EVENT_WITH_DATA,
     ]);
+  });
+
+  test('is noted as taken over, and stays so', async () => {
+    assert.equal(await wasTakenOver(redis.store), false);
+    await takeOver();
+    assert.equal(await wasTakenOver(redis.store), true);
+    const noted = await redis.store.redis.get('taken_over');
+    assert.ok(Math.abs(Number(noted) - Date.now()) < 60_000);
+    await takeOver();
+    assert.equal(await redis.store.redis.get('taken_over'), noted);
+  });
+
+  test('is noted even if only its clients are left', async () => {
+    await redis.flush();
+    await redis.store.redis.hset('api_tokens:by_token', RUBY_TOKEN, 'demo');
+    await takeOver();
+    assert.equal(await wasTakenOver(redis.store), true);
+  });
+
+  test('is told from a Redis of this bus that has lost its memory, schema included, while processes ran', async () => {
+    await redis.flush();
+    await takeOver();
+    await redis.flush();
+    await bus.subscribe('alice', { topics: ['widgets'] });
+    await bus.publishAll('a', ['widgets', 'publisher--42', [RUBY_EVENT]]);
+    await new Queue(redis.store, 'main', SETTINGS).acquire(['w1']);
+    await redis.store.redis.set('leases:last', 1);
+    await takeOver();
+    assert.equal(await wasTakenOver(redis.store), false);
   });
 
   test('has each batch in its subscriber’s index, by its time of creation', async () => {
