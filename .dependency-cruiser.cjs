@@ -10,7 +10,7 @@ const folders = {
   store: [],
   authentication: ['store'],
   metrics: ['authentication', 'store'],
-  subscribing: ['authentication', 'delivering', 'publishing', 'store'],
+  subscribing: ['authentication', 'metrics', 'delivering', 'publishing', 'store'],
   publishing: ['authentication', 'subscribing', 'store'],
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'store'],

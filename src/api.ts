@@ -64,8 +64,7 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
     for (const queue of aux) queue.enqueue('autodrop').catch(() => {});
   };
   const guard = new StorageGuard(partitions, config, storageFull);
-  const { idempotencyWindowMs, maxTopics } = config;
-  const publisher = new Publisher(partitions, recorder, idempotencyWindowMs, storageFull, maxTopics);
+  const publisher = new Publisher(partitions, recorder, config, storageFull);
 
   const deadLetters = new DeadLetters(partitions, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters);
@@ -76,7 +75,7 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
 
   const table = routes({
     publishing: publishApi({ publisher, limits: config, guard, rateLimit: RateLimit.of(control, config) }),
-    topics: topicsApi(new Topics(partitions), publicNames),
+    topics: topicsApi({ topics: new Topics(partitions), publicNames, clients }),
     subscriptions: subscriptionsApi({ clients, subscriptions, policy, removed }),
     deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),
     apiTokens: apiTokensApi({ clients, minTokenLength: config.minTokenLength, removeSubscriber }),

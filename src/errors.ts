@@ -19,6 +19,7 @@ export const ERRORS = {
   not_subscribed: { status: 404, title: 'The subscriber is not subscribed to this topic' },
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
+  client_has_secret: { status: 409, title: 'A client with a secret has this token' },
   limit_reached: { status: 409, title: 'There are as many as there may be' },
   body_too_large: { status: 413, title: 'The body is too large' },
   unsupported_encoding: { status: 415, title: 'The body is encoded in a way that is not supported' },

@@ -75,7 +75,9 @@ const LANE_LIMIT = 10;
 const ROOM = 10_000;
 const LANE_LIMIT_MAX = 100;
 const LEASE_MS = 30_000;
-const WINDOW_MS = 600_000;
+
+/** Limits of `publish` that no test reaches by accident. */
+export const PUBLISH_LIMITS = { idempotencyWindowMs: 600_000, maxTopics: ROOM, maxClientTopics: ROOM };
 const OVERLAP_MS = 60_000;
 
 /** An empty setting is left out. */
@@ -145,8 +147,7 @@ export class Bus {
   async publishAll(seed: string, ...publications: Published[]) {
     const reply = await this.store.run('publish', {
       uidSeed: seedOf(seed),
-      idempotencyWindowMs: WINDOW_MS,
-      maxTopics: ROOM,
+      ...PUBLISH_LIMITS,
       publications: publications.map(([topic, client, events, key]) => ({ topic, client, ...key, events })),
     });
     const added: Record<string, number> = {};

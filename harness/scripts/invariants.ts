@@ -232,7 +232,17 @@ async function assertSubscriptions({ redis, keys }: Readable): Promise<void> {
   for (const key of await redis.keys(keys.topic('*'))) {
     assert.ok(topics.includes(key.slice(keys.topic('').length)), `${key} is listed`);
   }
+  await assertOwners({ redis, keys });
   for (const key of await redis.keys(keys.subscriber('*'))) {
     assert.ok(subscribers.includes(key.slice(keys.subscriber('').length)), `${key} is listed`);
+  }
+}
+
+/** The lists of the topics that clients own have no other topics. A sweep enters those of an earlier release. */
+async function assertOwners({ redis, keys }: Readable): Promise<void> {
+  for (const key of await redis.keys(keys.topics_owned('*'))) {
+    const owner = key.slice(keys.topics_owned('').length);
+    for (const topic of await redis.smembers(key))
+      assert.equal(await redis.hget(keys.topic(topic), 'publisher'), owner, `${owner} owns ${topic}`);
   }
 }

@@ -5,7 +5,12 @@ count: add the counts of one process since its last flush to the counters. Retur
 A process numbers its flushes in increasing order. A flush that was applied already changes nothing and
 returns false. So a process can safely send a flush again after its reply was lost. The number of the last
 flush is kept for a day.
+
+Counts of a topic or a subscriber that no longer exists are added to `total`. Otherwise a late flush would bring
+back the series of what was removed.
 ]]
+local counters = include('counters')
+
 local DAY_SECONDS = 86400
 
 return function(call, args)
@@ -13,8 +18,9 @@ return function(call, args)
   if tonumber(redis.call('GET', flushed) or 0) >= args.flush then return false end
   redis.call('SET', flushed, args.flush, 'EX', DAY_SECONDS)
   for _, each in ipairs(args.counts) do
+    local field = counters.has_ended(call, each) and each.total or each.field
     -- pcall: HINCRBY fails if the stored value is not a number. The rest of the flush must still be added.
-    redis.pcall('HINCRBY', call.keys.counters(), each.field, each.count)
+    redis.pcall('HINCRBY', call.keys.counters(), field, each.count)
   end
   return true
 end

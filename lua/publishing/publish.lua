@@ -4,7 +4,7 @@ publish: append the events of many publications to the current batches of their 
 
 A publication is accepted or refused as a whole, before any event is stored. The first client to publish to a
 topic becomes its owner; other clients get `claimed_by_other`. `no_room` means that a new topic would exceed
-`max_topics`. A publication that was accepted under an idempotency key is remembered for
+`max_topics`, and `owns_too_many` that the client owns `max_client_topics` already. A publication that was accepted under an idempotency key is remembered for
 `idempotency_window_ms`. The same publication again, even in the same call, gets `repeated` and is not stored.
 A different publication under that key gets `key_reused`.
 
@@ -81,7 +81,7 @@ local function store(call, uid_seed, taken)
 end
 
 return function(call, args)
-  local taken, outcomes, subscribers, added = intake.begin(args.max_topics), {}, {}, {}
+  local taken, outcomes, subscribers, added = intake.begin(args.max_topics, args.max_client_topics), {}, {}, {}
   for publication in args.publications do
     local i = #outcomes + 1
     outcomes[i], subscribers[i] = intake.take(call, taken, publication)

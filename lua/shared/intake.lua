@@ -12,8 +12,11 @@ local intake = {}
 -- events. `run` is a slice of the events of successive publications to one topic. `tokens` lists the
 -- subscribers that get events, and `slices` holds the events of each. `fingerprints` holds those of accepted
 -- publications, by the digest of their idempotency key.
-function intake.begin(max_topics)
-  return { max_topics = max_topics, topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {} }
+function intake.begin(max_topics, max_client_topics)
+  return {
+    max_topics = max_topics, max_client_topics = max_client_topics,
+    topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {},
+  }
 end
 
 local function append(slice, more)
@@ -43,6 +46,9 @@ local function claim(call, taken, topic, client)
   if not topic.publisher or topic.publisher == '' then
     local is_new = redis.call('SISMEMBER', keys.topics(), topic.name) == 0
     if is_new and redis.call('SCARD', keys.topics()) >= taken.max_topics then return 'no_room' end
+    local owned = keys.topics_owned(client)
+    if redis.call('SCARD', owned) >= taken.max_client_topics then return 'owns_too_many' end
+    redis.call('SADD', owned, topic.name)
     redis.call('HSET', keys.topic(topic.name), 'publisher', client)
     redis.call('SADD', keys.topics(), topic.name)
     topic.publisher = client

@@ -2,7 +2,7 @@
 --[[
 subscribe: create or change a subscriber, and subscribe it to exactly the given topics.
 
-Unknown topics are created without a publisher. A setting whose argument is missing keeps its stored value; a
+Unknown topics are created without a publisher, and end with their last subscription. A setting whose argument is missing keeps its stored value; a
 new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`, it changes
 nothing and returns `too_many_topics` or `too_many_subscribers`.
 
@@ -16,6 +16,7 @@ local jobs = include('jobs')
 local open_batches = include('open_batches')
 local signing = include('signing')
 local subscribers = include('subscribers')
+local topics = include('topics')
 local waiting = include('waiting')
 
 local DEFAULTS = { 'timeout', 500, 'max_events', 100, 'health_points', 100 }
@@ -70,19 +71,16 @@ local function change_open_batch(call, token, timeout_ms, max_events)
   end
 end
 
-local function replace_topics(call, token, topics)
+local function replace_topics(call, token, names)
   local keys, wanted = call.keys, {}
-  for _, topic in ipairs(topics) do
+  for _, topic in ipairs(names) do
     wanted[topic] = true
     redis.call('SADD', keys.topics(), topic)
     redis.call('SADD', keys.subscriber_topics(token), topic)
     redis.call('SADD', keys.topic_subscribers(topic), token)
   end
   for _, topic in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(token))) do
-    if not wanted[topic] then
-      redis.call('SREM', keys.subscriber_topics(token), topic)
-      redis.call('SREM', keys.topic_subscribers(topic), token)
-    end
+    if not wanted[topic] then topics.unsubscribe(call, token, topic) end
   end
 end
 

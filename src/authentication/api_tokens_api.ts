@@ -93,8 +93,13 @@ export function apiTokensApi({ clients, minTokenLength, removeSubscriber }: ApiT
         throw new BusError('bad_client', rule, { members: { field: 'token' } });
       }
       const scopes = { ...(publish && { publish }), ...(subscribe && { subscribe }) };
-      const made = token ? clients.register(name, token, scopes) : clients.create(name, scopes);
-      return { status: 201, headers: SECRET, body: { ...(await made), ...scopes } } as const;
+      const made = token ? { token, name } : await clients.create(name, scopes);
+      if (token && (await clients.register(name, token, scopes)) === 'has_secret')
+        throw new BusError(
+          'client_has_secret',
+          'a client with a secret has this token, which others may know; choose another, or remove that client first',
+        );
+      return { status: 201, headers: SECRET, body: { ...made, ...scopes } } as const;
     },
 
     async rotate({

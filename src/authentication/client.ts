@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { Scopes } from '../caller.ts';
 import { clock } from '../clock.ts';
 import { secret as newSecret, tokenSuffix } from '../ids.ts';
+import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { readScopes, scopeFields } from './scope.ts';
 
@@ -70,22 +71,16 @@ export class Clients {
   }
 
   /**
-   * Registers a client without a secret. An existing client with this token gets this name and these scopes,
-   * and loses its secret.
+   * Registers a client without a secret. Such a client gets this name and these scopes if it exists, and loses
+   * the subscriptions that they do not permit. `has_secret`: a client with a secret has this token; nothing is
+   * changed.
    */
-  async register(name: string, token: string, scopes: Scopes = {}): Promise<{ token: string; name: string }> {
-    await this.#control.command((redis, keys) => {
-      const key = keys.api_token(token);
-      const commands = redis
-        .multi()
-        .hset(keys.api_tokens(), token, name)
-        .hdel(key, 'ha1_sha256', 'ha1_md5', 'publish', 'subscribe')
-        .del(keys.former_secret(token))
-        .hsetnx(key, 'created_at', clock.wallMs());
-      const fields = scopeFields(scopes);
-      return replies(Object.keys(fields).length > 0 ? commands.hset(key, fields) : commands);
+  register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
+    const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
+    return this.#control.run('register_client', {
+      ...{ token, name },
+      scopes: fields.map(([of, patterns]) => ({ of, patterns })),
     });
-    return { token, name };
   }
 
   /** Replaces the secret. The present one stays valid for `graceMs`; the one before it ends now. */

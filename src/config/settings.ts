@@ -75,6 +75,9 @@ const web = {
     'Seconds for which a client saves up what it may publish and does not.',
   ),
   maxTopics: setting('ROUTEMASTER_MAX_TOPICS', whole(1, 1_000_000), '10000').help('Maximum topics.'),
+  maxClientTopics: setting('ROUTEMASTER_MAX_CLIENT_TOPICS', whole(1, 1_000_000), '1000').help(
+    'Maximum topics that one client owns.',
+  ),
   maxSubscribers: setting('ROUTEMASTER_MAX_SUBSCRIBERS', whole(1, 1_000_000), '10000').help(
     'Maximum subscribers.',
   ),

@@ -176,7 +176,7 @@ export function apiTokenRoutes({ apiTokens, isRootKey }: Pick<Apis, 'apiTokens' 
     route('POST /api_tokens', ROOT, {
       body: newClientInput(isRootKey),
       answers: { 201: MADE_CLIENT },
-      errors: ['bad_client', 'storage_full'],
+      errors: ['bad_client', 'client_has_secret', 'storage_full'],
       handle: apiTokens.create,
     }),
     route('DELETE /api_tokens/:token', ROOT, {

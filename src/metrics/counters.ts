@@ -1,9 +1,11 @@
 import { clock, sleep } from '../clock.ts';
 import { uid } from '../ids.ts';
 import type { Log } from '../log.ts';
+import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { packField, type Tags } from './counter_hash.ts';
 import type { CounterName } from './families.ts';
+import { subjectOf, totalField } from './series.ts';
 
 /** Maximum fields per script call; 1000 take Redis about 1 ms. */
 const MAX_FIELDS = 1000;
@@ -121,7 +123,7 @@ export class Counters {
 
   async #send(): Promise<void> {
     for (let flush = this.#unsent[0]; flush; flush = this.#unsent[0]) {
-      const counts = flush.cells.map(({ name, tags, count }) => ({ field: packField(name, tags), count }));
+      const counts = flush.cells.map(sentCount);
       await this.#control.run('count', { process: this.#process, flush: flush.number, counts });
       this.#unsent.shift();
     }
@@ -145,6 +147,15 @@ export class Counters {
     for (const { name, count } of unsent) lost[name] = (lost[name] ?? 0) + count;
     this.#log.error({ lost }, 'stopped before Redis confirmed these counts');
   }
+}
+
+function sentCount({ name, tags, count }: Cell): Arguments<'count'>['counts'][number] {
+  const subject = subjectOf(name, tags);
+  return {
+    field: packField(name, tags),
+    count,
+    ...(subject && { ...subject, total: totalField(name, tags) }),
+  };
 }
 
 function childOf(node: Node, key: string): Node {

@@ -5,6 +5,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { type Count, readCounts, type Tags } from './counter_hash.ts';
 import { COUNTER_NAMES, type CounterName, type GaugeName } from './families.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
+import { subjectOf } from './series.ts';
 
 interface GaugeFigure {
   kind: 'gauge';
@@ -56,7 +57,8 @@ export async function collectFigures({
 
 /** Returns the token of the subscriber that a counter is about; undefined for other counters. */
 function subscriberOf({ name, tags }: Count): string | undefined {
-  return name === 'jobs.scrubbed' ? undefined : tags.queue;
+  const subject = subjectOf(name, tags);
+  return subject && 'subscriber' in subject ? subject.subscriber : undefined;
 }
 
 function counterFigure(count: Count, publicName: (token: string) => string): CounterFigure {

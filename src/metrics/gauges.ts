@@ -53,19 +53,22 @@ function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): 
   return sum;
 }
 
+/** A map, because a token may be `constructor` or `__proto__`, which every object has. */
+const mapOf = (hash: Record<string, string>) =>
+  new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
+
 /** Reads all subscribers, including those that have left while batches or dead letters of theirs remain. */
 async function readSubscribers(partition: Partition, nowMs: number) {
   const [members, events, batches, deadEvents] = await partition.command((redis, keys) =>
     Promise.all([
       redis.smembers(keys.subscribers()),
-      redis.hgetall(keys.gauge_events()),
-      redis.hgetall(keys.gauge_batches()),
-      redis.hgetall(keys.dead_letters_events()),
+      redis.hgetall(keys.gauge_events()).then(mapOf),
+      redis.hgetall(keys.gauge_batches()).then(mapOf),
+      redis.hgetall(keys.dead_letters_events()).then(mapOf),
     ]),
   );
   const subscribed = new Set(members);
-  const known = [events, batches, deadEvents].flatMap((hash) => Object.keys(hash));
-  const tokens = [...new Set([...members, ...known])];
+  const tokens = [...new Set([...members, ...events.keys(), ...batches.keys(), ...deadEvents.keys()])];
   const read = async (token: string) => {
     const [health, oldest, deadBatches] = await partition.command((redis, keys) =>
       Promise.all([
@@ -76,11 +79,11 @@ async function readSubscribers(partition: Partition, nowMs: number) {
     );
     return {
       token,
-      events: Number(events[token] ?? 0),
-      batches: Number(batches[token] ?? 0),
+      events: events.get(token) ?? 0,
+      batches: batches.get(token) ?? 0,
       // The age of the oldest batch by Redis's clock; 0 if none is queued.
       oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
-      deadLetters: { batches: deadBatches, events: Number(deadEvents[token] ?? 0) },
+      deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
       // Undefined if the subscriber has left. Its batches and dead letters may remain for a while.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
     };

@@ -17,8 +17,12 @@ export interface Publication {
  * The result of a publication. Only `accepted` means that this call stored it. `repeated`: it was accepted
  * before under the same key. `key_reused`: another publication was accepted under the key.
  * `claimed_by_other`: the topic belongs to another client. `no_room`: no further topic may be created.
+ * `owns_too_many`: the client may own no further topic.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
+
+/** Maximum numbers of things, and the time for which idempotency keys are remembered. */
+export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
 export interface Stored {
   /** One for each publication. `subscribers` counts those of the topic if it is accepted. */
@@ -28,14 +32,13 @@ export interface Stored {
 }
 
 /**
- * Stores publications in one script call, in order. An idempotency key is remembered for `windowMs` after its
- * publication was accepted. A bus with `maxTopics` topics creates no further one.
+ * Stores publications in one script call, in order. An idempotency key is remembered for `idempotencyWindowMs`
+ * after its publication was accepted.
  */
 export async function storePublications(
   partition: Partition,
   publications: readonly Publication[],
-  windowMs: number,
-  maxTopics: number,
+  { idempotencyWindowMs, maxTopics, maxClientTopics }: PublishLimits,
 ): Promise<Stored> {
   const runs: Publication[][] = [];
   let before: Publication | undefined;
@@ -46,8 +49,7 @@ export async function storePublications(
   }
   const reply = await partition.run('publish', {
     uidSeed: uidSeed(),
-    idempotencyWindowMs: windowMs,
-    maxTopics,
+    ...{ idempotencyWindowMs, maxTopics, maxClientTopics },
     publications: runs.map(joined),
   });
   return {

@@ -77,6 +77,11 @@ function refuseUnlessStored(outcome: Outcome, topic: string): void {
       'limit_reached',
       `the bus has no room for more topics, and none is called ${topic}; delete some, or have ROUTEMASTER_MAX_TOPICS raised`,
     );
+  if (outcome === 'owns_too_many')
+    throw new BusError(
+      'limit_reached',
+      'this client owns as many topics as it may; delete some, or have ROUTEMASTER_MAX_CLIENT_TOPICS raised',
+    );
   if (outcome === 'claimed_by_other')
     throw new BusError(
       'topic_claimed',

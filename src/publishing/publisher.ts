@@ -4,7 +4,13 @@ import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { Idempotency } from './idempotency.ts';
-import { type Outcome, type Publication, type Stored, storePublications } from './publication.ts';
+import {
+  type Outcome,
+  type Publication,
+  type PublishLimits,
+  type Stored,
+  storePublications,
+} from './publication.ts';
 
 /** Maximum events per script call, which limits the time that it blocks Redis to a few ms. */
 const MAX_EVENTS_PER_CALL = 2000;
@@ -32,31 +38,19 @@ interface PublishFigures {
 export class Publisher {
   readonly #partitions: Partitions;
   readonly #figures: PublishFigures;
-  readonly #windowMs: number;
   readonly #onFull: () => void;
-  readonly #maxTopics: number;
+  readonly #limits: PublishLimits;
   /** The number of subscribers of each topic at its last publication. */
   readonly #subscribers = new LRUCache<string, number>({ max: MAX_TOPICS_REMEMBERED });
   readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
-  /**
-   * `windowMs` is the time for which an idempotency key is remembered after its publication was accepted.
-   * `onFull` is called when Redis is out of memory: the caller must free some at once. A bus with `maxTopics`
-   * topics creates no further one.
-   */
-  constructor(
-    partitions: Partitions,
-    figures: PublishFigures,
-    windowMs: number,
-    onFull = () => {},
-    maxTopics = Number.MAX_SAFE_INTEGER,
-  ) {
+  /** `onFull` is called when Redis is out of memory: the caller must free some at once. */
+  constructor(partitions: Partitions, figures: PublishFigures, limits: PublishLimits, onFull = () => {}) {
     this.#partitions = partitions;
     this.#batchers = new Map(partitions.all.map((partition) => [partition, this.#batcherOf(partition)]));
     this.#figures = figures;
-    this.#windowMs = windowMs;
+    this.#limits = limits;
     this.#onFull = onFull;
-    this.#maxTopics = maxTopics;
   }
 
   /**
@@ -134,7 +128,7 @@ export class Publisher {
 
   async #call(partition: Partition, group: readonly Publication[]): Promise<Stored> {
     try {
-      return await storePublications(partition, group, this.#windowMs, this.#maxTopics);
+      return await storePublications(partition, group, this.#limits);
     } catch (error) {
       if (error instanceof StorageFull) this.#onFull();
       throw error;

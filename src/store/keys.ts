@@ -9,6 +9,7 @@ export const LAYOUT = {
   subscribers: { pattern: 'subscribers', type: 'set' },
   subscriber_topics: { pattern: 'topics:{token}', type: 'set' },
   topic_subscribers: { pattern: 'subscribers:{topic}', type: 'set' },
+  topics_owned: { pattern: 'topics:owned:{token}', type: 'set' },
   topic: { pattern: 'topic:{topic}', type: 'hash' },
   subscriber: { pattern: 'subscriber:{token}', type: 'hash' },
   batch: { pattern: 'batch:{bid}', type: 'list' },

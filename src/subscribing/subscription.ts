@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts';
 import type { DeadLetters } from '../delivering/dead_letters.ts';
+import { seriesOf } from '../metrics/series.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
@@ -71,7 +72,10 @@ export class Subscriptions {
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
-    const { found, nowMs: untilMs } = await partition.run('remove_subscriber', { token });
+    const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
+      token,
+      series: seriesOf({ subscriber: token }),
+    });
     // Purge even if the subscriber is not found, since an earlier removal may have been cut off here.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;

@@ -106,14 +106,19 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
   };
 
   /**
-   * Removes the subscriber again if its client was removed during this request. The cache of clients may
-   * still have let it pass. A removal deletes the client first and its subscriber later, so either that or
-   * this check finds both.
+   * Undoes what the client may not do since a moment ago: the cache of clients may still have let it pass. A
+   * removal deletes the client first and its subscriber later, so either that or this check finds both. A
+   * client is limited in one step with its subscriptions.
    */
-  const endIfClientWasRemoved = async (token: string) => {
-    if (await clients.find(token)) return;
-    await subscriptions.remove(token);
-    throw new BusError('forbidden', 'this client was removed');
+  const undoUnlessPermitted = async (token: string, topics: string[]) => {
+    const client = await clients.find(token);
+    if (!client) {
+      await subscriptions.remove(token);
+      throw new BusError('forbidden', 'this client was removed');
+    }
+    for (const topic of topics)
+      if (!allows(client.scopes?.subscribe, topic)) await subscriptions.unsubscribe(token, topic);
+    refuseBeyondScope(client, topics);
   };
 
   return {
@@ -137,7 +142,7 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
         signingKey,
       });
       if (outcome !== 'ok') throw limitReached(outcome);
-      await endIfClientWasRemoved(caller.token);
+      await undoUnlessPermitted(caller.token, body.topics);
       return answer ? { ...ok(answer), headers: { 'Cache-Control': 'no-store' } } : NO_CONTENT;
     },
 
@@ -183,7 +188,7 @@ function signing(asked: boolean | string | undefined) {
   return { signingKey: privateKey, answer: { public_key: publicKey } };
 }
 
-function refuseBeyondScope({ scopes }: ClientCaller, topics: string[]): void {
+function refuseBeyondScope({ scopes }: Pick<ClientCaller, 'scopes'>, topics: string[]): void {
   const patterns = scopes?.subscribe;
   if (patterns?.length === 0) throw new BusError('forbidden', 'this client may not subscribe');
   const beyond = topics.find((topic) => !allows(patterns, topic));

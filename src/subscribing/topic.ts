@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { seriesOf } from '../metrics/series.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -28,7 +29,8 @@ export class Topics {
 
   /** Removes a topic and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
   remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
-    return this.#partitions.ofTopic(name).run('remove_topic', { topic: name, client });
+    const series = seriesOf({ topic: name });
+    return this.#partitions.ofTopic(name).run('remove_topic', { topic: name, client, series });
   }
 
   async #listOne(partition: Partition): Promise<Topic[]> {

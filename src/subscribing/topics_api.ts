@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
+import { allows } from '../authentication/scope.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { type Input, NO_CONTENT, ok } from '../route.ts';
@@ -16,8 +18,24 @@ export const TOPIC_PARAMS: Input<TopicParams> = {
 };
 export const TOPICS = z.array(TOPIC);
 
+interface TopicsParts {
+  topics: Topics;
+  publicNames: PublicNames;
+  clients: Pick<Clients, 'find'>;
+}
+
 /** Handlers of `/topics`. */
-export function topicsApi(topics: Topics, publicNames: PublicNames) {
+export function topicsApi({ topics, publicNames, clients }: TopicsParts) {
+  /**
+   * A topic keeps its publisher when that client is limited, so that nobody else takes its name and subscribers.
+   * Asks Redis, because a deletion cannot be undone and the cache may have the scopes of a moment ago.
+   */
+  const refuseUnlessMayPublish = async (token: string, topic: string) => {
+    const client = await clients.find(token);
+    if (!client || !allows(client.scopes?.publish, topic))
+      throw new BusError('forbidden', `this client may not publish to ${topic}, so only root may delete it`);
+  };
+
   return {
     async list({ caller }: { caller: Caller }) {
       const list = await topics.list();
@@ -29,6 +47,7 @@ export function topicsApi(topics: Topics, publicNames: PublicNames) {
     },
 
     async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
+      if (caller.role === 'client') await refuseUnlessMayPublish(caller.token, name);
       const outcome = await topics.remove(name, caller.role === 'client' ? caller.token : undefined);
       if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${name}`);
       if (outcome === 'forbidden')

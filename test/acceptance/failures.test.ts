@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answer } from '../../harness/http/receiver.ts';
 import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { until } from '../../harness/until.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 
@@ -157,7 +158,7 @@ test('a batch that cannot be decoded becomes a dead letter at once; no process e
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   bus.announceError(/a job failed; its batch is a dead letter now/);
   const garbled = { topic, client: publisher.token, events: ['garbled'] };
-  await storePublications(bus.store, [garbled], 1, 10_000);
+  await storePublications(bus.store, [garbled], PUBLISH_LIMITS);
   await until(async () => (await subscriber.report()).dead_letters.batches === 1);
   await publisher.publish(topic, { url: url(1) });
   await until(async () => (await subscriber.report()).events.queued === 0);

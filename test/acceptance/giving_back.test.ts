@@ -4,6 +4,7 @@ import { batchHandler } from '../../harness/batch_handler.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { answer, Receiver } from '../../harness/http/receiver.ts';
 import { TestStore } from '../../harness/redis/store.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
@@ -57,7 +58,7 @@ test('a delivery that outlasts the stop is given back, and another worker acquir
     timestamp: 1,
   } as const;
   const events = [eventText(event)];
-  await storePublications(store, [{ topic: 'widgets', client: 'shop', events }], 1, 10_000);
+  await storePublications(store, [{ topic: 'widgets', client: 'shop', events }], PUBLISH_LIMITS);
 
   receiver.answers(answer.hang);
   const workers = workersFor(t);

@@ -54,17 +54,33 @@ describe('a client that the bus makes', () => {
 
 describe('a client with a token of its own choosing', () => {
   test('is token-only', async () => {
-    assert.deepEqual(await clients().register('other', 'other--1'), { token: 'other--1', name: 'other' });
+    assert.equal(await clients().register('other', 'other--1'), 'ok');
     assert.deepEqual(await clients().find('other--1'), { token: 'other--1', name: 'other', ha1: null });
   });
 
-  test('takes over the name, and ends the secret, of the client that had the token', async () => {
+  test('gets the name and the scopes of the last registration', async () => {
+    await clients().register('billing', 'billing--1', { publish: ['invoices'], subscribe: [] });
+    const { created_at } = await stored('api_token:billing--1');
+    await clients().register('other', 'billing--1', { subscribe: ['orders'] });
+    assert.deepEqual(await clients().list(), [{ token: 'billing--1', name: 'other', subscribe: ['orders'] }]);
+    assert.deepEqual(await stored('api_token:billing--1'), { created_at, subscribe: 'orders' });
+  });
+
+  test('never takes the token of a client with a secret, which is public', async () => {
     const { token } = await clients().create('billing');
-    const { created_at } = await stored(`api_token:${token}`);
-    await clients().register('other', token);
-    assert.deepEqual(await clients().list(), [{ token, name: 'other' }]);
+    const before = await clients().find(token);
+    assert.equal(await clients().register('other', token), 'has_secret');
+    await clients().rotate(token, 60_000);
+    assert.equal(await clients().register('other', token, { publish: [] }), 'has_secret');
+    assert.deepEqual(await clients().list(), [{ token, name: 'billing' }]);
+    assert.deepEqual((await clients().find(token))?.former, before?.ha1);
+  });
+
+  test('may be that of a client that was removed half-way', async () => {
+    const { token } = await clients().create('billing');
+    await redis.store.redis.hdel('api_tokens:by_token', token);
+    assert.equal(await clients().register('other', token), 'ok');
     assert.deepEqual(await clients().find(token), { token, name: 'other', ha1: null });
-    assert.deepEqual(await stored(`api_token:${token}`), { created_at });
   });
 });
 

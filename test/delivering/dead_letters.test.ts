@@ -200,7 +200,7 @@ describe('one letter', () => {
     assert.equal(await deadLetters().retry(longName('a1'), 'alice'), 'dead_letter_not_found');
     assert.deepEqual(revived, [['alice', 1]]);
     assert.deepEqual(Object.keys((await bus.state()).batches), ['a1']);
-    await redis.store.run('remove_subscriber', { token: 'alice' });
+    await redis.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.equal(await deadLetters().retry(longName('a2')), 'subscriber_not_found');
     assert.deepEqual(await dead(), ['a2']);
   });
@@ -280,7 +280,7 @@ describe('all letters of a subscriber', () => {
 
   test('stay where the subscriber has left, and that is found out once', async () => {
     await deaths('alice', 'a', 230);
-    await redis.store.run('remove_subscriber', { token: 'alice' });
+    await redis.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.equal(await deadLetters().retryAll('alice'), 0);
     assert.equal((await dead()).length, 230);
     assert.equal(await deadLetters().purgeAll('alice'), 230);

@@ -280,7 +280,7 @@ test('a callback that is not a URL makes a dead letter without costing health', 
 test('a subscriber that has unsubscribed is not called, and its batch is deleted', async () => {
   await subscribe();
   await bus.publish('a', 'widgets', [event(1)]);
-  await redis.store.run('remove_subscriber', { token: 'alice' });
+  await redis.store.run('remove_subscriber', { token: 'alice', series: [] });
   await deliver();
   await isOver();
   assert.deepEqual([receiver.deliveries.length, await letters(), (await bus.state()).batches], [0, {}, {}]);

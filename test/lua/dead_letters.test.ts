@@ -141,7 +141,7 @@ describe('revive', () => {
 
   test('leaves the letters of a subscriber that has left', async () => {
     await deaths();
-    await redis.store.run('remove_subscriber', { token: 'alice' });
+    await redis.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.deepEqual(await bus.revive('', 'a1', 'b1'), ['subscriber_not_found', ['bob', 1]]);
     assert.deepEqual(await letters(), ['a1', 'a2']);
   });
@@ -189,7 +189,7 @@ describe('purge', () => {
 
   test('makes room when memory is exhausted, and for subscribers that have left', async () => {
     await deaths();
-    await redis.store.run('remove_subscriber', { token: 'alice' });
+    await redis.store.run('remove_subscriber', { token: 'alice', series: [] });
     await redis.store.redis.config('SET', 'maxmemory', '1');
     assert.equal(await bus.purge('', 'a1', 'a2'), 2);
     assert.deepEqual(await letters(), ['b1']);

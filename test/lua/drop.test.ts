@@ -135,9 +135,9 @@ describe('when memory is exhausted', () => {
     );
     assert.deepEqual((await bus.scrub(-1)).jobs, [0, 1]);
     assert.equal(await bus.store.run('unsubscribe', { token: 'alice', topic: 'widgets' }), 'ok');
-    await bus.store.run('remove_subscriber', { token: 'bob' });
+    await bus.store.run('remove_subscriber', { token: 'bob', series: [] });
     assert.deepEqual(await bus.dropQueue('bob'), { batches: 1, events: 1 });
-    assert.equal(await bus.store.run('remove_topic', { topic: 'gadgets' }), 'ok');
+    assert.equal(await bus.store.run('remove_topic', { topic: 'gadgets', series: [] }), 'ok');
     assert.deepEqual(await bus.autodrop(100), { batches: 2, dropped: { alice: 3 } });
   });
 
@@ -161,7 +161,7 @@ describe('when memory is exhausted', () => {
 describe('drop_queue', () => {
   test('deletes the batches of one subscriber with their jobs, and no others', async () => {
     await queues();
-    await bus.store.run('remove_subscriber', { token: 'alice' });
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.deepEqual(await bus.dropQueue('alice'), { batches: 3, events: 5 });
     assert.deepEqual(await bus.state(), {
       ...EMPTY,
@@ -185,7 +185,7 @@ describe('drop_queue', () => {
   test('keeps batches that are being delivered', async () => {
     await queues();
     await bus.acquire(['w1']);
-    await bus.store.run('remove_subscriber', { token: 'alice' });
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.deepEqual(await bus.dropQueue('alice', 1), { batches: 1, events: 2 });
     assert.deepEqual(await bus.dropQueue('alice', 500), { batches: 1, events: 1 });
     assert.deepEqual((await bus.state()).queued, { alice: ['a1'], bob: ['c1'] });

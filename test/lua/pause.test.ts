@@ -108,7 +108,7 @@ describe('a subscriber that answers 410 Gone', () => {
   test('is not paused if it has left and subscribed again since', async () => {
     await paused();
     const { subscribed_at = '' } = await bus.subscriber('alice');
-    await bus.store.run('remove_subscriber', { token: 'alice' });
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.equal(await goneSince(subscribed_at), true);
     assert.deepEqual(await bus.subscriber('alice'), {});
     await subscribe();
@@ -213,7 +213,7 @@ describe('while a subscriber is paused', () => {
 
   test('it can leave: only its deliveries in flight remain', async () => {
     await paused();
-    const { nowMs: untilMs } = await bus.store.run('remove_subscriber', { token: 'alice' });
+    const { nowMs: untilMs } = await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.deepEqual(await bus.dropQueue('alice', 500, untilMs), { batches: 3, events: 3 });
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1', 'w2'), []);
@@ -226,7 +226,7 @@ describe('while a subscriber is paused', () => {
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1'), []);
     assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a1', 'a3', 'a4'] });
-    await bus.store.run('remove_subscriber', { token: 'alice' });
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     for (let i = 0; i < 3; i++) {
       const [job = ''] = await acquire('w1');
       assert.equal((await bus.ack('w1', job)).held, true);
@@ -239,7 +239,7 @@ describe('while a subscriber is paused', () => {
     await bus.ack('w2', 'a2');
     assert.deepEqual(await acquire('w1'), []);
     assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a1', 'a3', 'a4'] });
-    await bus.store.run('remove_subscriber', { token: 'alice' });
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     await subscribe();
     assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a1'], 'what it had is brought back one by one');
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
-import { Bus } from '../../harness/scripts/bus.ts';
+import { Bus, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { seedOf } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
@@ -64,7 +64,7 @@ describe('an idempotency key', () => {
 
   test('answers as at first when the topic has become another client’s', async () => {
     await bus.publishAll('a', ['widgets', 'shop', ['e1'], key('k')]);
-    await bus.store.run('remove_topic', { topic: 'widgets' });
+    await bus.store.run('remove_topic', { topic: 'widgets', series: [] });
     await bus.publishAll('b', ['widgets', 'mill', ['e2']]);
     const again = await bus.publishAll('c', ['widgets', 'shop', ['e1'], key('k')]);
     assert.deepEqual(again, { accepted: ['repeated'], added: {} });
@@ -77,8 +77,8 @@ describe('an idempotency key', () => {
     const publish = async (windowMs: number) => {
       const { outcomes } = await bus.store.run('publish', {
         uidSeed: seedOf('a'),
+        ...PUBLISH_LIMITS,
         idempotencyWindowMs: windowMs,
-        maxTopics: 10_000,
         publications: [{ topic: 'widgets', client: 'shop', digest, fingerprint, events: ['e'] }],
       });
       return outcomes[0];

@@ -10,7 +10,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const members = async (key: string) => (await bus.store.redis.smembers(key)).sort();
 const run: Partition['run'] = (name, args) => bus.store.run(name, args);
-const removeSubscriber = () => run('remove_subscriber', { token: 'alice' });
+const removeSubscriber = () => run('remove_subscriber', { token: 'alice', series: [] });
 
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
@@ -54,7 +54,7 @@ describe('subscribe', () => {
     await bus.subscribe('alice', { topics: [] });
     assert.deepEqual(await members('topics:alice'), []);
     assert.deepEqual(await members('subscribers'), ['alice', 'bob']);
-    assert.deepEqual(await members('topics'), ['gadgets', 'gizmos', 'widgets']);
+    assert.deepEqual(await members('topics'), ['gadgets']);
   });
 
   test('a second time changes only the time of the subscription', async () => {
@@ -134,7 +134,7 @@ describe('a subscriber that changes its settings', () => {
 });
 
 describe('remove_subscriber', () => {
-  test('deletes the subscriber and its subscriptions, and keeps its topics', async () => {
+  test('deletes the subscriber, its subscriptions, and topics that nobody uses any more', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.subscribe('bob', { topics: ['gadgets'] });
     assert.equal((await removeSubscriber()).found, true);
@@ -142,14 +142,14 @@ describe('remove_subscriber', () => {
     assert.deepEqual(await bus.subscriber('alice'), {});
     assert.deepEqual(await members('topics:alice'), []);
     assert.deepEqual(await members('subscribers:gadgets'), ['bob']);
-    assert.deepEqual(await members('topics'), ['gadgets', 'widgets']);
+    assert.deepEqual(await members('topics'), ['gadgets']);
     assert.equal((await removeSubscriber()).found, false);
   });
 
   test('leaves its batches to drop_queue or to their jobs', async () => {
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1']);
-    await run('remove_subscriber', { token: 'alice' });
+    await run('remove_subscriber', { token: 'alice', series: [] });
     await bus.publish('b', 'widgets', ['e2']);
     assert.deepEqual((await bus.state()).queued, { alice: ['a1'] });
     await bus.acquire(['w1']);
@@ -193,7 +193,7 @@ describe('remove_topic', () => {
   test('deletes the topic and its subscriptions, and keeps queued events', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.publish('a', 'widgets', ['e1']);
-    assert.equal(await run('remove_topic', { topic: 'widgets', client: 'shop' }), 'ok');
+    assert.equal(await run('remove_topic', { topic: 'widgets', client: 'shop', series: [] }), 'ok');
     assert.deepEqual(await members('topics'), ['gadgets']);
     assert.equal(await bus.store.redis.exists('topic:widgets', 'subscribers:widgets'), 0);
     assert.deepEqual(await members('topics:alice'), ['gadgets']);
@@ -205,15 +205,18 @@ describe('remove_topic', () => {
     await bus.subscribe('alice', { topics: ['gadgets'] });
     await bus.publish('a', 'widgets', ['e1']);
     const before = await snapshot(bus.store);
-    assert.equal(await run('remove_topic', { topic: 'widgets', client: 'mill' }), 'forbidden');
+    assert.equal(await run('remove_topic', { topic: 'widgets', client: 'mill', series: [] }), 'forbidden');
     assert.equal(
-      await run('remove_topic', { topic: 'gadgets', client: 'mill' }),
+      await run('remove_topic', { topic: 'gadgets', client: 'mill', series: [] }),
       'forbidden',
       'an unclaimed topic is nobody’s',
     );
-    assert.equal(await run('remove_topic', { topic: 'unheard_of', client: 'mill' }), 'topic_not_found');
+    assert.equal(
+      await run('remove_topic', { topic: 'unheard_of', client: 'mill', series: [] }),
+      'topic_not_found',
+    );
     assert.deepEqual(await snapshot(bus.store), before);
-    assert.equal(await run('remove_topic', { topic: 'widgets' }), 'ok');
-    assert.equal(await run('remove_topic', { topic: 'gadgets' }), 'ok');
+    assert.equal(await run('remove_topic', { topic: 'widgets', series: [] }), 'ok');
+    assert.equal(await run('remove_topic', { topic: 'gadgets', series: [] }), 'ok');
   });
 });

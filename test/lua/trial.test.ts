@@ -290,7 +290,7 @@ describe('a delivery that waits for room on trial', () => {
 
   test('is deleted by its job if the subscriber left and its queue was not dropped', async () => {
     await crowd();
-    await bus.store.run('remove_subscriber', { token: 'newe' });
+    await bus.store.run('remove_subscriber', { token: 'newe', series: [] });
     await bus.ack('w1', 'newa1', { laneLimit });
     assert.deepEqual(await acquire('w1'), ['newe1']);
     await bus.ack('w1', 'newe1', { laneLimit });

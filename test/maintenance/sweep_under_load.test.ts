@@ -101,7 +101,7 @@ class Load {
 
   async #leaveAndReturn(): Promise<void> {
     const token = oneOf(SUBSCRIBERS);
-    await redis.store.run('remove_subscriber', { token: token });
+    await redis.store.run('remove_subscriber', { token: token, series: [] });
     await this.#bus.dropQueue(token);
     await this.#subscribe(token);
   }

@@ -37,7 +37,14 @@ async function record(what: (recorder: Recorder) => void): Promise<void> {
 const series = (families: Map<string, ParsedFamily>, name: string) =>
   Object.fromEntries(families.get(name)?.series ?? []);
 
-beforeEach(() => redis.flush());
+const EXISTING = { topics: ['a"b\\c\nd,e="f"}'], subscribers: ['a', 'b'] };
+
+beforeEach(async () => {
+  await redis.flush();
+  const { redis: raw, keys } = redis.store;
+  await raw.sadd(keys.topics(), ...EXISTING.topics);
+  await raw.sadd(keys.subscribers(), ...EXISTING.subscribers);
+});
 
 test('an empty bus shows every family, and the metrics of the process', async () => {
   const families = await show();
@@ -92,6 +99,7 @@ test('every counter is shown in base units', async () => {
 
 test('dead letters are counted by reason', async () => {
   const { token } = await clients().create('billing');
+  await redis.store.redis.sadd(redis.store.keys.subscribers(), token);
   await record((recorder) => {
     recorder.buried(token, 'max_age', 4);
     recorder.buried(token, 'max_attempts', 1);

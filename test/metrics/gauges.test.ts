@@ -55,6 +55,25 @@ describe('subscribers', () => {
     );
   });
 
+  test('have numbers, whatever their token is', async () => {
+    for (const token of ['__proto__', 'constructor']) await subscribe(token, 0, 10);
+    await publish(3);
+    const found = (await gauges()).subscribers.map(({ oldestMs, ...rest }) => rest);
+    const expected = { events: 3, batches: 1, deadLetters: NONE, healthPoints: 100 };
+    assert.deepEqual(found, [
+      { token: '__proto__', ...expected },
+      { token: 'constructor', ...expected },
+    ]);
+    await bus.store.redis.del(bus.store.keys.gauge_events(), bus.store.keys.gauge_batches());
+    assert.deepEqual(
+      (await gauges()).subscribers.map(({ events, batches }) => [events, batches]),
+      [
+        [0, 0],
+        [0, 0],
+      ],
+    );
+  });
+
   test('show the age of the oldest batch by the clock of Redis', async () => {
     await subscribe('a', 1000, 1);
     await publish(1);
@@ -79,7 +98,7 @@ describe('subscribers', () => {
     await buryAll(redis.store);
     const [first] = (await gauges()).subscribers;
     assert.deepEqual([first?.events, first?.batches, first?.deadLetters], [0, 0, { batches: 3, events: 5 }]);
-    await redis.store.run('remove_subscriber', { token: 'a' });
+    await redis.store.run('remove_subscriber', { token: 'a', series: [] });
     const [gone] = (await gauges()).subscribers;
     assert.deepEqual([gone?.healthPoints, gone?.deadLetters], [undefined, { batches: 3, events: 5 }]);
     assert.equal(await bus.purge('', 'a1', 'a2', 'a3'), 3);
@@ -89,7 +108,7 @@ describe('subscribers', () => {
   test('that have unsubscribed are shown, without health, as long as they have batches', async () => {
     await subscribe('gone', 0, 10);
     await publish(3);
-    await redis.store.run('remove_subscriber', { token: 'gone' });
+    await redis.store.run('remove_subscriber', { token: 'gone', series: [] });
     const [gone, ...more] = (await gauges()).subscribers;
     assert.deepEqual(more, []);
     assert.deepEqual(

@@ -11,6 +11,7 @@ export async function assertEqual(model: Model, seen: Readable, state: State): P
   assertBatches(model, state);
   await assertLetters(model, seen);
   await assertWorkers(model, seen, state);
+  await assertTopics(model, seen);
   for (const token of model.subscribers.keys()) await assertSubscriber(model, seen, token);
   const live = [...Object.values(state.batches), ...Object.values(await readDeadLetters(seen))];
   for (const token of model.accepted.keys()) assertPlaces(model, live, token);
@@ -58,6 +59,15 @@ async function assertWorkers(model: Model, { redis, keys }: Readable, state: Sta
   assert.deepEqual((await redis.hkeys(keys.workers())).sort(), [...model.workers.keys()].sort());
   const delivering = [...model.workers.keys()].filter((worker) => model.mainWorkers.has(worker));
   assert.deepEqual((await redis.smembers(keys.workers_main())).sort(), delivering.sort(), 'who delivers');
+}
+
+async function assertTopics(model: Model, { redis, keys }: Readable): Promise<void> {
+  assert.deepEqual((await redis.smembers(keys.topics())).sort(), [...model.topics].sort());
+  for (const owner of new Set(model.publishers.values())) {
+    const owned = [...model.publishers].filter(([, publisher]) => publisher === owner);
+    const expected = owned.map(([topic]) => topic).sort();
+    assert.deepEqual((await redis.smembers(keys.topics_owned(owner))).sort(), expected, `what ${owner} owns`);
+  }
 }
 
 async function assertSubscriber(model: Model, { redis, keys }: Readable, token: string): Promise<void> {

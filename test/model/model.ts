@@ -90,15 +90,32 @@ export class Model {
   subscribe(token: string, { topics, ...settings }: Settings, proven: boolean): void {
     if (!this.subscribers.get(token)?.ordered) this.#takenInOrder.delete(token);
     const fresh = { proven, slow: false, paused: false, throttledUntilMs: undefined, dropped: 0, told: 0 };
-    const subscriber = { ...(this.subscribers.get(token) ?? fresh), topics: new Set(topics), ...settings };
+    const before = this.subscribers.get(token);
+    const subscriber = { ...(before ?? fresh), topics: new Set(topics), ...settings };
     if (subscriber.paused) Object.assign(subscriber, { paused: false, throttledUntilMs: undefined });
     this.subscribers.set(token, subscriber);
     this.#closeFull(token, subscriber.max);
     for (const topic of topics) this.topics.add(topic);
+    for (const topic of before?.topics ?? []) this.#endUnused(topic);
+  }
+
+  /** Answers whether there was such a subscription. */
+  unsubscribe(token: string, topic: string): boolean {
+    const ended = this.subscribers.get(token)?.topics.delete(topic) ?? false;
+    if (ended) this.#endUnused(topic);
+    return ended;
+  }
+
+  /** A topic without a publisher ends with its last subscription. */
+  #endUnused(topic: string): void {
+    const isUsed = [...this.subscribers.values()].some(({ topics }) => topics.has(topic));
+    if (!isUsed && !this.publishers.has(topic)) this.topics.delete(topic);
   }
 
   leave(token: string): void {
+    const left = this.subscribers.get(token)?.topics ?? [];
     this.subscribers.delete(token);
+    for (const topic of left) this.#endUnused(topic);
     for (const batch of this.batches) if (batch.token === token) batch.open = false;
     for (const hold of this.holds.values()) if (this.tokenOf(hold) === token) hold.telling = 0;
   }

@@ -73,10 +73,9 @@ export async function subscribe(world: World, model: Model, request: Request): P
 }
 
 export async function unsubscribe(world: World, model: Model, token: string, topic: string): Promise<string> {
-  const subscriber = model.subscribers.get(token);
   const known = model.topics.has(topic);
-  const left = subscriber?.topics.delete(topic);
-  const expected = !subscriber
+  const left = model.unsubscribe(token, topic);
+  const expected = !model.subscribers.has(token)
     ? 'subscriber_not_found'
     : !known
       ? 'topic_not_found'
@@ -88,7 +87,7 @@ export async function unsubscribe(world: World, model: Model, token: string, top
 }
 
 export async function leave(world: World, model: Model, token: string): Promise<string> {
-  const { found } = await world.bus.store.run('remove_subscriber', { token });
+  const { found } = await world.bus.store.run('remove_subscriber', { token, series: [] });
   assert.equal(found, model.subscribers.has(token));
   model.leave(token);
   return `leave ${token}`;
@@ -96,7 +95,7 @@ export async function leave(world: World, model: Model, token: string): Promise<
 
 export async function removeTopic(world: World, model: Model, topic: string): Promise<string> {
   const expected = model.topics.has(topic) ? 'ok' : 'topic_not_found';
-  assert.equal(await world.bus.store.run('remove_topic', { topic }), expected);
+  assert.equal(await world.bus.store.run('remove_topic', { topic, series: [] }), expected);
   model.removeTopic(topic);
   return `removeTopic ${topic}`;
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { loadScripts, scriptCalls } from '../../harness/redis/script_calls.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { Bus } from '../../harness/scripts/bus.ts';
+import { Bus, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
@@ -18,8 +18,7 @@ const figures = {
   published: (...args: unknown[]) => void figures.counted.push(['published', ...args]),
   added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
 };
-const WINDOW_MS = 600_000;
-const publisher = () => new Publisher(new Partitions(redis.store), figures, WINDOW_MS);
+const publisher = () => new Publisher(new Partitions(redis.store), figures, PUBLISH_LIMITS);
 const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
   topic,
   client,
@@ -192,7 +191,10 @@ describe('an idempotency key', () => {
   });
 
   test('is remembered for the window', async () => {
-    const shared = new Publisher(new Partitions(redis.store), figures, 1000);
+    const shared = new Publisher(new Partitions(redis.store), figures, {
+      ...PUBLISH_LIMITS,
+      idempotencyWindowMs: 1000,
+    });
     assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
     assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
     await until(async () => (await shared.publish(keyed('e1', 'k'))) === 'accepted');
@@ -219,7 +221,7 @@ describe('an idempotency key', () => {
 describe('when Redis', () => {
   test('is full, all publishes of the group fail, and nothing is stored', async () => {
     let found = 0;
-    const shared = new Publisher(new Partitions(redis.store), figures, WINDOW_MS, () => found++);
+    const shared = new Publisher(new Partitions(redis.store), figures, PUBLISH_LIMITS, () => found++);
     await redis.store.redis.config('SET', 'maxmemory', '1');
     const answers = await Promise.allSettled([shared.publish(one('e1')), shared.publish(one('e2'))]);
     await redis.store.redis.config('SET', 'maxmemory', '0');

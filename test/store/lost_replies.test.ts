@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, describe, type TestContext, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
-import { Bus } from '../../harness/scripts/bus.ts';
+import { Bus, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { jobName } from '../../harness/scripts/names.ts';
 import { EMPTY } from '../../harness/scripts/state.ts';
@@ -60,7 +60,7 @@ describe('publishing on connections that are cut at random', () => {
     await bus.subscribe('alice');
     const [accepted, unknown]: [string[], string[]] = [[], []];
     await onCutLines(t, async (line, name) => {
-      const publisher = new Publisher(new Partitions(line.store), NOBODY, 1);
+      const publisher = new Publisher(new Partitions(line.store), NOBODY, PUBLISH_LIMITS);
       for (let round = 0; round < ROUNDS; round++) {
         const events = threeOf(round, name);
         const answer = await line.once(() =>
@@ -85,7 +85,7 @@ describe('publishing on connections that are cut at random', () => {
     const published: string[] = [];
     let repeated = 0;
     await onCutLines(t, async (line, name) => {
-      const publisher = new Publisher(new Partitions(line.store), NOBODY, 600_000);
+      const publisher = new Publisher(new Partitions(line.store), NOBODY, PUBLISH_LIMITS);
       for (let round = 0; round < ROUNDS; round++) {
         const events = threeOf(round, name);
         const { answer } = await line.insist(() =>

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 import { readScripts, standalone } from '../../src/store/script_source.ts';
@@ -17,7 +18,7 @@ describe('an error of Redis', () => {
   test('about missing memory is StorageFull, for commands and scripts', async () => {
     await redis.store.redis.config('SET', 'maxmemory', '1');
     await assert.rejects(write(), StorageFull);
-    await assert.rejects(storePublications(redis.store, [publication], 1, 10_000), StorageFull);
+    await assert.rejects(storePublications(redis.store, [publication], PUBLISH_LIMITS), StorageFull);
   });
 
   test('that is temporary is StorageUnavailable', async () => {
@@ -28,7 +29,7 @@ describe('an error of Redis', () => {
 
   test('of any other kind is thrown unchanged', async () => {
     await redis.store.redis.set('topics', 'no set');
-    const publish = storePublications(redis.store, [publication], 1, 10_000);
+    const publish = storePublications(redis.store, [publication], PUBLISH_LIMITS);
     await assert.rejects(
       publish,
       (error: Error) => !(error instanceof BusError) && /WRONGTYPE/.test(error.message),

@@ -180,7 +180,7 @@ describe('removing a subscriber', () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1']);
     await buryAll(redis.store);
-    await bus.store.run('remove_subscriber', { token: 'alice' });
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
     assert.equal(await subscriptions().remove('alice'), undefined);
     assert.deepEqual(await readDeadLetters(bus.store), {});
   });
@@ -196,6 +196,7 @@ describe('removing a subscriber', () => {
 
 test('unsubscribe returns what it found', async () => {
   await subscriptions().subscribe('alice', wanted);
+  await bus.publish('a', 'widgets', ['e1']);
   assert.equal(await subscriptions().unsubscribe('alice', 'widgets'), 'ok');
   assert.equal(await subscriptions().unsubscribe('alice', 'widgets'), 'not_subscribed');
   assert.equal(await subscriptions().unsubscribe('alice', 'gizmos'), 'topic_not_found');

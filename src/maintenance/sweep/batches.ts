@@ -10,6 +10,8 @@ export interface Seen {
   buried: Set<string>;
   /** Subscribers with waiting jobs. */
   waiting: Set<string>;
+  /** Clients with lists of the topics that they own. */
+  owners: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
   /** Batches that seemed to have no job; at most `maxJobs`. */
@@ -31,6 +33,7 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
     queued: new Set(),
     buried: new Set(),
     waiting: new Set(),
+    owners: new Set(),
     workers: new Set(),
     jobless: new Set(),
   };
@@ -78,6 +81,7 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   add(seen.queued, keys.batches_queued(''));
   add(seen.buried, keys.dead_letters_of(''));
   add(seen.waiting, keys.jobs_waiting(''));
+  add(seen.owners, keys.topics_owned(''));
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 

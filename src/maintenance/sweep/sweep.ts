@@ -4,6 +4,7 @@ import type { Finding } from './finding.ts';
 import { sweepGauges } from './gauges.ts';
 import { JobSweep } from './jobs.ts';
 import { sweepLanes, sweepWorkers } from './lanes.ts';
+import { sweepLeftovers } from './leftovers.ts';
 import { Walk } from './walk.ts';
 
 /** Maximum jobs of a queue that one sweep checks; 200,000 use about 20 MB of this process. */
@@ -31,11 +32,12 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
     found(finding);
   });
   // Each step relies on the repairs of the steps before it.
-  const { queued, buried, waiting, workers, jobless } = await sweepBatches(walk, maxJobs);
+  const { queued, buried, waiting, owners, workers, jobless } = await sweepBatches(walk, maxJobs);
   await sweepWorkers(walk, workers);
   await new JobSweep(walk, 'main', { waiting, jobless, maxJobs }).run();
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs }).run();
   await sweepLanes(walk, waiting);
   await sweepGauges(walk, { queued, buried });
+  await sweepLeftovers(walk, { owners });
   return findings;
 }

@@ -14,6 +14,10 @@ export const authenticationContracts = {
     arguments: { keptMs: 'digits', uses: [{ nonce: 'text', count: 'number' }] },
     reply: ['flag'],
   },
+  register_client: {
+    arguments: { token: 'text', name: 'text', scopes: [{ of: 'publish|subscribe', patterns: 'text' }] },
+    reply: 'ok|has_secret',
+  },
   rotate_secret: {
     arguments: { token: 'text', ha1Sha256: 'text', ha1Md5: 'text', graceMs: 'digits' },
     reply: 'ok|client_not_found|no_secret',

@@ -79,6 +79,10 @@ export const maintenanceContracts = {
     arguments: { tokens: ['bytes'] },
     reply: findings,
   },
+  sweep_topics: {
+    arguments: { owner: 'text?', topics: ['text'] },
+    reply: 'number',
+  },
   sweep_gauges: {
     arguments: { what: 'batches|dead_letters', token: 'text', counted: slices },
     reply: { finished: 'flag', findings, counted: slices },

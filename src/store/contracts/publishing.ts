@@ -6,12 +6,13 @@ export const publishingContracts = {
       uidSeed: 'text',
       idempotencyWindowMs: 'digits',
       maxTopics: 'number',
+      maxClientTopics: 'number',
       publications: {
         each: { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
       },
     },
     reply: {
-      outcomes: ['accepted|repeated|claimed_by_other|key_reused|no_room'],
+      outcomes: ['accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many'],
       subscribers: ['number'],
       added: [{ events: 'number', subscribers: 'text' }],
     },

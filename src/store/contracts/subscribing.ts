@@ -1,5 +1,8 @@
 import type { Contract } from '../contract.ts';
 
+/** The figures of a topic or a subscriber, and the totals to which they move. */
+const series = [{ field: 'bytes', total: 'bytes' }] as const;
+
 export const subscribingContracts = {
   subscribe: {
     arguments: {
@@ -26,11 +29,11 @@ export const subscribingContracts = {
     reply: 'ok|subscriber_not_found|topic_not_found|not_subscribed',
   },
   remove_subscriber: {
-    arguments: { token: 'text' },
+    arguments: { token: 'text', series },
     reply: { found: 'flag', nowMs: 'number' },
   },
   remove_topic: {
-    arguments: { topic: 'text', client: 'text?' },
+    arguments: { topic: 'text', client: 'text?', series },
     reply: 'ok|topic_not_found|forbidden',
   },
   drop_queue: {

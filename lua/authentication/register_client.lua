@@ -1,0 +1,46 @@
+#!lua
+--[[
+register_client: register a client without a secret. One that exists gets this name and these scopes instead.
+
+`scopes` has the topic patterns that limit the client, separated by spaces: one entry for `publish` and one for
+`subscribe`. A missing entry means no limit. In the same step, subscriptions end that the new scopes do not
+permit. Topics that the client owns stay its own: nobody else may take their names, but it may not delete those
+that it may no longer publish to.
+
+If the client has a secret, nothing changes and the reply is `has_secret`: its token is public, and would become
+its credential.
+]]
+local topics = include('topics')
+
+local function permits(patterns, topic)
+  for pattern in patterns:gmatch('%S+') do
+    local beginning = pattern:match('^(.*)%*$')
+    if pattern == topic or beginning and topic:sub(1, #beginning) == beginning then return true end
+  end
+  return false
+end
+
+local function end_subscriptions(call, token, patterns)
+  for _, topic in ipairs(redis.call('SMEMBERS', call.keys.subscriber_topics(token))) do
+    if not permits(patterns, topic) then topics.unsubscribe(call, token, topic) end
+  end
+end
+
+return function(call, args)
+  local keys, token = call.keys, args.token
+  local client = keys.api_token(token)
+  local known = redis.call('HEXISTS', keys.api_tokens(), token) == 1
+  local sha256, md5 = unpack(redis.call('HMGET', client, 'ha1_sha256', 'ha1_md5'))
+  if known and (sha256 or md5) then return 'has_secret' end
+
+  redis.call('HSET', keys.api_tokens(), token, args.name)
+  -- The record of a client that was removed half-way may still be there, with the digests of its secret.
+  redis.call('HDEL', client, 'ha1_sha256', 'ha1_md5', 'publish', 'subscribe')
+  redis.call('DEL', keys.former_secret(token))
+  redis.call('HSETNX', client, 'created_at', call.now_ms)
+  for _, scope in ipairs(args.scopes) do
+    redis.call('HSET', client, scope.of, scope.patterns)
+    if scope.of == 'subscribe' then end_subscriptions(call, token, scope.patterns) end
+  end
+  return 'ok'
+end

@@ -1,0 +1,35 @@
+--[[
+Counters: adds the figures of topics and subscribers that no longer exist to totals.
+
+A *series* of such a figure has its field in `counters`, the field of the total, and the topic or the subscriber
+that it is about.
+]]
+local counters = {}
+
+-- True if the topic or the subscriber of a series does not exist. A series about neither never ends.
+function counters.has_ended(call, series)
+  local keys = call.keys
+  if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
+  if series.subscriber then return redis.call('SISMEMBER', keys.subscribers(), series.subscriber) == 0 end
+  return false
+end
+
+-- Moves the counts of series to their totals. The counts that were sent to the metric service move too, so that
+-- it does not take them for growth of the totals. Returns the number of series that had a count.
+function counters.fold(call, all_series)
+  local folded = 0
+  for _, series in ipairs(all_series) do
+    for _, hash in ipairs({ call.keys.counters(), call.keys.counters_reported() }) do
+      local count = redis.call('HGET', hash, series.field)
+      if count then
+        redis.call('HDEL', hash, series.field)
+        -- pcall: HINCRBY fails if a stored value is not a number. Such a value is not worth keeping.
+        redis.pcall('HINCRBY', hash, series.total, count)
+        folded = folded + 1
+      end
+    end
+  end
+  return folded
+end
+
+return counters
