@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
+import { type Metric, Registry } from 'prom-client';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
 import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
@@ -44,36 +44,18 @@ const HISTOGRAMS: readonly Histogram[] = [
   },
 ];
 
-/** Interval of samples of the event loop's lag. The default of 10 ms takes 0.6 % of a core when idle. */
-const EVENT_LOOP_SAMPLE_MS = 100;
-
-/** Writes the figures of the whole bus and of this process in Prometheus's text format. */
-export class Exposition {
-  readonly #parts: FigureParts;
-  readonly #own = new Registry();
-
-  constructor(parts: FigureParts) {
-    this.#parts = parts;
-    collectDefaultMetrics({ register: this.#own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
-  }
-
-  get contentType(): string {
-    return this.#own.contentType;
-  }
-
-  /** Throws as Partition does. */
-  async text(): Promise<string> {
-    const figures = await collectFigures(this.#parts);
-    const bus = new Registry();
-    const shown = [
-      ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, named(figures, figure))),
-      ...HISTOGRAMS.map((histogram) => showHistogram(histogram, figures)),
-    ];
-    // A registry needs only `name` and `get` of a metric, but its types require a whole Metric.
-    for (const each of shown)
-      bus.registerMetric({ name: each.name, get: async () => each } as unknown as Metric);
-    return (await bus.metrics()) + (await this.#own.metrics());
-  }
+/** Writes the figures of the whole bus, and those of this process, in Prometheus's format. Throws as Partition does. */
+export async function exposition(parts: FigureParts, own: Registry): Promise<string> {
+  const figures = await collectFigures(parts);
+  const bus = new Registry();
+  const shown = [
+    ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, named(figures, figure))),
+    ...HISTOGRAMS.map((histogram) => showHistogram(histogram, figures)),
+  ];
+  // A registry needs only `name` and `get` of a metric, but its types require a whole Metric.
+  for (const each of shown)
+    bus.registerMetric({ name: each.name, get: async () => each } as unknown as Metric);
+  return (await bus.metrics()) + (await own.metrics());
 }
 
 function named(figures: readonly Figure[], name: string): Figure[] {

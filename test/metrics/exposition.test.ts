@@ -8,8 +8,8 @@ import { PublicNames } from '../../src/authentication/public_names.ts';
 import { createLog } from '../../src/log.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
-import { Exposition } from '../../src/metrics/exposition.ts';
 import { COUNTER_NAMES, FAMILIES } from '../../src/metrics/families.ts';
+import type { FigureParts } from '../../src/metrics/figures.ts';
 import { metricsApi } from '../../src/metrics/metrics_api.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -26,7 +26,8 @@ const parts = () => ({
   publicNames: new PublicNames(clients(), new NameKey(redis.store)),
   log,
 });
-const show = async () => parsePrometheus(await new Exposition(parts()).text());
+const text = async (given: FigureParts = parts()) => (await metricsApi(given).show()).body;
+const show = async () => parsePrometheus(await text());
 
 async function record(what: (recorder: Recorder) => void): Promise<void> {
   const counters = new Counters(redis.store, { flushIntervalMs: 1000, log });
@@ -168,9 +169,9 @@ describe('labels', () => {
         recorder.buried(each, 'max_age', 4);
       });
     }
-    const text = await new Exposition(parts()).text();
-    assert.doesNotMatch(text, /0123456789abcdef/);
-    const added = series(parsePrometheus(text), 'routemaster_events_added_total');
+    const shown = await text();
+    assert.doesNotMatch(shown, /0123456789abcdef/);
+    const added = series(parsePrometheus(shown), 'routemaster_events_added_total');
     assert.deepEqual(Object.values(added), [4, 4]);
     assert.ok(`routemaster_events_added_total{subscriber="${token}"}` in added);
     assert.match(Object.keys(added).join(), /subscriber="legacy\.[0-9a-f]{16}"/);
@@ -183,7 +184,7 @@ describe('labels', () => {
     });
     const publicNames = new PublicNames(clients(), new NameKey(redis.store));
     publicNames.of = async () => () => 'same';
-    const families = parsePrometheus(await new Exposition({ ...parts(), publicNames }).text());
+    const families = parsePrometheus(await text({ ...parts(), publicNames }));
     assert.deepEqual(series(families, 'routemaster_events_added_total'), {
       'routemaster_events_added_total{subscriber="same"}': 9,
     });
@@ -192,7 +193,7 @@ describe('labels', () => {
 
 test('counters of unknown names are not shown', async () => {
   await redis.store.redis.hset(redis.store.keys.counters(), packField('other', { queue: 'a-token' }), 1);
-  assert.doesNotMatch(await new Exposition(parts()).text(), /a-token/);
+  assert.doesNotMatch(await text(), /a-token/);
 });
 
 test('GET /metrics answers with the content type of the format', async () => {
