@@ -10,7 +10,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal) => Promise<v
   return async (signal) => {
     const findings: Finding[] = [];
     try {
-      await sweep(partition, { signal, found: (finding) => findings.push(finding) });
+      await sweep(partition, { signal, findings });
     } finally {
       // Also if the sweep failed, since no later sweep will find the inconsistencies that this one has
       // repaired.

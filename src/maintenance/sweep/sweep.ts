@@ -13,8 +13,8 @@ const MAX_JOBS = 200_000;
 interface SweepOptions {
   /** When aborted, the sweep ends early and returns the findings so far. */
   signal?: AbortSignal;
-  /** Called with each finding after its repair, even if the sweep throws later. */
-  found?: (finding: Finding) => void;
+  /** Gets each finding after its repair, even if the sweep throws later. */
+  findings?: Finding[];
   /** Maximum jobs of a queue that one sweep checks. In a longer queue, each sweep checks a random part. */
   maxJobs?: number;
 }
@@ -25,12 +25,8 @@ interface SweepOptions {
  * Throws as Partition does.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
-  const { signal = new AbortController().signal, found = () => {}, maxJobs = MAX_JOBS } = options;
-  const findings: Finding[] = [];
-  const walk = new Walk(partition, signal, (finding) => {
-    findings.push(finding);
-    found(finding);
-  });
+  const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS } = options;
+  const walk = new Walk(partition, signal, findings);
   // Each step relies on the repairs of the steps before it.
   const { queued, buried, waiting, owners, workers, jobless } = await sweepBatches(walk, maxJobs);
   await sweepWorkers(walk, workers);

@@ -24,13 +24,13 @@ type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elemen
 export class Walk {
   readonly partition: Partition;
   readonly #signal: AbortSignal;
-  readonly #found: (finding: Finding) => void;
+  readonly #findings: Finding[];
   #restDueMs = 0;
 
-  constructor(partition: Partition, signal: AbortSignal, found: (finding: Finding) => void) {
+  constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
     this.partition = partition;
     this.#signal = signal;
-    this.#found = found;
+    this.#findings = findings;
   }
 
   get aborted(): boolean {
@@ -81,7 +81,7 @@ export class Walk {
   report(findings: Reply<RepairScript>): void {
     for (const { kind, name } of findings) {
       if (!isFindingKind(kind)) throw new TypeError(`a sweep script found ${kind}, which is no finding`);
-      this.#found({ kind, name: unpackJob(Packed.of(name))?.name ?? String(name) });
+      this.#findings.push({ kind, name: unpackJob(Packed.of(name))?.name ?? String(name) });
     }
   }
 
