@@ -10,6 +10,7 @@ const MAX_DUE = 4;
  */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
+const HEAD_END = Buffer.from('\r\n\r\n');
 
 type Feed = (bytes: Buffer) => void;
 
@@ -37,6 +38,8 @@ export class Connection {
   readonly #held: Held[] = [];
   /** Bytes that have arrived, and that the parser has not been given. */
   #rest: Buffer = NOTHING;
+  /** At least this many of the next bytes belong to the body of the last request. */
+  #bodyBytes = 0;
   #isWaiting = false;
   #isDetached = false;
 
@@ -87,11 +90,26 @@ export class Connection {
   /** Gives the parser what has arrived, until a request has to wait. */
   #parse(): void {
     while (this.#rest.length > 0 && this.#held.length === 0) {
-      const slice = this.#rest.subarray(0, SLICE_BYTES);
+      const before = this.last;
+      const { slice, endsHead } = this.#nextSlice();
       this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
       this.#feed(slice);
+      this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
+      if (this.last !== before) this.#bodyBytes = lengthOfBody(this.last) - (endsHead ? 0 : slice.length);
     }
     if (this.#held.length > 0) this.#wait();
+  }
+
+  /** A body emits no request, so it is given whole. Where more than a slice waits, a head is cut off before it. */
+  #nextSlice(): { slice: Buffer; endsHead: boolean } {
+    const rest = this.#rest;
+    if (rest.length <= SLICE_BYTES) return { slice: rest, endsHead: false };
+    if (this.#bodyBytes > 0) return { slice: rest.subarray(0, this.#bodyBytes), endsHead: false };
+    const head = rest.subarray(0, SLICE_BYTES);
+    const end = head.indexOf(HEAD_END);
+    return end < 0
+      ? { slice: head, endsHead: false }
+      : { slice: head.subarray(0, end + HEAD_END.length), endsHead: true };
   }
 
   /** Reads no more until half of the responses under way are finished, and then goes on in a turn of its own. */
@@ -115,6 +133,11 @@ export class Connection {
     this.#parse();
     if (!this.#isWaiting && !this.#isDetached) this.#socket.resume();
   }
+}
+
+/** The bytes that Content-Length announces; 0 without it. */
+function lengthOfBody(response: ServerResponse | undefined): number {
+  return Number(response?.req.headers['content-length'] ?? 0);
 }
 
 function isOver(response: ServerResponse): boolean {
