@@ -47,7 +47,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   // Without Redis the process listens all the same, and answers that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
-  log.info({ port: await server.listen(config.port) }, 'listening');
+  log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;
 }
 

@@ -12,10 +12,14 @@ export function deliveryLines({ id, attempt, gap, events }: Delivery, nowMs = Da
   return [...missing, `batch ${id}: ${count}${again}`, ...shown];
 }
 
-function eventLine({ topic, type, url, t, data }: DeliveredEvent, topicWidth: number, nowMs: number): string {
+function eventLine(
+  { id, topic, type, url, t, data }: DeliveredEvent,
+  topicWidth: number,
+  nowMs: number,
+): string {
   const text = data === undefined ? '' : `  ${JSON.stringify(data)}`;
   const shown = text.length > longestData ? `${text.slice(0, longestData)}…` : text;
-  return `  ${String(topic).padEnd(topicWidth)}  ${String(type).padEnd(6)}  ${url}  ${age(nowMs - t)}${shown}`;
+  return `  ${id}  ${String(topic).padEnd(topicWidth)}  ${String(type).padEnd(6)}  ${url}  ${age(nowMs - t)}${shown}`;
 }
 
 function age(ageMs: number): string {

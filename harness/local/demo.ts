@@ -1,9 +1,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BusAnswerError, BusClient, type Credentials } from '../http/bus_client.ts';
+import { BusClient, type Credentials } from '../http/bus_client.ts';
 import { deliveryLines } from './delivery_lines.ts';
 import { demoEvent } from './demo_events.ts';
+import { keptClient } from './kept_client.ts';
 import { Receiver } from './sample_receiver.ts';
 
 /** The clients of an earlier start: the publisher owns the topics, and batches wait for the subscriber. */
@@ -33,13 +34,14 @@ export class Demo {
     if (existsSync(this.#file)) this.#kept = JSON.parse(readFileSync(this.#file, 'utf8'));
   }
 
-  /** Starts the receiver: before the worker, and where it was last time, so that what waits is delivered at once. */
-  async receive(): Promise<void> {
+  /** Starts the receiver: before the worker, and where it was last time, so that what waits is delivered at once. Returns its port. */
+  async receive(): Promise<number> {
     const show = (delivery: Parameters<typeof deliveryLines>[0]) => {
       for (const line of deliveryLines(delivery)) this.#print(line);
     };
     const port = this.#kept?.receiverPort ?? 0;
     this.#receiver = await Receiver.start(port, show).catch(() => Receiver.start(0, show));
+    return this.#receiver.port;
   }
 
   /** Creates the two clients unless those of last time still hold, subscribes one, and lets the other publish. */
@@ -47,11 +49,11 @@ export class Demo {
     if (!this.#receiver) throw new Error('receive() comes before begin()');
     const root = new BusClient(busUrl, { token: rootKey, secret: 'x' });
     const kept: Kept = {
-      publisher: await client(busUrl, root, 'demo_publisher', this.#kept?.publisher),
-      subscriber: await client(busUrl, root, 'demo_subscriber', this.#kept?.subscriber),
+      publisher: await keptClient(busUrl, root, 'demo_publisher', this.#kept?.publisher),
+      subscriber: await keptClient(busUrl, root, 'demo_subscriber', this.#kept?.subscriber),
       receiverPort: this.#receiver.port,
     };
-    writeFileSync(this.#file, JSON.stringify(kept), { mode: 0o600 });
+    writeFileSync(this.#file, JSON.stringify(kept));
     const publisher = new BusClient(busUrl, kept.publisher);
     const first = demoEvent(0);
     this.#subscriber = new BusClient(busUrl, kept.subscriber);
@@ -112,21 +114,4 @@ async function publish(
   { topic, ...event }: ReturnType<typeof demoEvent>,
 ): Promise<void> {
   await publisher.call('POST', `/topics/${topic}`, event);
-}
-
-async function client(
-  busUrl: string,
-  root: BusClient,
-  name: string,
-  kept?: Credentials,
-): Promise<Credentials> {
-  if (kept) {
-    try {
-      await new BusClient(busUrl, kept).call('GET', '/topics');
-      return kept;
-    } catch (error) {
-      if (!(error instanceof BusAnswerError && error.status === 401)) throw error; // 401: another Redis than last time
-    }
-  }
-  return (await root.call('POST', '/api_tokens', { name })) as Credentials;
 }

@@ -6,7 +6,8 @@ import { Output } from './output.ts';
 import { type OwnRedis, startOwnRedis } from './own_redis.ts';
 import { parseProcfile } from './procfile.ts';
 import { ProcfileProcess } from './procfile_process.ts';
-import { childEnvironment, type Settings } from './settings.ts';
+import { childEnvironment, choosePort, type Settings, urlOf } from './settings.ts';
+import { makeTourClient } from './tour_client.ts';
 import { welcome } from './welcome.ts';
 
 const stopLimitMs = 30_000;
@@ -53,23 +54,28 @@ export class Launcher {
   }
 
   async #start(): Promise<void> {
-    const { dataDir, redisUrl, rootKey, port } = this.#settings;
+    const { dataDir, redisUrl, rootKey, rootKeyFrom } = this.#settings;
     if (!redisUrl) {
       this.#redis = await startOwnRedis(dataDir);
       void this.#redis.gone.then(() =>
         this.#stop.resolve({ failure: `the private Redis ended; see ${dataDir}/redis.log` }),
       );
     }
+    // After Redis, which knows whether bin/start already runs here: that says more than a port that is taken.
+    const port = await choosePort();
+    let demoPort: number | undefined;
     if (this.#settings.demo) {
       this.#demo = new Demo(dataDir, (line) => this.#output.line('demo', line));
-      await this.#demo.receive();
+      demoPort = await this.#demo.receive();
     }
     if (this.#stoppingSinceMs !== undefined) return;
-    this.#startProcesses(childEnvironment(this.#settings, this.#root, redisUrl ?? this.#redis?.url ?? ''));
-    const busUrl = `http://127.0.0.1:${port}`;
+    const parts = { root: this.#root, port, redisUrl: redisUrl ?? this.#redis?.url ?? '' };
+    this.#startProcesses(childEnvironment(this.#settings, { ...parts, ...(demoPort && { demoPort }) }));
+    const busUrl = urlOf(this.#settings, port);
     await this.#untilReady(busUrl);
     if (this.#stoppingSinceMs !== undefined) return;
-    this.#output.plain(welcome(this.#settings, this.#describeRedis()));
+    const tourClient = await makeTourClient(dataDir, busUrl, rootKey);
+    this.#output.plain(welcome({ busUrl, rootKeyFrom, redis: this.#describeRedis(), tourClient }));
     await this.#demo?.begin(busUrl, rootKey);
   }
 

@@ -45,7 +45,7 @@ export async function startOwnRedis(dir: string): Promise<OwnRedis> {
     password: randomBytes(24).toString('base64url'),
     config: { appendonly: 'yes', appendfsync: 'everysec' },
   });
-  writeFileSync(urlFile, redis.url, { mode: 0o600 });
+  writeFileSync(urlFile, redis.url);
   const connection = await RedisConnection.open(redis.url);
   await connection.call('CLIENT', 'SETNAME', launcherName);
   const stop = async () => {

@@ -1,7 +1,7 @@
 import { deliveryLines } from './delivery_lines.ts';
-import { Receiver } from './sample_receiver.ts';
+import { RECEIVER_PORT, Receiver } from './sample_receiver.ts';
 
-const port = Number(process.argv[2] ?? 9292);
+const port = Number(process.argv[2] ?? RECEIVER_PORT);
 try {
   const receiver = await Receiver.start(port, (delivery) => console.log(deliveryLines(delivery).join('\n')));
   console.log(`waiting for batches on ${receiver.callback}   (Ctrl-C stops it)`);

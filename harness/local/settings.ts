@@ -1,12 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { freePort, isFreePort } from '../processes/ports.ts';
+import { RECEIVER_PORT } from './sample_receiver.ts';
+
+const LOOPBACK = '127.0.0.1';
+const HTTPS_PORT = 443;
 
 export interface Settings {
   demo: boolean;
   dataDir: string;
-  port: number;
+  /** Where web listens: on this machine alone, unless HOST says otherwise. */
+  host: string;
   rootKey: string;
   rootKeyFrom: string;
   /** The Redis to use; undefined for a private one. */
@@ -15,42 +20,76 @@ export interface Settings {
 
 export class SettingsError extends Error {}
 
-/** Reads `.env` (the environment has precedence), and settles what the environment leaves open. */
-export async function readSettings(root: string, args: string[]): Promise<Settings> {
+/** Reads `.env`; the environment has precedence. */
+export function readEnvFile(root: string): void {
   const envFile = join(root, '.env');
   if (existsSync(envFile)) process.loadEnvFile(envFile);
+}
+
+export function dataDirectory(root: string): string {
+  return resolve(root, process.env.ROUTEMASTER_DATA_DIR || 'data');
+}
+
+/** Settles what the environment leaves open. A root key that is made is kept in `dataDir`. */
+export function readSettings(dataDir: string, args: string[]): Settings {
   const { env } = process;
-  const dataDir = resolve(root, env.ROUTEMASTER_DATA_DIR || 'data');
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const keyFile = join(dataDir, 'root_key');
   return {
     demo: args.includes('--demo'),
     dataDir,
-    port: env.PORT ? await givenPort(env.PORT) : await portNear(3000),
+    host: env.HOST || LOOPBACK,
     rootKey: env.ROUTEMASTER_ROOT_KEY || keptKey(keyFile),
     rootKeyFrom: env.ROUTEMASTER_ROOT_KEY ? 'ROUTEMASTER_ROOT_KEY' : keyFile,
     redisUrl: env.ROUTEMASTER_REDIS_URL || undefined,
   };
 }
 
-/** Returns the environment of web and worker: defaults for bin/start, then the environment of bin/start itself. */
-export function childEnvironment(settings: Settings, root: string, redisUrl: string): NodeJS.ProcessEnv {
+/** Returns the port that PORT gives, or else 3000 or a free one. Throws SettingsError if it is taken. */
+export async function choosePort(): Promise<number> {
+  const { PORT } = process.env;
+  return PORT ? givenPort(PORT) : portNear(3000);
+}
+
+/** Returns where a client on this machine reaches the bus. */
+export function urlOf({ host }: Settings, port: number): string {
+  const reachable = /^(0\.0\.0\.0|::)$/.test(host) ? LOOPBACK : host;
+  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
+}
+
+/** Returns the environment of web and worker: that of bin/start, with defaults for trying the bus out. */
+export function childEnvironment(
+  settings: Settings,
+  { root, port, redisUrl, demoPort }: { root: string; port: number; redisUrl: string; demoPort?: number },
+): NodeJS.ProcessEnv {
+  const { env } = process;
   return {
-    // For trying out: the bus refuses callbacks to this machine unless told otherwise.
-    ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8,::1/128',
+    ...env,
+    ...callbacks(demoPort),
     // There is no router that ends TLS in front; NODE_ENV=production alone would ask for one.
-    FORCE_SSL: 'no',
-    ...process.env,
-    PATH: [join(root, 'node_modules', '.bin'), process.env.PATH].join(delimiter),
-    PORT: String(settings.port),
+    FORCE_SSL: env.FORCE_SSL || 'no',
+    PATH: [join(root, 'node_modules', '.bin'), env.PATH].join(delimiter),
+    HOST: settings.host,
+    PORT: String(port),
     ROUTEMASTER_ROOT_KEY: settings.rootKey,
     ROUTEMASTER_REDIS_URL: redisUrl,
-    REDIS_ENV_KEY: '', // it would name another Redis
+  };
+}
+
+/**
+ * Unless told otherwise, allows callbacks to the sample receivers and no other port of this machine: clients of the bus could
+ * reach whatever listens there.
+ */
+function callbacks(demoPort?: number): NodeJS.ProcessEnv {
+  const { ROUTEMASTER_CALLBACK_ALLOW: allow, ROUTEMASTER_CALLBACK_PORTS: ports } = process.env;
+  const samples = [HTTPS_PORT, RECEIVER_PORT, ...(demoPort === undefined ? [] : [demoPort])].join(',');
+  return {
+    ROUTEMASTER_CALLBACK_ALLOW: allow || LOOPBACK,
+    ROUTEMASTER_CALLBACK_PORTS: ports || (allow ? '' : samples),
   };
 }
 
 function keptKey(file: string): string {
-  if (!existsSync(file)) writeFileSync(file, `${randomBytes(24).toString('base64url')}\n`, { mode: 0o600 });
+  if (!existsSync(file)) writeFileSync(file, `${randomBytes(24).toString('base64url')}\n`);
   return readFileSync(file, 'utf8').trim();
 }
 

@@ -1,13 +1,16 @@
 import { join } from 'node:path';
+import { DataDirectoryError, prepareDataDirectory } from './data_directory.ts';
 import { Launcher } from './launcher.ts';
-import { readSettings, SettingsError } from './settings.ts';
+import { dataDirectory, readEnvFile, readSettings } from './settings.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 try {
-  const settings = await readSettings(root, process.argv.slice(2));
-  process.exit(await new Launcher(root, settings).run());
+  readEnvFile(root);
+  const dataDir = dataDirectory(root);
+  prepareDataDirectory(dataDir);
+  process.exit(await new Launcher(root, readSettings(dataDir, process.argv.slice(2))).run());
 } catch (error) {
-  if (!(error instanceof SettingsError)) throw error;
+  if (!(error instanceof DataDirectoryError)) throw error;
   console.error(`start: ${error.message}`);
   process.exit(1);
 }

@@ -1,26 +1,34 @@
-import type { Settings } from './settings.ts';
+import { RECEIVER_PORT } from './sample_receiver.ts';
 
-/** Commands to paste into other terminals: they create a client, a subscription and an event. */
-export function welcome({ port, rootKey, rootKeyFrom }: Settings, redis: string): string {
+interface Started {
+  busUrl: string;
+  /** Where the root key is: a file, or a variable. */
+  rootKeyFrom: string;
+  redis: string;
+  /** The file with `token:secret` of a client. */
+  tourClient: string;
+}
+
+/** Commands to paste into other terminals: they make a subscription and an event. */
+export function welcome({ busUrl, rootKeyFrom, redis, tourClient }: Started): string {
   return `
-Routemaster listens on http://127.0.0.1:${port}   (Ctrl-C stops it)
-  root key   ${rootKey}   (from ${rootKeyFrom})
+Routemaster listens on ${busUrl}   (Ctrl-C stops it)
+  root key   in ${rootKeyFrom}
   Redis      ${redis}
 
 To try it (README.md has the whole tour), run a subscriber in a second terminal:
 
-  bin/receive 9292
+  bin/receive ${RECEIVER_PORT}
 
-and in a third, create a client, subscribe it, and publish an event:
+and in a third, subscribe a client that is made for this, and publish an event:
 
-  BUS=http://127.0.0.1:${port}
-  ROOT_KEY=${quote(rootKey)}
-  curl -u "$ROOT_KEY:" -d '{"name":"tour","token":"tour--local"}' $BUS/api_tokens
-  curl -u tour--local: -d '{"topics":["widgets"],"callback":"http://127.0.0.1:9292/events","uuid":"tour"}' $BUS/subscription
-  curl -u tour--local: -d '{"type":"create","url":"https://example.com/widgets/1"}' $BUS/topics/widgets
+  BUS=${busUrl}
+  TOUR=$(cat ${quote(tourClient)})
+  curl -u "$TOUR" -d '{"topics":["widgets"],"callback":"http://127.0.0.1:${RECEIVER_PORT}/events","uuid":"tour"}' $BUS/subscription
+  curl -u "$TOUR" -d '{"type":"create","url":"https://example.com/widgets/1"}' $BUS/topics/widgets
 `;
 }
 
 function quote(text: string): string {
-  return /^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

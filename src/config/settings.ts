@@ -46,6 +46,9 @@ const needed = {
 };
 
 const web = {
+  host: setting('HOST', z.string().optional()).help(
+    'Address that web listens on; all of the machine by default.',
+  ),
   port: setting('PORT', whole(0, 65_535), '3000').help('Port that web listens on.'),
   webProcesses: setting('WEB_CONCURRENCY', whole(1, 256), '1').help(
     'Web processes; about one a core. `PUMA_WORKERS` counts if it is not set.',

@@ -101,9 +101,12 @@ export class HttpServer {
     });
   }
 
-  /** Resolves with the port; the system chooses one if `port` is 0. Throws BootError if it cannot listen. */
-  async listen(port: number): Promise<number> {
-    this.#server.listen(port);
+  /**
+   * Resolves with the port; the system chooses one if `port` is 0. Listens on all addresses unless `host` is
+   * given. Throws BootError if it cannot listen.
+   */
+  async listen(port: number, host?: string): Promise<number> {
+    this.#server.listen({ port, ...(host !== undefined && { host }) });
     try {
       await once(this.#server, 'listening');
     } catch (cause) {

@@ -4,7 +4,13 @@ import { deliveryLines } from '../../harness/local/delivery_lines.ts';
 import { Command } from '../../harness/processes/command.ts';
 import { freePort } from '../../harness/processes/ports.ts';
 
-const event = { topic: 'orders', type: 'create', url: 'https://shop.example.com/orders/1', t: 1_000 };
+const event = {
+  id: 'order-1',
+  topic: 'orders',
+  type: 'create',
+  url: 'https://shop.example.com/orders/1',
+  t: 1_000,
+};
 
 test('bin/receive prints the batches that are delivered to it, and refuses other bodies', async () => {
   const port = await freePort();
@@ -18,7 +24,7 @@ test('bin/receive prints the batches that are delivered to it, and refuses other
     });
   assert.equal((await post(JSON.stringify([event]))).status, 204);
   await receive.prints(
-    /dropped for lack of memory: batches=1\nbatch b1: 1 event\n {2}orders {2}create {2}https:\/\/shop.example.com\/orders\/1 /,
+    /dropped for lack of memory: batches=1\nbatch b1: 1 event\n {2}order-1 {2}orders {2}create {2}https:\/\/shop.example.com\/orders\/1 /,
   );
   assert.equal((await post('{')).status, 400);
   assert.equal((await post('{}')).status, 400);
@@ -34,8 +40,8 @@ test('a batch is shown with its attempt, and each event with its age and data', 
   const events = [event, { ...event, topic: 'customers', type: 'noop', data: { vip: true } }];
   assert.deepEqual(deliveryLines({ id: 'b2', attempt: 3, events }, 1_250), [
     'batch b2: 2 events, attempt 3',
-    '  orders     create  https://shop.example.com/orders/1  250 ms old',
-    '  customers  noop    https://shop.example.com/orders/1  250 ms old  {"vip":true}',
+    '  order-1  orders     create  https://shop.example.com/orders/1  250 ms old',
+    '  order-1  customers  noop    https://shop.example.com/orders/1  250 ms old  {"vip":true}',
   ]);
 });
 
@@ -44,6 +50,6 @@ test('a drop notice is shown before the batch that carries it', () => {
   assert.deepEqual(deliveryLines({ id: 'b3', attempt: 1, gap, events: [event] }, 1_250), [
     `dropped for lack of memory: ${gap}`,
     'batch b3: 1 event',
-    '  orders  create  https://shop.example.com/orders/1  250 ms old',
+    '  order-1  orders  create  https://shop.example.com/orders/1  250 ms old',
   ]);
 });

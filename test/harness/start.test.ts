@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { BusClient, type Credentials } from '../../harness/http/bus_client.ts';
-import { type Delivery, Receiver } from '../../harness/local/sample_receiver.ts';
+import { type Delivery, RECEIVER_PORT, Receiver } from '../../harness/local/sample_receiver.ts';
 import { Command } from '../../harness/processes/command.ts';
 import { freePort } from '../../harness/processes/ports.ts';
 import { killIfRunning, processesWith } from '../../harness/processes/processes.ts';
@@ -25,7 +26,7 @@ afterEach(async () => {
 function start(args: string[] = [], env: Record<string, string> = {}): Command {
   const unset = Object.fromEntries(
     Object.keys(process.env)
-      .filter((name) => /^(ROUTEMASTER_|FORCE_SSL|NODE_ENV|WEB_CONCURRENCY)/.test(name))
+      .filter((name) => /^(ROUTEMASTER_|FORCE_SSL|HOST|NODE_ENV|WEB_CONCURRENCY)/.test(name))
       .map((name) => [name, '']),
   );
   return new Command('start', args, {
@@ -42,6 +43,20 @@ function start(args: string[] = [], env: Record<string, string> = {}): Command {
 const started = () => processesWith(dir);
 const startedAs = (name: string) => until(() => started().find(({ command }) => command.includes(name)));
 
+const kept = (file: string) => readFileSync(join(dir, file), 'utf8').trim();
+function tour(): Credentials {
+  const [token = '', secret = ''] = kept('tour_client').split(':');
+  return { token, secret };
+}
+
+/** Linux takes all of 127.0.0.0/8 for this machine; elsewhere there is no other address to try. */
+const OTHER_LOOPBACK = process.platform === 'linux' ? '127.0.0.2' : undefined;
+const reach = (address: string, port: string | undefined) =>
+  fetch(`http://${address}:${port}/health`).then(
+    () => true,
+    () => false,
+  );
+
 async function interrupted(bus: Command): Promise<void> {
   bus.signal('SIGINT');
   assert.equal(await bus.exitCode, 0, bus.output);
@@ -52,7 +67,7 @@ test('bin/start --demo prints delivered batches, twice in a row on the same data
   for (const _ of ['first', 'second']) {
     const bus = start(['--demo']);
     await bus.prints(/Routemaster listens on http:\/\/127\.0\.0\.1:\d+/);
-    await bus.prints(/demo {3}\| batch \S+: \d+ events?\ndemo {3}\| {3}demo_(orders|customers) /);
+    await bus.prints(/demo {3}\| batch \S+: \d+ events?\ndemo {3}\| {3}\S{16} {2}demo_(orders|customers) /);
     await startedAs('redis.sock');
     await interrupted(bus);
   }
@@ -60,10 +75,10 @@ test('bin/start --demo prints delivered batches, twice in a row on the same data
 
 test('a second start delivers what the first accepted and could not deliver', async () => {
   const port = await freePort(); // nothing listens there yet
-  const first = start();
+  const first = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });
   await first.prints(/listens on/);
   const busUrl = /listens on (\S+)/.exec(first.output)?.[1] ?? '';
-  const rootKey = readFileSync(join(dir, 'root_key'), 'utf8').trim();
+  const rootKey = kept('root_key');
   const root = new BusClient(busUrl, { token: rootKey, secret: 'x' });
   const client = new BusClient(
     busUrl,
@@ -76,24 +91,94 @@ test('a second start delivers what the first accepted and could not deliver', as
 
   const deliveries: Delivery[] = [];
   const receiver = await Receiver.start(port, (delivery) => deliveries.push(delivery));
-  const second = start();
+  const second = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });
   await until(() => deliveries.length > 0, { timeoutMs: 30_000 });
   assert.deepEqual(
     deliveries[0]?.events.map(({ topic, url }) => [topic, url]),
     [['widgets', 'https://example.com/widgets/1']],
   );
   await second.prints(/listens on/);
-  assert.equal(readFileSync(join(dir, 'root_key'), 'utf8').trim(), rootKey);
+  assert.equal(kept('root_key'), rootKey);
   await interrupted(second);
   await receiver.stop();
 });
 
-test('while it runs, another bin/start on the same data is refused', async () => {
+test('what it prints subscribes and publishes, and has no credential in it', async () => {
+  const port = await freePort();
+  const bus = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });
+  await bus.prints(/topics\/widgets/);
+  for (const [file, credential] of [
+    ['root_key', kept('root_key')],
+    ['tour_client', tour().secret],
+  ] as const)
+    assert.ok(!bus.output.includes(credential), file);
+
+  const deliveries: Delivery[] = [];
+  const receiver = await Receiver.start(port, (delivery) => deliveries.push(delivery));
+  const pasted = bus.output.slice(bus.output.indexOf('BUS=')).split('/topics/widgets')[0];
+  const commands = `${pasted}/topics/widgets`.replaceAll(String(RECEIVER_PORT), String(port));
+  const { status, stderr } = spawnSync('sh', ['-ec', commands], { encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
+  await until(() => deliveries.length > 0);
+  assert.equal(deliveries[0]?.events[0]?.url, 'https://example.com/widgets/1');
+  await receiver.stop();
+  await interrupted(bus);
+});
+
+test('unless told otherwise, it is reached from this machine, and reaches the port of bin/receive there', async () => {
+  const bus = start();
+  const [, port] = await bus.prints(/listens on http:\/\/127\.0\.0\.1:(\d+)/);
+  await bus.prints(/topics\/widgets/);
+  assert.equal(await reach('127.0.0.1', port), true);
+  if (OTHER_LOOPBACK) assert.equal(await reach(OTHER_LOOPBACK, port), false);
+  const client = new BusClient(`http://127.0.0.1:${port}`, tour());
+  const subscribe = (callback: string) =>
+    client.call('POST', '/subscription', { topics: ['widgets'], callback, uuid: 'x' });
+  await subscribe(`http://127.0.0.1:${RECEIVER_PORT}/events`);
+  await assert.rejects(subscribe(`http://127.0.0.1:${port}/`), /not one of ROUTEMASTER_CALLBACK_PORTS/);
+  await interrupted(bus);
+});
+
+test('it listens where HOST says', async () => {
+  const bus = start([], { HOST: '0.0.0.0' });
+  const [, port] = await bus.prints(/listens on http:\/\/127\.0\.0\.1:(\d+)/);
+  for (const address of ['127.0.0.1', OTHER_LOOPBACK ?? '127.0.0.1']) assert.ok(await reach(address, port));
+  await interrupted(bus);
+});
+
+test('data of an earlier start that others could read is closed to them', async () => {
+  mkdirSync(join(dir, 'appendonlydir'), { mode: 0o755 });
+  writeFileSync(join(dir, 'root_key'), 'k'.repeat(32), { mode: 0o644 });
+  await chmod(dir, 0o755);
   const bus = start();
   await bus.prints(/listens on/);
-  const other = start();
+  const open = [
+    dir,
+    ...readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((each) => join(dir, each)),
+  ]
+    .map((path) => [path, statSync(path).mode & 0o077] as const)
+    .filter(([, mode]) => mode !== 0);
+  assert.deepEqual(open, []);
+  await interrupted(bus);
+});
+
+test('a directory that others can read and that has other files is refused as it is', async () => {
+  writeFileSync(join(dir, 'letter.txt'), 'Dear', { mode: 0o644 });
+  await chmod(dir, 0o755);
+  const bus = start();
+  assert.equal(await bus.exitCode, 1);
+  assert.match(bus.output, /has other files too: set ROUTEMASTER_DATA_DIR/);
+  assert.equal(statSync(dir).mode & 0o777, 0o755);
+});
+
+test('while it runs, another bin/start on the same data is refused', async () => {
+  const PORT = String(await freePort());
+  const bus = start([], { PORT });
+  await bus.prints(/listens on/);
+  const other = start([], { PORT });
   assert.equal(await other.exitCode, 1);
   assert.match(other.output, /already runs/);
+  assert.doesNotMatch(other.output, /is taken/);
   await interrupted(bus);
 });
 

@@ -1,0 +1,17 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { BusClient } from '../http/bus_client.ts';
+import { keptClient } from './kept_client.ts';
+
+const NAME = 'tour';
+
+/** Makes a client to try the bus with, unless that of an earlier start still holds. Returns the file with its `token:secret`. */
+export async function makeTourClient(dataDir: string, busUrl: string, rootKey: string): Promise<string> {
+  const file = join(dataDir, 'tour_client');
+  const [token, secret] = existsSync(file) ? readFileSync(file, 'utf8').trim().split(':') : [];
+  const kept = token && secret ? { token, secret } : undefined;
+  const root = new BusClient(busUrl, { token: rootKey, secret: 'x' });
+  const client = await keptClient(busUrl, root, NAME, kept);
+  writeFileSync(file, `${client.token}:${client.secret}\n`);
+  return file;
+}
