@@ -20,6 +20,7 @@ import { healthApi } from './metrics/health_api.ts';
 import { metricsApi } from './metrics/metrics_api.ts';
 import type { Recorder } from './metrics/recorder.ts';
 import { Proxies } from './proxies.ts';
+import { maxClientKeys } from './publishing/idempotency.ts';
 import { publishApi } from './publishing/publish_api.ts';
 import { Publisher } from './publishing/publisher.ts';
 import { RateLimit } from './publishing/rate_limit.ts';
@@ -64,7 +65,14 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
     for (const queue of aux) queue.enqueue('autodrop').catch(() => {});
   };
   const guard = new StorageGuard(partitions, config, storageFull);
-  const publisher = new Publisher(partitions, recorder, config, storageFull);
+  const publishLimits = {
+    ...config,
+    // Read at each call, because the memory limit of Redis may change.
+    get maxClientKeys() {
+      return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
+    },
+  };
+  const publisher = new Publisher(partitions, recorder, publishLimits, storageFull);
 
   const deadLetters = new DeadLetters(partitions, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters);
@@ -74,7 +82,12 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const policy = new CallbackPolicy(config.callbackAllow, config);
 
   const table = routes({
-    publishing: publishApi({ publisher, limits: config, guard, rateLimit: RateLimit.of(control, config) }),
+    publishing: publishApi({
+      publisher,
+      limits: publishLimits,
+      guard,
+      rateLimit: RateLimit.of(control, config),
+    }),
     topics: topicsApi({ topics: new Topics(partitions), publicNames, clients }),
     subscriptions: subscriptionsApi({ clients, subscriptions, policy, removed }),
     deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),

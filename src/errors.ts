@@ -25,6 +25,7 @@ export const ERRORS = {
   unsupported_encoding: { status: 415, title: 'The body is encoded in a way that is not supported' },
   idempotency_key_reused: { status: 422, title: 'The idempotency key stands for something else' },
   too_many_failures: { status: 429, title: 'Too many requests had wrong credentials' },
+  too_many_keys: { status: 429, title: 'This client uses too many idempotency keys' },
   rate_limited: { status: 429, title: 'This client publishes too much' },
   headers_too_large: { status: 431, title: 'The headers are too large' },
   internal: { status: 500, title: 'The bus failed to do this' },

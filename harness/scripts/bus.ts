@@ -77,7 +77,12 @@ const LANE_LIMIT_MAX = 100;
 const LEASE_MS = 30_000;
 
 /** Limits of `publish` that no test reaches by accident. */
-export const PUBLISH_LIMITS = { idempotencyWindowMs: 600_000, maxTopics: ROOM, maxClientTopics: ROOM };
+export const PUBLISH_LIMITS = {
+  idempotencyWindowMs: 600_000,
+  maxTopics: ROOM,
+  maxClientTopics: ROOM,
+  maxClientKeys: ROOM,
+};
 const OVERLAP_MS = 60_000;
 
 /** An empty setting is left out. */
@@ -148,6 +153,8 @@ export class Bus {
     const reply = await this.store.run('publish', {
       uidSeed: seedOf(seed),
       ...PUBLISH_LIMITS,
+      // So few that what a client has used is stored for longer than a test takes.
+      maxClientKeys: 10,
       publications: publications.map(([topic, client, events, key]) => ({ topic, client, ...key, events })),
     });
     const added: Record<string, number> = {};

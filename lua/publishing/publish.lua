@@ -6,7 +6,8 @@ A publication is accepted or refused as a whole, before any event is stored. The
 topic becomes its owner; other clients get `claimed_by_other`. `no_room` means that a new topic would exceed
 `max_topics`, and `owns_too_many` that the client owns `max_client_topics` already. A publication that was accepted under an idempotency key is remembered for
 `idempotency_window_ms`. The same publication again, even in the same call, gets `repeated` and is not stored.
-A different publication under that key gets `key_reused`.
+A different publication under that key gets `key_reused`. `too_many_keys` means that the client has used as
+many keys as it may (`max_client_keys`).
 
 A subscriber gets its events in the order in which they were accepted, across all its topics. A batch that
 becomes full is closed, and its job becomes instant. A new batch and its job are created in the same step, so
@@ -20,6 +21,7 @@ local batches = include('batches')
 local bulk = include('bulk')
 local calls = include('calls')
 local intake = include('intake')
+local key_quota = include('key_quota')
 local open_batches = include('open_batches')
 local opening = include('opening')
 
@@ -81,7 +83,7 @@ local function store(call, uid_seed, taken)
 end
 
 return function(call, args)
-  local taken, outcomes, subscribers, added = intake.begin(args.max_topics, args.max_client_topics), {}, {}, {}
+  local taken, outcomes, subscribers, added = intake.begin(call, args), {}, {}, {}
   for publication in args.publications do
     local i = #outcomes + 1
     outcomes[i], subscribers[i] = intake.take(call, taken, publication)
@@ -94,6 +96,7 @@ return function(call, args)
     for digest, fingerprint in pairs(taken.fingerprints) do
       redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', args.idempotency_window_ms)
     end
+    key_quota.store(call, taken.quota)
   end
   for i, topic in ipairs(taken.accepted) do
     added[i] = { events = topic.events, subscribers = table.concat(topic.subscribers, '\n') }

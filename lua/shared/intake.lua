@@ -6,15 +6,17 @@ Events stay in ARGV for as long as possible. A slice `{ list, first, last }` nam
 them and their places in it. Events are copied only if those of several publications are joined. The
 `owner` of a copy is the topic or the subscriber that the copy was made for.
 ]]
+local key_quota = include('key_quota')
 local intake = {}
 
 -- Returns the state of one call. `topics` holds the topics by name, and `accepted` lists the topics that got
 -- events. `run` is a slice of the events of successive publications to one topic. `tokens` lists the
 -- subscribers that get events, and `slices` holds the events of each. `fingerprints` holds those of accepted
 -- publications, by the digest of their idempotency key.
-function intake.begin(max_topics, max_client_topics)
+function intake.begin(call, args)
   return {
-    max_topics = max_topics, max_client_topics = max_client_topics,
+    max_topics = args.max_topics, max_client_topics = args.max_client_topics,
+    quota = key_quota.begin(call, args.max_client_keys, args.idempotency_window_ms),
     topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {},
   }
 end
@@ -56,13 +58,15 @@ local function claim(call, taken, topic, client)
   if topic.publisher ~= client then return 'claimed_by_other' end
 end
 
--- Returns nothing if the publication has no idempotency key or the key is new. Otherwise returns 'repeated'
--- if the same publication was accepted under the key, and 'key_reused' if another one was.
-local function repetition(call, taken, publication)
+-- Returns nothing if the publication has no idempotency key, or a new one that its client may use. Otherwise
+-- returns 'repeated' if the same publication was accepted under the key, 'key_reused' if another one was, and
+-- 'too_many_keys' if the client may not use a new key now.
+local function judge_key(call, taken, publication)
   local digest = publication.digest
   if not digest then return end
   local before = taken.fingerprints[digest] or redis.call('GET', call.keys.idempotency(digest))
   if before then return before == publication.fingerprint and 'repeated' or 'key_reused' end
+  if key_quota.is_empty(call, taken.quota, publication.client) then return 'too_many_keys' end
 end
 
 -- Ends the current run: the events of successive publications to one topic. Every subscriber of the topic gets
@@ -102,12 +106,15 @@ end
 -- Accepts a publication or refuses it as a whole. Returns the outcome and the number of subscribers that get
 -- it; 0 if it is refused.
 function intake.take(call, taken, publication)
-  local refusal = repetition(call, taken, publication)
+  local refusal = judge_key(call, taken, publication)
   if refusal then return refusal, 0 end
   local topic = read_topic(call, taken, publication.topic)
   refusal = claim(call, taken, topic, publication.client)
   if refusal then return refusal, 0 end
-  if publication.digest then taken.fingerprints[publication.digest] = publication.fingerprint end
+  if publication.digest then
+    taken.fingerprints[publication.digest] = publication.fingerprint
+    key_quota.take(taken.quota, publication.client)
+  end
   add_to_run(call, taken, topic, publication.events)
   return 'accepted', #topic.subscribers
 end

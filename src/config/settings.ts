@@ -126,6 +126,9 @@ const delivering = {
   idempotencyWindowMs: setting('ROUTEMASTER_IDEMPOTENCY_WINDOW', seconds(1, 86_400), '600').help(
     'Seconds for which an Idempotency-Key is remembered, in 180 bytes of Redis each: a repeat stores nothing.',
   ),
+  maxIdempotencyKeys: setting('ROUTEMASTER_MAX_IDEMPOTENCY_KEYS', whole(1, 1_000_000_000), '100000').help(
+    'Idempotency-Keys that a client may use in that time, but fewer if they would take 5 % of the memory limit of Redis.',
+  ),
   sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
     'Seconds between sweeps, which look for batches without jobs and the like and should find none.',
   ),

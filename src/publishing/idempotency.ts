@@ -8,6 +8,10 @@ export interface Idempotency {
   fingerprint: Buffer;
 }
 
+/** What a key takes in Redis, and the largest part of its memory that the keys of one client may take. */
+const KEY_BYTES = 180;
+const MAX_PART = 0.05;
+
 /** 132 bits in URL-safe Base64: enough to rule out collisions, at little memory for each key. */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
@@ -21,4 +25,14 @@ export function idempotency(client: string, key: string, topic: string, body: st
     digest: hash('sha256', `${client}\0${key}`, 'base64url').slice(0, DIGEST_LENGTH),
     fingerprint: hash('sha256', `${topic}\0${body}`, 'buffer').subarray(0, FINGERPRINT_BYTES),
   };
+}
+
+/**
+ * Returns how many idempotency keys a client may use in the window for which they are remembered: `max`, but
+ * fewer if twice as many, which can be remembered at a time, would take too much of a Redis of `redisMaxBytes` (0
+ * if it has no limit).
+ */
+export function maxClientKeys(max: number, redisMaxBytes: number): number {
+  if (redisMaxBytes === 0) return max;
+  return Math.max(1, Math.min(max, Math.floor((redisMaxBytes * MAX_PART) / KEY_BYTES / 2)));
 }

@@ -17,7 +17,7 @@ export interface Publication {
  * The result of a publication. Only `accepted` means that this call stored it. `repeated`: it was accepted
  * before under the same key. `key_reused`: another publication was accepted under the key.
  * `claimed_by_other`: the topic belongs to another client. `no_room`: no further topic may be created.
- * `owns_too_many`: the client may own no further topic.
+ * `owns_too_many`: the client may own no further topic. `too_many_keys`: it has used too many idempotency keys.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
@@ -38,7 +38,7 @@ export interface Stored {
 export async function storePublications(
   partition: Partition,
   publications: readonly Publication[],
-  { idempotencyWindowMs, maxTopics, maxClientTopics }: PublishLimits,
+  { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys }: PublishLimits,
 ): Promise<Stored> {
   const runs: Publication[][] = [];
   let before: Publication | undefined;
@@ -49,7 +49,7 @@ export async function storePublications(
   }
   const reply = await partition.run('publish', {
     uidSeed: uidSeed(),
-    ...{ idempotencyWindowMs, maxTopics, maxClientTopics },
+    ...{ idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys },
     publications: runs.map(joined),
   });
   return {

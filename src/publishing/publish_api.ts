@@ -8,14 +8,16 @@ import type { TopicParams } from '../subscribing/topics_api.ts';
 import { type EventLimits, readEvents } from './event_input.ts';
 import { idempotency } from './idempotency.ts';
 import { readIdempotencyKey } from './idempotency_key.ts';
-import type { Outcome, Publication } from './publication.ts';
+import type { Outcome, Publication, PublishLimits } from './publication.ts';
 import type { Publisher } from './publisher.ts';
 import type { RateHeaders, RateLimit } from './rate_limit.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
+type KeyLimits = Pick<PublishLimits, 'idempotencyWindowMs' | 'maxClientKeys'>;
+
 interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
-  limits: EventLimits;
+  limits: EventLimits & KeyLimits;
   guard: Pick<StorageGuard, 'check'>;
   rateLimit?: RateLimit | undefined;
 }
@@ -26,6 +28,7 @@ export const PUBLISH_ERRORS = [
   'topic_claimed',
   'limit_reached',
   'idempotency_key_reused',
+  'too_many_keys',
   'rate_limited',
   'storage_full',
 ] as const;
@@ -60,7 +63,7 @@ export function publishApi({ publisher, limits, guard, rateLimit }: PublishParts
       const publication: Publication = { topic, client, events };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
       const outcome = await publisher.publish(publication);
-      refuseUnlessStored(outcome, topic);
+      refuseUnlessStored(outcome, topic, limits);
       if (outcome !== 'repeated') return rates ? { ...NO_CONTENT, headers: { ...rates } } : NO_CONTENT;
       return { ...NO_CONTENT, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
     },
@@ -71,7 +74,7 @@ function keyIn(headers: IncomingHttpHeaders): string | undefined {
   return readIdempotencyKey(headers['idempotency-key'] as string | undefined);
 }
 
-function refuseUnlessStored(outcome: Outcome, topic: string): void {
+function refuseUnlessStored(outcome: Outcome, topic: string, limits: KeyLimits): void {
   if (outcome === 'no_room')
     throw new BusError(
       'limit_reached',
@@ -87,6 +90,14 @@ function refuseUnlessStored(outcome: Outcome, topic: string): void {
       'topic_claimed',
       `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
     );
+  if (outcome === 'too_many_keys') {
+    const seconds = Math.ceil(limits.idempotencyWindowMs / limits.maxClientKeys / 1000);
+    throw new BusError(
+      'too_many_keys',
+      `this client used more Idempotency-Keys than it may; nothing was stored. Try again in ${seconds} s, and publish more events at a time`,
+      { headers: { 'Retry-After': String(seconds) } },
+    );
+  }
   if (outcome === 'key_reused')
     throw new BusError(
       'idempotency_key_reused',

@@ -16,6 +16,7 @@ export class StorageGuard {
   readonly #onFull: () => void;
   readonly #nowMs: () => number;
   #full = false;
+  #maxBytes = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
@@ -25,6 +26,11 @@ export class StorageGuard {
     this.#limits = limits;
     this.#onFull = onFull;
     this.#nowMs = nowMs;
+  }
+
+  /** The memory limit of the smallest Redis at the last measurement; 0 if there was none, or no limit. */
+  get maxBytes(): number {
+    return this.#maxBytes;
   }
 
   /** Call before storing anything, and await the result. Throws StorageFull, at once or later. */
@@ -43,6 +49,7 @@ export class StorageGuard {
       const memories = await Promise.all(
         this.#partitions.all.map((partition) => readMemory(partition, this.#limits)),
       );
+      this.#maxBytes = Math.min(...memories.map(({ max }) => max));
       this.#full = memories.some(({ used, highMark }) => used > highMark);
     } catch {
       // Ignored, because the publish itself will report that Redis is away.

@@ -30,6 +30,7 @@ export const LAYOUT = {
   drop_notice_carried: { pattern: 'gap:telling:{token}', type: 'hash' },
   dropped: { pattern: 'dropped:{token}', type: 'hash' },
   idempotency: { pattern: 'idempotency:{digest}', type: 'string' },
+  idempotency_quota: { pattern: 'idempotency:quota:{token}', type: 'string' },
   rate: { pattern: 'rate:{token}', type: 'hash' },
   jobs_index: { pattern: 'jobs:index:{q}', type: 'set' },
   jobs_scheduled: { pattern: 'jobs:scheduled:{q}', type: 'zset' },

@@ -101,4 +101,55 @@ describe('an idempotency key', () => {
     await bus.store.redis.del('batches:current:alice');
     assert.deepEqual((await bus.publishAll('b', ['widgets', 'shop', ['e1'], key('k')])).accepted, [1]);
   });
+
+  describe('can be used up by a client', () => {
+    const limits = { ...PUBLISH_LIMITS, idempotencyWindowMs: 3000, maxClientKeys: 3 };
+    const outcomesOf = async (...keys: [client: string, name: string][]) => {
+      const { outcomes } = await bus.store.run('publish', {
+        uidSeed: seedOf('a'),
+        ...limits,
+        publications: keys.map(([client, name]) => ({
+          topic: `of_${client}`,
+          client,
+          ...key(name),
+          events: ['e'],
+        })),
+      });
+      return outcomes;
+    };
+
+    test('which then may use more as time passes; what has no key, or is known, is accepted', async () => {
+      const ways = await outcomesOf(
+        ['shop', '1'],
+        ['shop', '2'],
+        ['mill', '1b'],
+        ['shop', '3'],
+        ['shop', '4'],
+      );
+      assert.deepEqual(ways, ['accepted', 'accepted', 'accepted', 'accepted', 'too_many_keys']);
+      assert.deepEqual(await outcomesOf(['shop', '5'], ['shop', '1'], ['mill', '2b']), [
+        'too_many_keys',
+        'repeated',
+        'accepted',
+      ]);
+      const { accepted } = await bus.publishAll('b', ['of_shop', 'shop', ['e']]);
+      assert.deepEqual(accepted, [0]);
+      await until(async () => (await outcomesOf(['shop', '6']))[0] === 'accepted');
+      assert.deepEqual(await outcomesOf(['shop', '7']), ['too_many_keys']);
+    });
+
+    test('who claims no topic by what is refused', async () => {
+      await outcomesOf(['shop', '1'], ['shop', '2'], ['shop', '3']);
+      await bus.store.run('remove_topic', { topic: 'of_shop', series: [] });
+      assert.deepEqual(await outcomesOf(['shop', '4']), ['too_many_keys']);
+      assert.equal(await bus.store.redis.sismember('topics', 'of_shop'), 0);
+    });
+
+    test('and leaves nothing in Redis once all may be used again', async () => {
+      await outcomesOf(['shop', '1'], ['shop', '2']);
+      const { redis: raw, keys } = bus.store;
+      const leftMs = await raw.pttl(keys.idempotency_quota('shop'));
+      assert.ok(leftMs > 1000 && leftMs <= 2000, `${leftMs} ms`);
+    });
+  });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { idempotency } from '../../src/publishing/idempotency.ts';
+import { idempotency, maxClientKeys } from '../../src/publishing/idempotency.ts';
 
 test('the digest depends on client and key, the fingerprint on topic and body', () => {
   const one = idempotency('shop', 'key', 'widgets', '{"type":"noop"}');
@@ -22,4 +22,11 @@ test('the digest depends on client and key, the fingerprint on topic and body', 
   ];
   const fingerprints = [one, topic, body, parted].map(({ fingerprint }) => fingerprint.toString('hex'));
   assert.equal(new Set(fingerprints).size, 4);
+});
+
+test('the keys of a client take 5 % of the memory of Redis at most', () => {
+  assert.equal(maxClientKeys(100_000, 0), 100_000);
+  assert.equal(maxClientKeys(100_000, 2 ** 40), 100_000);
+  assert.equal(2 * 180 * maxClientKeys(100_000, 72_000_000), 0.05 * 72_000_000);
+  assert.equal(maxClientKeys(100_000, 100), 1);
 });

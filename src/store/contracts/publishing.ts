@@ -4,15 +4,16 @@ export const publishingContracts = {
   publish: {
     arguments: {
       uidSeed: 'text',
-      idempotencyWindowMs: 'digits',
+      idempotencyWindowMs: 'number',
       maxTopics: 'number',
       maxClientTopics: 'number',
+      maxClientKeys: 'number',
       publications: {
         each: { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
       },
     },
     reply: {
-      outcomes: ['accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many'],
+      outcomes: ['accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys'],
       subscribers: ['number'],
       added: [{ events: 'number', subscribers: 'text' }],
     },
