@@ -28,6 +28,9 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
+/** Interface identifiers of ISATAP (RFC 5214), which end with an IPv4 address, under any prefix. */
+const ISATAP = /^0[02]005efe$/;
+
 /** Classifies addresses. Callbacks may go to public ones and to those that the operator allows. */
 export class Addresses {
   readonly #allowed: Network[];
@@ -52,10 +55,19 @@ export class Addresses {
     if (address instanceof ipaddr.IPv6 && range !== 'loopback') {
       const inner = embedded(address)?.map((each) => this.#standing(each));
       if (inner) return inner.find(isRefused) ?? (inner.includes('public') ? 'public' : 'allowed');
+      const tunnelled = this.#standingOfIsatap(address);
+      if (isRefused(tunnelled)) return tunnelled;
       if (range === 'unicast' && !isIn(address, GLOBAL_UNICAST)) return 'reserved';
     }
     if (isIn(address, AZURE_METADATA)) return 'metadata';
     return range === 'unicast' ? 'public' : words(range);
+  }
+
+  /** A router of such a tunnel sends to the IPv4 address; any other judges the whole address. */
+  #standingOfIsatap(address: ipaddr.IPv6): Standing {
+    const bytes = Buffer.from(address.toByteArray());
+    if (!ISATAP.test(bytes.toString('hex', 8, 12))) return 'public';
+    return this.#standing(new ipaddr.IPv4([...bytes.subarray(12)]));
   }
 }
 
