@@ -1,4 +1,6 @@
-FROM node:24-slim
+# A tag can be moved, so a release is built with a digest: --build-arg BASE=node:24-slim@sha256:… (docs/operating.md).
+ARG BASE=node:24-slim
+FROM ${BASE}
 
 ENV NODE_ENV=production
 WORKDIR /app

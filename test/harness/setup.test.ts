@@ -20,6 +20,20 @@ test('the lock file holds every package of every platform, so that npm ci works 
   assert.deepEqual(missing, []);
 });
 
+test('Node 24 is locked, with a checksum, for each platform that bin/setup knows', () => {
+  const { packages } = JSON.parse(readFileSync(join(root, 'bin/node24/package-lock.json'), 'utf8'));
+  const { '': wanted, ...locked } = packages as Record<string, Record<string, unknown>>;
+  assert.deepEqual(
+    Object.keys(locked),
+    Object.keys(wanted?.optionalDependencies ?? {}).map((name) => `node_modules/${name}`),
+  );
+  for (const [name, { version, integrity }] of Object.entries(locked)) {
+    assert.match(String(version), /^24\.\d+\.\d+$/, name);
+    assert.match(String(integrity), /^sha512-/, name);
+  }
+  assert.deepEqual(Object.keys(locked).length, 4);
+});
+
 for (const name of ['setup', 'start', 'receive', 'test']) {
   test(`bin/${name} --help says how to use it`, async () => {
     const command = new Command(name, ['--help']);
