@@ -15,6 +15,7 @@ import { deadLettersApi } from './delivering/dead_letters_api.ts';
 import { Queue } from './delivering/queue.ts';
 import type { PipelineParts } from './http/pipeline.ts';
 import { routes } from './http/routes.ts';
+import { WorkBudget } from './http/work_budget.ts';
 import type { Log } from './log.ts';
 import { healthApi } from './metrics/health_api.ts';
 import { metricsApi } from './metrics/metrics_api.ts';
@@ -81,12 +82,14 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const isSubscriber = (token: string) => subscriptions.has(token);
   const policy = new CallbackPolicy(config.callbackAllow, config);
 
+  const budget = new WorkBudget();
   const table = routes({
     publishing: publishApi({
       publisher,
       limits: publishLimits,
       guard,
       rateLimit: RateLimit.of(control, config),
+      budget,
     }),
     topics: topicsApi({ topics: new Topics(partitions), publicNames, clients }),
     subscriptions: subscriptionsApi({ clients, subscriptions, policy, removed }),

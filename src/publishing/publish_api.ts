@@ -5,7 +5,8 @@ import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { NO_CONTENT } from '../route.ts';
 import type { TopicParams } from '../subscribing/topics_api.ts';
-import { type EventLimits, readEvents } from './event_input.ts';
+import type { EventLimits } from './event_fields.ts';
+import { isLong, readEvents, readInSteps } from './event_input.ts';
 import { idempotency } from './idempotency.ts';
 import { readIdempotencyKey } from './idempotency_key.ts';
 import type { Outcome, Publication, PublishLimits } from './publication.ts';
@@ -20,6 +21,12 @@ interface PublishParts {
   limits: EventLimits & KeyLimits;
   guard: Pick<StorageGuard, 'check'>;
   rateLimit?: RateLimit | undefined;
+  /** Awaited between the steps of a long body. */
+  budget: Budget;
+}
+
+interface Budget {
+  turn(): Promise<void> | undefined;
 }
 
 export const PUBLISH_ERRORS = [
@@ -41,7 +48,7 @@ interface PublishCall {
 }
 
 /** `POST /topics/:name`. */
-export function publishApi({ publisher, limits, guard, rateLimit }: PublishParts) {
+export function publishApi({ publisher, limits, guard, rateLimit, budget }: PublishParts) {
   return {
     /** Throws forbidden, rate_limited, bad_header or storage_full. */
     refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text'>) {
@@ -56,10 +63,11 @@ export function publishApi({ publisher, limits, guard, rateLimit }: PublishParts
     async publish({ caller, params: { name: topic }, headers, text }: PublishCall) {
       const client = caller.token;
       const key = keyIn(headers);
+      let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
       const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
-      const events = readEvents(text, isNdjson, topic, clock.wallMs(), limits);
-      const demand = { client, events: events.length, bytes: Buffer.byteLength(text) };
-      const rates: RateHeaders | undefined = await rateLimit?.spend(demand);
+      const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits };
+      const events = isLong(body) ? await inTurns(readInSteps(body), budget) : readEvents(body);
+      if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
       const publication: Publication = { topic, client, events };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
       const outcome = await publisher.publish(publication);
@@ -68,6 +76,12 @@ export function publishApi({ publisher, limits, guard, rateLimit }: PublishParts
       return { ...NO_CONTENT, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
     },
   };
+}
+
+async function inTurns<T>(steps: Generator<void, T>, budget: Budget): Promise<T> {
+  let step = steps.next();
+  for (; !step.done; step = steps.next()) await budget.turn();
+  return step.value;
 }
 
 function keyIn(headers: IncomingHttpHeaders): string | undefined {
