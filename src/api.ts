@@ -13,9 +13,9 @@ import type { Config } from './config.ts';
 import { DeadLetters } from './delivering/dead_letters.ts';
 import { deadLettersApi } from './delivering/dead_letters_api.ts';
 import { Queue } from './delivering/queue.ts';
+import type { Dialect } from './dialect.ts';
 import type { PipelineParts } from './http/pipeline.ts';
 import { routes } from './http/routes.ts';
-import { WorkBudget } from './http/work_budget.ts';
 import type { Log } from './log.ts';
 import { healthApi } from './metrics/health_api.ts';
 import { metricsApi } from './metrics/metrics_api.ts';
@@ -42,9 +42,9 @@ interface ApiParts {
   log: Log;
 }
 
-type Built = { routes: Route[] } & Pick<PipelineParts, 'authentication' | 'proxies'>;
+type Built = { routesIn: (dialect: Dialect) => Route[] } & Pick<PipelineParts, 'authentication' | 'proxies'>;
 
-/** Creates the parts of a web process and the route table that uses them. */
+/** Creates the parts of a web process, and a function that makes the route table that uses them. */
 export function buildApi({ config, partitions, recorder, log }: ApiParts): Built {
   const { control } = partitions;
   const clients = new Clients(control, config.clients);
@@ -82,30 +82,27 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const isSubscriber = (token: string) => subscriptions.has(token);
   const policy = new CallbackPolicy(config.callbackAllow, config);
 
-  const budget = new WorkBudget();
-  const table = routes({
-    publishing: publishApi({
-      publisher,
-      limits: publishLimits,
-      guard,
-      rateLimit: RateLimit.of(control, config),
-      budget,
-    }),
-    topics: topicsApi({ topics: new Topics(partitions), publicNames, clients }),
-    subscriptions: subscriptionsApi({ clients, subscriptions, policy, removed }),
-    deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),
-    apiTokens: apiTokensApi({ clients, minTokenLength: config.minTokenLength, removeSubscriber }),
-    health: healthApi({
-      pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
-      dueDeliveries: async () => {
-        const due = await Promise.all(main.map((queue) => queue.due(config.scalingDeadlineMs)));
-        return due.reduce((sum, each) => sum + each, 0);
-      },
-      scalingThreshold: config.scalingThreshold,
-    }),
-    metrics: metricsApi({ partitions, limits: config, publicNames, log }),
-    isRootKey: (text) => authentication.isRootKey(text),
-    limits: config,
-  });
-  return { routes: table, authentication, proxies };
+  const rateLimit = RateLimit.of(control, config);
+
+  const routesIn = (dialect: Dialect) =>
+    routes({
+      publishing: publishApi({ publisher, limits: publishLimits, guard, rateLimit, dialect }),
+      topics: topicsApi({ topics: new Topics(partitions), publicNames, clients }),
+      subscriptions: subscriptionsApi({ clients, subscriptions, policy, publicNames, removed, dialect }),
+      deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),
+      apiTokens: apiTokensApi({ clients, minTokenLength: config.minTokenLength, removeSubscriber }),
+      health: healthApi({
+        pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
+        dueDeliveries: async () => {
+          const due = await Promise.all(main.map((queue) => queue.due(config.scalingDeadlineMs)));
+          return due.reduce((sum, each) => sum + each, 0);
+        },
+        scalingThreshold: config.scalingThreshold,
+      }),
+      metrics: metricsApi({ partitions, limits: config, publicNames, log }),
+      isRootKey: (text) => authentication.isRootKey(text),
+      limits: config,
+      dialect,
+    });
+  return { routesIn, authentication, proxies };
 }

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { isOfRuby, redisUrlByKey, rubyWarnings, variableValue } from './config/ruby_variables.ts';
 import { SETTINGS, VARIABLES } from './config/settings.ts';
+import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
 
 /**
@@ -57,7 +58,19 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
   const redisUrl = namedVariable(redisUrlByKey(env) ?? settings.redisUrl, env);
   const redisTls = { ca: redisCa, verify: redisSslVerify };
   const minTokenLength = production ? MIN_CREDENTIAL_LENGTH : 1;
-  return { ...settings, forceSsl, trustedProxies, redisUrl, redisTls, minTokenLength };
+  const threadsAlone = Boolean(env.ROUTEMASTER_WORKER_THREADS && !env.ROUTEMASTER_WORKERS_PER_THREAD);
+  return { ...settings, forceSsl, trustedProxies, redisUrl, redisTls, minTokenLength, threadsAlone };
+}
+
+/**
+ * Returns the configuration of a bus in this mode. ROUTEMASTER_WORKER_THREADS alone counts deliveries in
+ * compatibility mode, as it did in the Ruby Routemaster, whose threads delivered one batch at a time.
+ */
+export function configIn(compatibility: Compatibility, config: Config): Config {
+  if (compatibility === 'none' || !config.threadsAlone) return config;
+  const deliveries = config.workerThreads;
+  const workerThreads = Math.ceil(deliveries / config.workersPerThread);
+  return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
 function refuseWeak(rootKey: string): void {

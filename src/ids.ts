@@ -15,5 +15,8 @@ export const eventId = (): string => nanoid(16);
 /** The random part of a client's token: 20 characters of `[a-z0-9]`, 103 bits. */
 export const tokenSuffix = customAlphabet('abcdefghijklmnopqrstuvwxyz0123456789', 20);
 
+/** The random part of a token that is a credential by itself: 32 hexadecimal digits, 128 bits. */
+export const credentialSuffix = customAlphabet('0123456789abcdef', 32);
+
 /** A client's secret: 32 characters of URL-safe Base64, 192 bits. */
 export const secret = (): string => nanoid(32);

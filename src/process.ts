@@ -1,7 +1,9 @@
 import { Backoff } from './backoff.ts';
+import type { Config } from './config.ts';
+import type { Compatibility } from './dialect.ts';
 import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
 import { type Log, logged } from './log.ts';
-import { prepareStorage } from './maintenance/schema.ts';
+import { prepareStorage, wasTakenOver } from './maintenance/schema.ts';
 import type { Partitions } from './store/partitions.ts';
 
 /** Maximum duration of a stop. After it the process ends, when its log is written. */
@@ -19,13 +21,17 @@ export async function start(entry: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Prepares Redis. While Redis is unavailable or full, tries again after growing pauses. */
-export async function boot(partitions: Partitions, leaseMs: number, log: Log): Promise<void> {
+/**
+ * Prepares Redis. While Redis is unavailable or full, tries again after growing pauses. Resolves with the
+ * compatibility mode: as configured, or `routemaster` for a bus that took over a Ruby Routemaster.
+ */
+export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Compatibility> {
   const backoff = new Backoff();
   for (;;) {
     try {
-      for (const partition of partitions.all) await prepareStorage(partition, leaseMs, log);
-      return;
+      for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
+      if (config.compatibility) return config.compatibility;
+      return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';
     } catch (error) {
       const { message } = error as Error;
       if (/^NOPERM/.test(message))

@@ -3,6 +3,7 @@ import { buildApi } from './api.ts';
 import { warnOfShortTokens } from './authentication/short_tokens.ts';
 import { sleep } from './clock.ts';
 import { type Config, environmentWarnings, readConfig } from './config.ts';
+import { type Compatibility, DIALECTS } from './dialect.ts';
 import { createApp } from './http/app.ts';
 import { HttpServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
@@ -19,6 +20,11 @@ const GRACE_MS = 20_000;
 /** How long to wait for Redis before listening without it. If Redis is there, the boot takes less. */
 const BOOT_MS = 1000;
 
+const COMPATIBILITY_NOTE = {
+  none: 'answering as docs/api.md says',
+  routemaster: 'answering as the Ruby Routemaster did; ROUTEMASTER_COMPATIBILITY=none ends that',
+};
+
 /**
  * Runs a web process. It listens when Redis is prepared, or after a second without it. At SIGTERM it finishes
  * its requests and stops.
@@ -29,16 +35,24 @@ async function serve(config: Config, log: Log): Promise<void> {
   const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let isReady = false;
-  const { routes, ...parts } = buildApi({ config, partitions, recorder, log });
-  const app = createApp(routes, { ...parts, forceSsl: config.forceSsl, ready: () => isReady, log });
-  const server = new HttpServer(app, config);
+  const { routesIn, ...parts } = buildApi({ config, partitions, recorder, log });
+  const appIn = (compatibility: Compatibility) => {
+    const dialect = DIALECTS[compatibility];
+    const { forceSsl } = config;
+    return createApp(routesIn(dialect), { ...parts, dialect, forceSsl, ready: () => isReady, log });
+  };
+  let app = appIn(config.compatibility ?? 'none');
+  const server = new HttpServer((request, response) => app(request, response), config);
   onStop(log, async () => {
     await server.close(GRACE_MS);
     if (isReady) recorder.processStopped('web');
     await counters.stop();
     redis.disconnect();
   });
-  const booting = boot(partitions, config.leaseMs, log).then(() => {
+  const booting = boot(partitions, config, log).then((compatibility) => {
+    // Until now every call but the health checks was refused.
+    app = appIn(compatibility);
+    log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
     counters.start();
     recorder.processStarted('web');

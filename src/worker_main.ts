@@ -1,7 +1,7 @@
 import { Clients } from './authentication/client.ts';
 import { NameKey } from './authentication/name_key.ts';
 import { PublicNames } from './authentication/public_names.ts';
-import { environmentWarnings, readConfig } from './config.ts';
+import { configIn, environmentWarnings, readConfig } from './config.ts';
 import { Supervisor } from './delivering/supervisor.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
@@ -27,27 +27,28 @@ await start(async () => {
   const { control } = partitions;
   const counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
-  const supervisor = new Supervisor(config, log);
+  let supervisor: Supervisor | undefined;
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
   const maintenance = partitions.all.map((partition) => {
     const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), partition.keys);
-    wakeups.on('main', () => supervisor.wake());
+    wakeups.on('main', () => supervisor?.wake());
     return new Maintenance(config, { partition, partitions, wakeups, recorder, publicNames, log });
   });
   // The boot may wait for Redis, so the process must be able to stop before it.
-  let delivering = false;
   const stopping = onStop(log, async () => {
-    await Promise.all([...maintenance.map((each) => each.stop(GRACE_MS)), supervisor.stop(GRACE_MS)]);
-    if (delivering) recorder.processStopped('worker');
+    await Promise.all([...maintenance.map((each) => each.stop(GRACE_MS)), supervisor?.stop(GRACE_MS)]);
+    if (supervisor) recorder.processStopped('worker');
     await counters.stop();
     redis.disconnect();
   });
-  await boot(partitions, config.leaseMs, log);
+  const compatibility = await boot(partitions, config, log);
   if (stopping.aborted) return;
-  delivering = true;
+  const inMode = configIn(compatibility, config);
+  supervisor = new Supervisor(inMode, log);
   counters.start();
   recorder.processStarted('worker');
   supervisor.start();
   for (const each of maintenance) each.start();
-  log.info({ threads: config.workerThreads, workersPerThread: config.workersPerThread }, 'delivering');
+  const { workerThreads: threads, workersPerThread } = inMode;
+  log.info({ threads, workersPerThread, compatibility }, 'delivering');
 });

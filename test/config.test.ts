@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { VARIABLES } from '../src/config/settings.ts';
-import { environmentWarnings, readConfig } from '../src/config.ts';
+import { configIn, environmentWarnings, readConfig } from '../src/config.ts';
+import type { Compatibility } from '../src/dialect.ts';
 import { BootError } from '../src/errors.ts';
 
 const read = (env: Record<string, string> = {}) => readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...env });
@@ -154,6 +155,32 @@ describe('a variable that nothing reads', () => {
   test('is never one that the bus or bin/start reads', () => {
     const names = [...VARIABLES, 'ROUTEMASTER_DATA_DIR'];
     assert.deepEqual(environmentWarnings(Object.fromEntries(names.map((name) => [name, 'x']))), []);
+  });
+});
+
+describe('ROUTEMASTER_WORKER_THREADS', () => {
+  const threads = (env: Record<string, string>, compatibility: Compatibility) => {
+    const { workerThreads, workersPerThread } = configIn(compatibility, read(env));
+    return [workerThreads, workersPerThread];
+  };
+
+  test('alone counts deliveries in compatibility mode, as in the Ruby Routemaster', () => {
+    for (const [deliveries, expected] of [
+      [1, [1, 1]],
+      [5, [1, 5]],
+      [32, [1, 32]],
+      [50, [2, 25]],
+      [100, [4, 25]],
+    ] as const)
+      assert.deepEqual(threads({ ROUTEMASTER_WORKER_THREADS: String(deliveries) }, 'routemaster'), expected);
+    assert.ok(Object.isFrozen(configIn('routemaster', read({ ROUTEMASTER_WORKER_THREADS: '5' }))));
+  });
+
+  test('counts threads otherwise, and beside ROUTEMASTER_WORKERS_PER_THREAD', () => {
+    const env = { ROUTEMASTER_WORKER_THREADS: '5' };
+    assert.deepEqual(threads(env, 'none'), [5, 32]);
+    assert.deepEqual(threads({ ...env, ROUTEMASTER_WORKERS_PER_THREAD: '8' }, 'routemaster'), [5, 8]);
+    assert.deepEqual(threads({}, 'routemaster'), [2, 32]);
   });
 });
 

@@ -2,15 +2,22 @@
 --[[
 adopt: store the version of the data layout, and delete the aux jobs of the Ruby Routemaster.
 
-Data without a version is the Ruby Routemaster's, which is noted in `taken_over`. But if there are leases, this
-bus wrote it, and the version is missing because Redis lost its memory while processes of the bus ran.
+A Redis with a client or a subscriber that the Ruby Routemaster made is noted in `taken_over`. Data without a
+version can also be of this bus, if Redis lost its memory while processes of the bus ran.
 
 If a version is stored already, the call changes nothing and returns false. So of several processes that boot
 at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
+-- This bus keeps a record of each client, and when each subscriber subscribed. The Ruby Routemaster did neither.
 local function is_of_ruby(keys)
-  local found = redis.call('EXISTS', keys.topics(), keys.subscribers(), keys.api_tokens(), keys.batches_index())
-  return found > 0 and redis.call('EXISTS', keys.leases_last()) == 0
+  local names = redis.call('HGETALL', keys.api_tokens())
+  for i = 1, #names, 2 do
+    if redis.call('EXISTS', keys.api_token(names[i])) == 0 then return true end
+  end
+  for _, token in ipairs(redis.call('SMEMBERS', keys.subscribers())) do
+    if redis.call('HEXISTS', keys.subscriber(token), 'subscribed_at') == 0 then return true end
+  end
+  return false
 end
 
 return function(call, args)

@@ -1,7 +1,9 @@
 import { z } from 'zod';
+import type { Scopes } from '../caller.ts';
+import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
-import { CLIENT_NAME, CLIENT_TOKEN, type Clients, MAX_NAME_LENGTH_OF_MADE_TOKEN } from './client.ts';
+import { CLIENT_NAME, CLIENT_TOKEN, type Clients, credentialToken, maxNameLength } from './client.ts';
 import { ROOT_USER } from './credentials.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
@@ -25,7 +27,7 @@ const wording: Wording = {
 };
 
 /** Other fields are ignored, as clients of the Ruby Routemaster expect. */
-const newClient = (isRootKey: (text: string) => boolean) =>
+const newClient = (isRootKey: (text: string) => boolean, makesSecrets: boolean) =>
   z
     .object({
       name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE),
@@ -36,10 +38,21 @@ const newClient = (isRootKey: (text: string) => boolean) =>
         .nullish(),
       publish: patterns,
       subscribe: patterns,
+      /** Whether the client has a secret. */
+      secret: z.boolean('must be true or false').nullish(),
     })
-    .refine(({ name, token }) => typeof token === 'string' || name.length <= MAX_NAME_LENGTH_OF_MADE_TOKEN, {
-      path: ['name'],
-      message: `must have at most ${MAX_NAME_LENGTH_OF_MADE_TOKEN} characters, as the token begins with it`,
+    .transform(({ secret, token, ...rest }) => ({
+      ...rest,
+      token: token ?? undefined,
+      secret: secret ?? (makesSecrets && typeof token !== 'string'),
+    }))
+    .superRefine(({ name, token, secret }, context) => {
+      const refuse = (field: string, message: string) =>
+        context.addIssue({ code: 'custom', path: [field], message });
+      const max = maxNameLength(secret);
+      if (token && secret) refuse('secret', 'must be false for a token of your own choosing');
+      if (!token && name.length > max)
+        refuse('name', `must have at most ${max} characters, as the token begins with it`);
     });
 
 const rotation = z
@@ -56,8 +69,11 @@ export const TOKEN_PARAMS: Input<{ token: string }> = {
   schema: z.object(token),
   wording: { code: 'bad_client', whole: `no client has this token; one ${TOKEN_RULE}` },
 };
-export const newClientInput = (isRootKey: (text: string) => boolean): Input<NewClient> => ({
-  schema: newClient(isRootKey),
+export const newClientInput = (
+  isRootKey: (text: string) => boolean,
+  { makesSecrets }: Pick<Dialect, 'makesSecrets'>,
+): Input<NewClient> => ({
+  schema: newClient(isRootKey, makesSecrets),
   wording,
 });
 export const ROTATION: Input<{ grace: number }> = { schema: rotation, wording };
@@ -80,25 +96,30 @@ const SECRET = { 'Cache-Control': 'no-store' };
 
 /** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. */
 export function apiTokensApi({ clients, minTokenLength, removeSubscriber }: ApiTokensParts) {
+  const register = async (name: string, token: string, scopes: Scopes) => {
+    if ((await clients.register(name, token, scopes)) === 'ok') return { token, name };
+    throw new BusError(
+      'client_has_secret',
+      'a client with a secret has this token, which others may know; choose another, or remove that client first',
+    );
+  };
+
   return {
     async list() {
       const all = await clients.list();
       return all.length === 0 ? NO_CONTENT : ok(all);
     },
 
-    async create({ body: { name, token, publish, subscribe } }: { body: NewClient }) {
+    async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {
       // A client of a bus that was taken over keeps its token.
       if (token && token.length < minTokenLength && !(await clients.find(token))) {
         const rule = `token must have at least ${minTokenLength} characters in production`;
         throw new BusError('bad_client', rule, { members: { field: 'token' } });
       }
       const scopes = { ...(publish && { publish }), ...(subscribe && { subscribe }) };
-      const made = token ? { token, name } : await clients.create(name, scopes);
-      if (token && (await clients.register(name, token, scopes)) === 'has_secret')
-        throw new BusError(
-          'client_has_secret',
-          'a client with a secret has this token, which others may know; choose another, or remove that client first',
-        );
+      const made = secret
+        ? await clients.create(name, scopes)
+        : await register(name, token ?? credentialToken(name), scopes);
       return { status: 201, headers: SECRET, body: { ...made, ...scopes } } as const;
     },
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Caller, Role } from '../caller.ts';
+import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { type Log, loggedPath } from '../log.ts';
 import { schemeOf } from './authorization.ts';
@@ -51,18 +52,22 @@ export class Authentication {
 
   /**
    * Resolves with the caller if it has one of these roles. Throws unauthenticated (with the challenges),
-   * too_many_failures, forbidden for a caller with another role, bad_header, or an error of the client
+   * too_many_failures, `wrongRole` for a caller with another role, bad_header, or an error of the client
    * lookup.
    */
-  async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
+  async callerOf(
+    request: IncomingMessage,
+    roles: readonly Role[],
+    wrongRole: Dialect['wrongRole'],
+  ): Promise<Caller> {
     const verdict = await this.#judge(request);
     if (verdict && 'role' in verdict) {
       if (roles.includes(verdict.role)) return verdict;
-      throw new BusError('forbidden', `the credentials are right, but this call takes ${needed(roles)}`);
-    }
-    if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
+      if (wrongRole === 'forbidden')
+        throw new BusError(wrongRole, `the credentials are right, but this call takes ${needed(roles)}`);
+    } else if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
     if (!this.#nonces.ready) await this.#nonces.prepare();
-    throw this.#unauthenticated(roles, verdict);
+    throw this.#unauthenticated(roles, verdict && 'reason' in verdict ? verdict : undefined);
   }
 
   /** True for the root key, which no token may equal. */

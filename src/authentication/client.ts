@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Scopes } from '../caller.ts';
 import { clock } from '../clock.ts';
-import { secret as newSecret, tokenSuffix } from '../ids.ts';
+import { credentialSuffix, secret as newSecret, tokenSuffix } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { readScopes, scopeFields } from './scope.ts';
@@ -12,8 +12,22 @@ export const REALM = 'Routemaster';
 export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
 /** Matches tokens that clients choose, and those of this bus and of the Ruby Routemaster. */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
-/** The bus makes a token of the name, `--` and 20 random characters. A token has 64 characters at most. */
-export const MAX_NAME_LENGTH_OF_MADE_TOKEN = 42;
+const MAX_TOKEN_LENGTH = 64;
+
+/** Maximum characters of the name of a client whose token the bus makes, since the token begins with it. */
+export function maxNameLength(hasSecret: boolean): number {
+  return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
+}
+
+/** Makes the token of a client with a secret: public, and different from all others. */
+function madeToken(name: string): string {
+  return `${name}--${tokenSuffix()}`;
+}
+
+/** Makes a token that is a credential by itself, as the Ruby Routemaster made them. */
+export function credentialToken(name: string): string {
+  return `${name}--${credentialSuffix()}`;
+}
 
 export type DigestAlgorithm = 'SHA-256' | 'MD5';
 
@@ -56,11 +70,11 @@ export class Clients {
 
   /**
    * Creates a client with a token and a secret. Several clients may have one name. `name` must match
-   * CLIENT_NAME, with at most MAX_NAME_LENGTH_OF_MADE_TOKEN characters. The secret cannot be read later,
+   * CLIENT_NAME, with at most `maxNameLength(true)` characters. The secret cannot be read later,
    * because only its digests are stored.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
-    const token = `${name}--${tokenSuffix()}`;
+    const token = madeToken(name);
     const secret = newSecret();
     const digests = { ha1_sha256: ha1('SHA-256', token, secret), ha1_md5: ha1('MD5', token, secret) };
     const fields = { ...digests, ...scopeFields(scopes), created_at: clock.wallMs() };

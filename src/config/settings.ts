@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   bytes,
   certificates,
+  compatibility,
   keyPrefix,
   list,
   logLevel,
@@ -68,6 +69,9 @@ const web = {
   clients: setting('ROUTEMASTER_CLIENTS', tokens, '').help(
     'Tokens of clients without a secret, separated by commas: HTTP Basic with the token as user and any password.',
   ),
+  compatibility: setting('ROUTEMASTER_COMPATIBILITY', compatibility.optional()).help(
+    '`routemaster` answers as the Ruby Routemaster did, for its clients; `none` does not. By default on if the bus took over its Redis.',
+  ),
   publishRate: setting('ROUTEMASTER_PUBLISH_RATE', whole(0, 1_000_000_000), '0').help(
     'Events a second that each client may publish, over all web processes; more is answered 429. 0: no limit.',
   ),
@@ -105,8 +109,8 @@ const web = {
 };
 
 const delivering = {
-  workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 64), '2').help(
-    'Threads of a worker process; about one a core.',
+  workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 1000), '2').help(
+    'Threads of a worker process; about one a core. In compatibility mode, if the next is not set, its deliveries under way.',
   ),
   workersPerThread: setting('ROUTEMASTER_WORKERS_PER_THREAD', whole(1, 1000), '32').help(
     'Maximum deliveries under way in each thread.',

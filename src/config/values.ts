@@ -103,6 +103,8 @@ export const logLevel = z
   .transform((value) => value.toLowerCase())
   .pipe(z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }));
 
+export const compatibility = z.enum(['routemaster', 'none'], { error: 'must be routemaster or none' });
+
 export const metricService = z.enum(['print', 'prometheus', 'datadog'], {
   error: 'must be print, prometheus or datadog',
 });

@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { type Route, route } from '../route.ts';
 import { TOPIC_NAME } from '../topic_name.ts';
@@ -14,7 +15,7 @@ const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
  */
 export function createApp(routes: readonly Route[], parts: PipelineParts): RequestListener {
   const pipeline = new Pipeline(parts);
-  const app = mount(routes, pipeline);
+  const app = mount(routes, pipeline, parts.dialect.otherMethod);
   const publish = routes.find(({ method, path }) => method === PUBLISH.method && path === PUBLISH.path);
   return (request, response) => {
     const name = publish && plainTopic(request);
@@ -32,7 +33,7 @@ function plainTopic({ method, url }: IncomingMessage): string | undefined {
 }
 
 /** Mounts the routes, grouped by path. The last handler of each path refuses all other methods. */
-function mount(routes: readonly Route[], pipeline: Pipeline): Express {
+function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): Express {
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
@@ -45,12 +46,14 @@ function mount(routes: readonly Route[], pipeline: Pipeline): Express {
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
     const here = app.route(path);
     for (const row of rows) here[METHODS[row.method]](handler(row));
-    here.all(handler(otherMethods(rows)));
+    here.all(handler(otherMethods(rows, otherMethod)));
   }
   app.use(handler(NOT_FOUND));
   app.use(failed(pipeline));
   return app;
 }
+
+type OtherMethod = Dialect['otherMethod'];
 
 const METHODS = { GET: 'get', POST: 'post', DELETE: 'delete' } as const;
 
@@ -67,13 +70,13 @@ const NOT_FOUND = route('GET /', [], {
 });
 
 /** Refuses other methods of a path. Express also uses the GET routes for HEAD. */
-function otherMethods(rows: readonly Route[]): Route {
+function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
   const allow = rows.map(({ method }) => method).join(', ');
   return {
     ...NOT_FOUND,
     ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }),
     handle: async ({ path }) => {
-      throw new BusError('method_not_allowed', `${path} takes ${allow}`, { headers: { Allow: allow } });
+      throw new BusError(code, `${path} takes ${allow}`, { headers: { Allow: allow } });
     },
   };
 }

@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
+import type { Caller } from '../caller.ts';
+import type { Dialect } from '../dialect.ts';
 import { BusError, StorageUnavailable } from '../errors.ts';
 import { parseJson } from '../json.ts';
 import type { Log } from '../log.ts';
@@ -23,6 +25,7 @@ export interface PipelineParts {
   authentication: Pick<Authentication, 'callerOf'>;
   forceSsl: boolean;
   proxies: Proxies;
+  dialect: Pick<Dialect, 'redirected' | 'wrongRole' | 'otherMethod'>;
   ready: () => boolean;
   log: Log;
   admission?: Admission;
@@ -54,7 +57,7 @@ export class Pipeline {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
       checkHeaders(request);
       if (!route.isHealthCheck) {
-        if (this.#isPlainHttp(request)) return await send(response, redirectToHttps(request));
+        if (this.#isPlainHttp(request)) return await send(response, this.#redirectToHttps(request));
         this.#refuseUntilReady();
       }
       // Checked before authentication, because authentication is half of the work of a publish.
@@ -71,7 +74,7 @@ export class Pipeline {
 
   async #call(route: Route, { request, path, params, query }: Arrival): Promise<Answer> {
     const isOpen = route.roles.length === 0;
-    const caller = isOpen ? undefined : await this.#parts.authentication.callerOf(request, route.roles);
+    const caller = isOpen ? undefined : await this.#callerOf(request, route);
     const call: Call = {
       caller: caller as Call['caller'],
       path,
@@ -104,6 +107,20 @@ export class Pipeline {
     return this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request);
   }
 
+  /** Redirects without the port, which is for plain http. 307 and 308 keep method and body. */
+  #redirectToHttps({ headers, method, url }: IncomingMessage): Answer {
+    const host = headers.host?.replace(/:\d*$/, '');
+    if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
+    const { reads, others } = this.#parts.dialect.redirected;
+    const status = method === 'GET' || method === 'HEAD' ? reads : others;
+    return { status, headers: { Location: `https://${host}${url}`, 'Content-Length': '0' } };
+  }
+
+  #callerOf(request: IncomingMessage, { roles }: Route): Promise<Caller> {
+    const { authentication, dialect } = this.#parts;
+    return authentication.callerOf(request, roles, dialect.wrongRole);
+  }
+
   #refuseUntilReady(): void {
     if (!this.#parts.ready()) throw new StorageUnavailable('the storage is not prepared yet');
   }
@@ -118,11 +135,4 @@ function readBody({ body }: Route, text: string): unknown {
   if (!body) return undefined;
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;
   return checked(body, isLeftOut ? undefined : parseJson(text));
-}
-
-/** Redirects with 308, which keeps method and body, and without the port, which is for plain http. */
-function redirectToHttps({ headers, url }: IncomingMessage): Answer {
-  const host = headers.host?.replace(/:\d*$/, '');
-  if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
-  return { status: 308, headers: { Location: `https://${host}${url}`, 'Content-Length': '0' } };
 }

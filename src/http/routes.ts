@@ -18,14 +18,15 @@ import {
   WHOLE_DEAD_LETTER,
   WHOSE,
 } from '../delivering/dead_letters_api.ts';
+import type { Dialect } from '../dialect.ts';
 import { HEALTH, type healthApi, PONG } from '../metrics/health_api.ts';
 import { METRICS_TEXT, type metricsApi } from '../metrics/metrics_api.ts';
-import { PUBLISH_ERRORS, type publishApi } from '../publishing/publish_api.ts';
+import { PUBLISH_ERRORS, PUBLISHED, type publishApi } from '../publishing/publish_api.ts';
 import { type Route, route } from '../route.ts';
-import { SUBSCRIBER_REPORT } from '../subscribing/subscriber_report.ts';
 import {
   SIGNING_KEY,
   SUBSCRIBER_PARAMS,
+  SUBSCRIBERS,
   type SubscriptionLimits,
   subscriptionInput,
   type subscriptionsApi,
@@ -42,6 +43,7 @@ export interface Apis {
   metrics: ReturnType<typeof metricsApi>;
   isRootKey: (text: string) => boolean;
   limits: SubscriptionLimits;
+  dialect: Dialect;
 }
 
 const ANYONE = [] as const;
@@ -86,7 +88,7 @@ function topicRoutes({ publishing, topics }: Apis): Route[] {
     route('POST /topics/:name', CLIENTS, {
       params: TOPIC_PARAMS,
       takesText: true,
-      answers: NOTHING,
+      answers: PUBLISHED,
       errors: PUBLISH_ERRORS,
       refuseEarly: publishing.refuseEarly,
       handle: publishing.publish,
@@ -96,10 +98,10 @@ function topicRoutes({ publishing, topics }: Apis): Route[] {
   ];
 }
 
-function subscriptionRoutes({ subscriptions, limits }: Apis): Route[] {
-  const list = { answers: { 200: z.array(SUBSCRIBER_REPORT) }, handle: subscriptions.list } as const;
+function subscriptionRoutes({ subscriptions, limits, dialect }: Apis): Route[] {
+  const list = { answers: { 200: SUBSCRIBERS }, handle: subscriptions.list } as const;
   const subscribe = {
-    body: subscriptionInput(limits),
+    body: subscriptionInput(limits, dialect),
     answers: { 200: SIGNING_KEY, 204: null },
     errors: ['bad_subscription', 'bad_topic', 'bad_callback', 'limit_reached', 'storage_full'],
     handle: subscriptions.subscribe,
@@ -170,11 +172,13 @@ function deadLetterRoutes({ deadLetters }: Apis): Route[] {
   ];
 }
 
-export function apiTokenRoutes({ apiTokens, isRootKey }: Pick<Apis, 'apiTokens' | 'isRootKey'>): Route[] {
+type TokenParts = Pick<Apis, 'apiTokens' | 'isRootKey' | 'dialect'>;
+
+export function apiTokenRoutes({ apiTokens, isRootKey, dialect }: TokenParts): Route[] {
   return [
     route('GET /api_tokens', ROOT, { answers: { 200: z.array(CLIENT), 204: null }, handle: apiTokens.list }),
     route('POST /api_tokens', ROOT, {
-      body: newClientInput(isRootKey),
+      body: newClientInput(isRootKey, dialect),
       answers: { 201: MADE_CLIENT },
       errors: ['bad_client', 'client_has_secret', 'storage_full'],
       handle: apiTokens.create,

@@ -2,11 +2,11 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { allows } from '../authentication/scope.ts';
 import type { ClientCaller } from '../caller.ts';
 import { clock } from '../clock.ts';
+import type { Config } from '../config.ts';
+import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import { NO_CONTENT } from '../route.ts';
 import type { TopicParams } from '../subscribing/topics_api.ts';
-import type { EventLimits } from './event_fields.ts';
-import { isLong, readEvents, readInSteps } from './event_input.ts';
+import { readEvents } from './event_input.ts';
 import { idempotency } from './idempotency.ts';
 import { readIdempotencyKey } from './idempotency_key.ts';
 import type { Outcome, Publication, PublishLimits } from './publication.ts';
@@ -18,16 +18,13 @@ type KeyLimits = Pick<PublishLimits, 'idempotencyWindowMs' | 'maxClientKeys'>;
 
 interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
-  limits: EventLimits & KeyLimits;
+  limits: KeyLimits & Pick<Config, 'maxEventDataBytes'>;
   guard: Pick<StorageGuard, 'check'>;
   rateLimit?: RateLimit | undefined;
-  /** Awaited between the steps of a long body. */
-  budget: Budget;
+  dialect: Pick<Dialect, 'published' | 'events'>;
 }
 
-interface Budget {
-  turn(): Promise<void> | undefined;
-}
+export const PUBLISHED = { 200: null, 204: null } as const;
 
 export const PUBLISH_ERRORS = [
   'bad_topic',
@@ -48,7 +45,9 @@ interface PublishCall {
 }
 
 /** `POST /topics/:name`. */
-export function publishApi({ publisher, limits, guard, rateLimit, budget }: PublishParts) {
+export function publishApi({ publisher, limits, guard, rateLimit, dialect }: PublishParts) {
+  const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
+  const stored = { status: dialect.published };
   return {
     /** Throws forbidden, rate_limited, bad_header or storage_full. */
     refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text'>) {
@@ -63,25 +62,18 @@ export function publishApi({ publisher, limits, guard, rateLimit, budget }: Publ
     async publish({ caller, params: { name: topic }, headers, text }: PublishCall) {
       const client = caller.token;
       const key = keyIn(headers);
-      let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
       const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
-      const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits };
-      const events = isLong(body) ? await inTurns(readInSteps(body), budget) : readEvents(body);
-      if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
+      const events = readEvents(text, isNdjson, topic, clock.wallMs(), rules);
+      const demand = { client, events: events.length, bytes: Buffer.byteLength(text) };
+      const rates: RateHeaders | undefined = await rateLimit?.spend(demand);
       const publication: Publication = { topic, client, events };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
       const outcome = await publisher.publish(publication);
       refuseUnlessStored(outcome, topic, limits);
-      if (outcome !== 'repeated') return rates ? { ...NO_CONTENT, headers: { ...rates } } : NO_CONTENT;
-      return { ...NO_CONTENT, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
+      if (outcome !== 'repeated') return rates ? { ...stored, headers: { ...rates } } : stored;
+      return { ...stored, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
     },
   };
-}
-
-async function inTurns<T>(steps: Generator<void, T>, budget: Budget): Promise<T> {
-  let step = steps.next();
-  for (; !step.done; step = steps.next()) await budget.turn();
-  return step.value;
 }
 
 function keyIn(headers: IncomingHttpHeaders): string | undefined {

@@ -1,14 +1,17 @@
 import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
+import type { PublicNames } from '../authentication/public_names.ts';
 import { allows } from '../authentication/scope.ts';
 import type { Caller, ClientCaller } from '../caller.ts';
 import type { Config } from '../config.ts';
 import { isSecret, newKeyPair, newSecret } from '../delivering/signatures.ts';
+import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import type { CallbackPolicy } from './callback_policy.ts';
 import { splitCallback } from './callback_url.ts';
+import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
 import type { Subscription, Subscriptions } from './subscription.ts';
 import type { TopicParams } from './topics_api.ts';
 
@@ -33,7 +36,10 @@ const wholeNumber = (min: number, max: number) =>
     .min(min, `must be at least ${min}`)
     .max(max, `must be at most ${max}`);
 
-const requestSchema = ({ laneLimitMax, maxSubscriptionTopics }: SubscriptionLimits) =>
+const requestSchema = (
+  { laneLimitMax, maxSubscriptionTopics }: SubscriptionLimits,
+  { cutsMax }: Pick<Dialect, 'cutsMax'>,
+) =>
   z.strictObject({
     topics: z
       .array(topicName, 'must be an array of topic names')
@@ -41,7 +47,10 @@ const requestSchema = ({ laneLimitMax, maxSubscriptionTopics }: SubscriptionLimi
     callback: z.string('must be a URL'),
     uuid: z.string('must be a string').regex(UUID, `must have ${UUID_RULE}`).nullish(),
     timeout: wholeNumber(0, MAX_TIMEOUT_MS).nullish(),
-    max: wholeNumber(1, MAX_MAX_EVENTS).nullish(),
+    max: (cutsMax
+      ? wholeNumber(1, Number.MAX_SAFE_INTEGER).transform((max) => Math.min(max, MAX_MAX_EVENTS))
+      : wholeNumber(1, MAX_MAX_EVENTS)
+    ).nullish(),
     ordered: z.boolean('must be true or false').nullish(),
     max_in_flight: wholeNumber(1, laneLimitMax).nullish(),
     max_attempts: wholeNumber(1, MAX_ATTEMPTS).nullish(),
@@ -70,10 +79,26 @@ const wording = (fields: string[]): Wording => ({
   unknown: (name) => `unknown field ${JSON.stringify(name)}; use ${fields.join(', ')}`,
 });
 
-export function subscriptionInput(limits: SubscriptionLimits): Input<Request> {
-  const schema = requestSchema(limits);
+export function subscriptionInput(
+  limits: SubscriptionLimits,
+  dialect: Pick<Dialect, 'cutsMax'>,
+): Input<Request> {
+  const schema = requestSchema(limits, dialect);
   return { schema, wording: wording(Object.keys(schema.shape)) };
 }
+
+const OTHERS_REPORT = SUBSCRIBER_REPORT.pick({
+  subscriber: true,
+  uuid: true,
+  callback: true,
+  max_events: true,
+  timeout: true,
+  topics: true,
+  events: true,
+});
+type OthersReport = z.infer<typeof OTHERS_REPORT>;
+
+export const SUBSCRIBERS = z.array(z.union([SUBSCRIBER_REPORT, OTHERS_REPORT]));
 
 export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   schema: z.object({ token: z.string() }),
@@ -90,13 +115,15 @@ interface SubscriptionsParts {
   clients: Pick<Clients, 'find'>;
   subscriptions: Subscriptions;
   policy: CallbackPolicy;
+  publicNames: PublicNames;
+  dialect: Pick<Dialect, 'listsOthers'>;
   /** Called with the number of events dropped when a subscriber left. */
   removed: (token: string, events: number) => void;
 }
 
 /** Handlers of `/subscription`, `/subscriptions`, `/subscriber` and `/subscribers`. */
 export function subscriptionsApi(parts: SubscriptionsParts) {
-  const { clients, subscriptions, policy, removed } = parts;
+  const { clients, subscriptions, policy, publicNames, dialect, removed } = parts;
 
   const remove = async (token: string) => {
     const events = await subscriptions.remove(token);
@@ -123,9 +150,13 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
 
   return {
     async list({ caller }: { caller: Caller }) {
-      if (caller.role === 'client') return ok(await subscriptions.list(caller.token));
+      if (caller.role === 'root')
+        return ok((await subscriptions.list()).map((report) => ({ ...report, uuid: null })));
+      const own = caller.token;
+      if (!dialect.listsOthers) return ok(await subscriptions.list(own));
       const reports = await subscriptions.list();
-      return ok(reports.map((report) => ({ ...report, uuid: null })));
+      const nameOf = await publicNames.of(reports.map(({ subscriber }) => subscriber));
+      return ok(reports.map((report) => (report.subscriber === own ? report : seenByOthers(report, nameOf))));
     },
 
     async subscribe({ caller, body }: { caller: ClientCaller; body: Request }) {
@@ -157,6 +188,12 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
     leave: ({ caller }: { caller: ClientCaller }) => remove(caller.token),
     remove: ({ params }: { params: { token: string } }) => remove(params.token),
   };
+}
+
+/** A token may be a credential, and the uuid is one. The rest is what the Ruby Routemaster showed. */
+function seenByOthers(report: SubscriberReport, nameOf: (token: string) => string): OthersReport {
+  const { subscriber, callback, max_events, timeout, topics, events } = report;
+  return { subscriber: nameOf(subscriber), uuid: null, callback, max_events, timeout, topics, events };
 }
 
 function badCallback(rule: string): BusError {

@@ -114,6 +114,20 @@ test('its clients publish to their topics with their token and any password', as
   );
 });
 
+test('its clients are answered as they were', async () => {
+  const web = await bus
+    .process('web')
+    .logs('answering as the Ruby Routemaster did; ROUTEMASTER_COMPATIBILITY=none ends that');
+  assert.equal(web.compatibility, 'routemaster');
+  const authorization = `Basic ${btoa(`${PUBLISHER}:x`)}`;
+  const answer = await fetch(`${bus.url}/topics/gadgets`, {
+    method: 'POST',
+    headers: { authorization },
+    body: '{"type":"noop","url":"https://a.example.com/g/1"}',
+  });
+  assert.deepEqual([answer.status, await answer.text()], [200, '']);
+});
+
 test('its subscribers are unchanged', async () => {
   const report = await until(async () => {
     const found = await bus.clientOf(SUBSCRIBER, 'x').report();

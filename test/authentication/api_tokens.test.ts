@@ -8,6 +8,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { apiTokensApi } from '../../src/authentication/api_tokens_api.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { DIALECTS } from '../../src/dialect.ts';
 import { createApp } from '../../src/http/app.ts';
 import { apiTokenRoutes } from '../../src/http/routes.ts';
 import { createLog } from '../../src/log.ts';
@@ -30,8 +31,17 @@ describe('/api_tokens', () => {
     });
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
     const api = apiTokensApi({ clients, minTokenLength: 1, removeSubscriber });
-    const table = apiTokenRoutes({ apiTokens: api, isRootKey: (text) => authentication.isRootKey(text) });
-    const parts = { authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log };
+    const isRootKey = (text: string) => authentication.isRootKey(text);
+    const dialect = DIALECTS.none;
+    const table = apiTokenRoutes({ apiTokens: api, isRootKey, dialect });
+    const parts = {
+      dialect,
+      authentication,
+      proxies: new Proxies(0),
+      forceSsl: false,
+      ready: () => true,
+      log,
+    };
     server = createServer(createApp(table, parts));
     await once(server.listen(0, '127.0.0.1'), 'listening');
   });

@@ -9,6 +9,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import type { Caller, Role } from '../../src/caller.ts';
+import { DIALECTS } from '../../src/dialect.ts';
 import { createApp } from '../../src/http/app.ts';
 import { Proxies } from '../../src/proxies.ts';
 import { ok, route } from '../../src/route.ts';
@@ -102,6 +103,7 @@ export class GuardedServer {
     ];
     return createApp(routes, {
       ...{ authentication, log, proxies: new Proxies(0), forceSsl: false, ready: () => true },
+      dialect: DIALECTS.none,
     });
   }
 }

@@ -11,6 +11,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { DIALECTS } from '../../src/dialect.ts';
 import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
 import { Proxies } from '../../src/proxies.ts';
@@ -49,6 +50,7 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
   });
   const app = createApp([publish], {
     ...{ authentication, log, proxies: new Proxies(0), forceSsl: false, ready: () => true },
+    dialect: DIALECTS.none,
     admission: new Admission({ maxRequests }),
   });
   const server = createServer(app).listen(0, '127.0.0.1');

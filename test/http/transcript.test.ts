@@ -7,6 +7,7 @@ import { type Answer, Api } from '../../harness/http/api.ts';
 import { root } from '../../harness/processes/command.ts';
 import { buildApi } from '../../src/api.ts';
 import { readConfig } from '../../src/config.ts';
+import { DIALECTS } from '../../src/dialect.ts';
 import { createLog } from '../../src/log.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
@@ -70,5 +71,5 @@ function routes(): Route[] {
   const partitions = new Partitions(api.store);
   const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'a-root-key', ROUTEMASTER_REDIS_URL: api.redis.url });
   const recorder = new Recorder(new Counters(partitions.control, { flushIntervalMs: 1000, log }));
-  return buildApi({ config, partitions, recorder, log }).routes;
+  return buildApi({ config, partitions, recorder, log }).routesIn(DIALECTS.none);
 }

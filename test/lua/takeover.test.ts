@@ -59,11 +59,14 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.equal(await redis.store.redis.get('taken_over'), noted);
   });
 
-  test('is noted even if only its clients are left', async () => {
-    await redis.flush();
-    await redis.store.redis.hset('api_tokens:by_token', RUBY_TOKEN, 'demo');
-    await takeOver();
-    assert.equal(await wasTakenOver(redis.store), true);
+  test('is noted even if only its clients are left, or only its subscribers', async () => {
+    for (const gone of ['api_tokens:by_token', 'subscribers']) {
+      await redis.flush();
+      await writeRubyRedis(redis.store.redis);
+      await redis.store.redis.del(gone);
+      await takeOver();
+      assert.equal(await wasTakenOver(redis.store), true, gone);
+    }
   });
 
   test('is told from a Redis of this bus that has lost its memory, schema included, while processes ran', async () => {
@@ -72,8 +75,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     await redis.flush();
     await bus.subscribe('alice', { topics: ['widgets'] });
     await bus.publishAll('a', ['widgets', 'publisher--42', [RUBY_EVENT]]);
-    await new Queue(redis.store, 'main', SETTINGS).acquire(['w1']);
-    await redis.store.redis.set('leases:last', 1);
+    await new Clients(redis.store, []).register('demo', RUBY_TOKEN);
     await takeOver();
     assert.equal(await wasTakenOver(redis.store), false);
   });

@@ -23,7 +23,7 @@ export const publishingContracts = {
       burstMs: 'number',
       eventsPerSecond: 'number',
       bytesPerSecond: 'number',
-      demands: [{ client: 'text', events: 'number', bytes: 'number', isAdmitted: 'flag' }],
+      demands: [{ client: 'text', events: 'number', bytes: 'number' }],
     },
     reply: [{ letIn: 'flag', eventsFullInMs: 'number', bytesFullInMs: 'number' }],
   },

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { type Answer, Api, problemIn, send } from '../../../harness/http/api.ts';
+import { DIALECTS } from '../../../src/dialect.ts';
 import { BROWSER_HEADERS } from '../../../src/http/answers.ts';
 import { createApp } from '../../../src/http/app.ts';
 import { Proxies } from '../../../src/proxies.ts';
@@ -87,6 +88,7 @@ test('a thrown error of any kind is answered without its stack trace, which is l
   const server = createServer(
     createApp(routes, {
       ...{ authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log: recorded.log },
+      dialect: DIALECTS.none,
     }),
   ).listen(0, '127.0.0.1');
   await once(server, 'listening');
