@@ -46,7 +46,11 @@ export class Digest extends DigestStrategy {
     if (!namesTarget(answer.uri, request))
       throw new BusError('bad_header', 'the Digest parameter uri must be the target of the request');
     if (!this.#nonces.ready) await this.#nonces.prepare();
-    const age = this.#nonces.check(answer.nonce);
+    let age = this.#nonces.check(answer.nonce);
+    if (age === 'unknown') {
+      await this.#nonces.refresh();
+      age = this.#nonces.check(answer.nonce);
+    }
     const algorithm = this.#algorithms.find((name) => name === answer.algorithm);
     if (age === 'unknown' || !algorithm || answer.realm !== REALM) return WRONG_TERMS;
     const proof = proofOf(answer, algorithm, request.method ?? '');
@@ -54,7 +58,9 @@ export class Digest extends DigestStrategy {
     // Only a caller with the right secret may learn that its nonce is old or used.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
-    return (await this.#nonces.use(answer.nonce, answer.nc)) ? verdict : repeatedUse(verdict);
+    const use = await this.#nonces.use(answer.nonce, answer.nc);
+    if (use === 'replaced') return STALE;
+    return use === 'consumed' ? verdict : repeatedUse(verdict);
   }
 
   /** Returns a challenge for each algorithm, all with one nonce. Needs `nonces.ready`. */

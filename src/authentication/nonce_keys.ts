@@ -3,19 +3,35 @@ import { clock } from '../clock.ts';
 import type { Partition } from '../store/partition.ts';
 
 const HOUR_MS = 3_600_000;
+const KEPT_HOURS = 24;
 const KEY_BYTES = 32;
 /** Interval between requests for the keys. It can be long, as a key is fetched up to an hour before its use. */
 const FRESH_MS = 60_000;
 const PAUSE_MS = 1000;
+/** Minimum time between fetches that strangers can cause. */
+const MOMENT_MS = 100;
 
-/** The random keys that sign nonces, one per hour. All processes share them through Redis. */
+export interface NonceKey {
+  readonly hour: number;
+  readonly key: Buffer;
+  /** True as soon as this process knows that the key was replaced. Its nonces are recognised, and old. */
+  replaced: boolean;
+}
+
+/**
+ * The random keys that sign nonces, one per hour. All processes share them through Redis, which replaces them
+ * when it may have lost nonce uses.
+ */
 export class NonceKeys {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
-  #keys: ReadonlyMap<number, Buffer> = new Map();
+  #keys: readonly NonceKey[] = [];
+  /** The number of the connection by which the keys came. */
+  #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
   #offsetMs = 0;
   #askAgainAtMs = 0;
+  #triedAtMs = Number.NEGATIVE_INFINITY;
   #loading: Promise<void> | undefined;
 
   constructor(control: Partition, monotonicMs: () => number = clock.monotonicMs) {
@@ -28,16 +44,25 @@ export class NonceKeys {
     return this.#monotonicMs() + this.#offsetMs;
   }
 
-  /** Returns the key for new nonces; undefined if no `load` succeeded for over an hour. */
+  /**
+   * Returns the key for new nonces. It is undefined before the first `load`, if none succeeded for over an hour,
+   * and when Redis was away and is back: it may be another one.
+   */
   current(): Buffer | undefined {
+    if (this.#connection !== this.#control.connections) return undefined;
     // A failure is ignored: the known keys last for an hour, and the next call after a second tries again.
     if (this.#monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
-    return this.of(this.nowMs());
+    const hour = Math.floor(this.nowMs() / HOUR_MS);
+    return this.#keys.find((each) => each.hour === hour && !each.replaced)?.key;
   }
 
-  /** Returns the key of nonces issued at that time; undefined after a day. */
-  of(issuedMs: number): Buffer | undefined {
-    return this.#keys.get(Math.floor(issuedMs / HOUR_MS));
+  /**
+   * Returns the key of nonces issued at that time for which `signed` is true; undefined if there is none, as
+   * after a day.
+   */
+  find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
+    const hour = Math.floor(issuedMs / HOUR_MS);
+    return this.#keys.find((each) => each.hour === hour && signed(each.key));
   }
 
   /** Fetches the keys; Redis stores new ones if they are missing. Throws as Partition does. */
@@ -48,14 +73,25 @@ export class NonceKeys {
     return this.#loading;
   }
 
+  /** Fetches the keys unless that was tried within the last moment. For nonces that may be those of new keys. */
+  async refresh(): Promise<void> {
+    if (this.#monotonicMs() >= this.#triedAtMs + MOMENT_MS) await this.load();
+  }
+
   async #load(): Promise<void> {
-    this.#askAgainAtMs = this.#monotonicMs() + PAUSE_MS;
+    this.#triedAtMs = this.#monotonicMs();
+    this.#askAgainAtMs = this.#triedAtMs + PAUSE_MS;
+    const connection = this.#control.connections;
     const { nowMs, keys } = await this.#control.run('nonce_keys', {
       keyOfThisHour: randomBytes(KEY_BYTES),
       keyOfNextHour: randomBytes(KEY_BYTES),
-      knownKeys: Array.from(this.#keys, ([hour, key]) => ({ hour, key })),
     });
-    this.#keys = new Map(keys.map(({ hour, key }) => [hour, key]));
+    const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
+    const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
+    // A key that Redis has lost is replaced too: the uses of its nonces are lost with it.
+    for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
+    this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
+    this.#connection = connection;
     this.#offsetMs = nowMs - this.#monotonicMs();
     this.#askAgainAtMs = this.#monotonicMs() + FRESH_MS;
   }

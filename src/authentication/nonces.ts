@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import type { NonceKeys } from './nonce_keys.ts';
-import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUses } from './nonce_uses.ts';
+import type { NonceKey, NonceKeys } from './nonce_keys.ts';
+import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUseOutcome, type NonceUses } from './nonce_uses.ts';
 
 const MAX_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
@@ -11,17 +11,24 @@ const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
 /** Number of leading characters of a nonce that contain its whole payload, and so identify it. */
 const ID_CHARACTERS = 19;
 
+type Keys = Pick<NonceKeys, 'nowMs' | 'current' | 'find' | 'load' | 'refresh'>;
+
+interface Issued {
+  atMs: number;
+  key: NonceKey;
+}
+
 /**
  * Issues and checks nonces. A nonce contains its time and a signature, so each web process accepts the nonces
  * of the others without storing any.
  */
 export class Nonces {
-  readonly #keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>;
+  readonly #keys: Keys;
   readonly #uses: Pick<NonceUses, 'consume'>;
-  /** The time of issue of verified nonces. Verifying again would double Digest's CPU time. */
-  readonly #issuedMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
+  /** Verified nonces. Verifying again would double Digest's CPU time. */
+  readonly #issued = new LRUCache<string, Issued>({ max: MAX_REMEMBERED });
 
-  constructor(keys: Pick<NonceKeys, 'nowMs' | 'current' | 'of' | 'load'>, uses: Pick<NonceUses, 'consume'>) {
+  constructor(keys: Keys, uses: Pick<NonceUses, 'consume'>) {
     this.#keys = keys;
     this.#uses = uses;
   }
@@ -46,32 +53,52 @@ export class Nonces {
     return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
+  /** Fetches the keys again, for a nonce that is unknown: another process may have issued it with a new key. */
+  refresh(): Promise<void> {
+    return this.#keys.refresh();
+  }
+
   /**
-   * Returns `unknown` for a nonce that is not of this bus or is over a day old, `old` after five minutes,
-   * otherwise `fresh`. Needs `ready`.
+   * Returns `unknown` for a nonce that is not of this bus or is over a day old, `old` after five minutes or if
+   * its key was replaced, otherwise `fresh`. Needs `ready`.
    */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
-    const issuedMs = this.#issuedMs.get(nonce) ?? this.#verify(nonce);
-    if (issuedMs === undefined) return 'unknown';
-    const ageMs = this.#keys.nowMs() - issuedMs;
+    const issued = this.#verify(nonce);
+    if (!issued) return 'unknown';
+    if (issued.key.replaced) return 'old';
+    const ageMs = this.#keys.nowMs() - issued.atMs;
     return ageMs > -NONCE_AHEAD_MS && ageMs < NONCE_LIFE_MS ? 'fresh' : 'old';
   }
 
-  /** Consumes this use. Resolves with false if any process did before. Throws StorageUnavailable. */
-  use(nonce: string, nc: string): Promise<boolean> {
-    return this.#uses.consume({ nonce: nonce.slice(0, ID_CHARACTERS), count: Number.parseInt(nc, 16) });
+  /**
+   * Consumes this use of a fresh nonce, over all processes. If the answer is `replaced`, new nonces have a new key.
+   * Throws StorageUnavailable.
+   */
+  async use(nonce: string, nc: string): Promise<NonceUseOutcome> {
+    const issued = this.#verify(nonce);
+    if (!issued) return 'replaced';
+    const { hour, key } = issued.key;
+    const count = Number.parseInt(nc, 16);
+    const outcome = await this.#uses.consume({ nonce: nonce.slice(0, ID_CHARACTERS), count, hour, key });
+    if (outcome === 'replaced') await this.#keys.load();
+    return outcome;
   }
 
-  /** Returns the time of issue in ms; undefined if the signature is wrong. */
-  #verify(nonce: string): number | undefined {
+  /** Returns when a nonce was issued and with which key; undefined if the signature is wrong. */
+  #verify(nonce: string): Issued | undefined {
+    const known = this.#issued.get(nonce);
+    if (known) return known;
     if (!/^[\w-]{40}$/.test(nonce)) return undefined;
     const bytes = Buffer.from(nonce, 'base64url');
     const payload = bytes.subarray(0, PAYLOAD_BYTES);
-    const issuedMs = payload.readUIntBE(0, TIME_BYTES);
-    const key = this.#keys.of(issuedMs);
-    if (!key || !timingSafeEqual(bytes.subarray(PAYLOAD_BYTES), tag(key, payload))) return undefined;
-    this.#issuedMs.set(nonce, issuedMs);
-    return issuedMs;
+    const atMs = payload.readUIntBE(0, TIME_BYTES);
+    const key = this.#keys.find(atMs, (each) =>
+      timingSafeEqual(bytes.subarray(PAYLOAD_BYTES), tag(each, payload)),
+    );
+    if (!key) return undefined;
+    const issued = { atMs, key };
+    this.#issued.set(nonce, issued);
+    return issued;
   }
 }
 

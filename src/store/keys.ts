@@ -54,6 +54,7 @@ export const LAYOUT = {
   former_secret: { pattern: 'former_secret:{token}', type: 'hash' },
   name_key: { pattern: 'name_key', type: 'string' },
   digest_keys: { pattern: 'digest:keys', type: 'hash' },
+  digest_run: { pattern: 'digest:run', type: 'string' },
   nonce_uses: { pattern: 'digest:counts:{nonce}', type: 'string' },
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },
   schema: { pattern: 'schema', type: 'string' },

@@ -54,15 +54,22 @@ export class Partition {
   readonly keys: Keyspace;
   readonly #functions: Functions;
   readonly #scripts: Readonly<Record<ScriptName, Callable>>;
+  #connections = 0;
 
   constructor(redis: Redis, { prefix = '', log }: PartitionOptions = {}) {
     this.redis = redis;
+    redis.on('ready', () => this.#connections++);
     this.prefix = prefix;
     this.keys = keyspace(prefix);
     const schema = this.keys.schema();
     this.#functions = new Functions(redis, LIBRARY, schema, log);
     const callables = SCRIPTS.map((script) => [script.name, callable(redis, script, schema)] as const);
     this.#scripts = Object.fromEntries(callables) as Record<ScriptName, Callable>;
+  }
+
+  /** How often this process has connected: with a new connection, Redis may have lost what this process knows. */
+  get connections(): number {
+    return this.#connections;
   }
 
   /**

@@ -5,12 +5,17 @@ import { Nonces } from '../../src/authentication/nonces.ts';
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 let nowMs: number;
-const hourKeys = (letter: string) => ({
-  nowMs: () => nowMs,
-  of: (issuedMs: number) => Buffer.from(`${letter}${Math.floor(issuedMs / hourMs)}`),
-  current: () => Buffer.from(`${letter}${Math.floor(nowMs / hourMs)}`),
-  load: async () => {},
-});
+const hourKeys = (letter: string, state = { replaced: false }) => {
+  const of = (ms: number) => Buffer.from(`${letter}${Math.floor(ms / hourMs)}`);
+  return {
+    nowMs: () => nowMs,
+    find: (issuedMs: number, signed: (key: Buffer) => boolean) =>
+      signed(of(issuedMs)) ? { hour: Math.floor(issuedMs / hourMs), key: of(issuedMs), ...state } : undefined,
+    current: () => of(nowMs),
+    load: async () => {},
+    refresh: async () => {},
+  };
+};
 const counts = { consume: () => assert.fail('no count was used') };
 const nonces = new Nonces(hourKeys('k'), counts);
 
@@ -31,7 +36,7 @@ test('a nonce of another hour is checked with the key of that hour', () => {
   const [nonce, other] = [nonces.issue(), nonces.issue()];
   nowMs += hourMs;
   assert.equal(nonces.check(nonce), 'old');
-  const forgetful = new Nonces({ ...hourKeys('k'), of: () => undefined }, counts);
+  const forgetful = new Nonces({ ...hourKeys('k'), find: () => undefined }, counts);
   assert.equal(forgetful.check(other), 'unknown');
 });
 
@@ -45,7 +50,12 @@ test('a nonce slightly ahead of the clock of the process is fresh; one far ahead
 
 test('no two nonces are the same, even within a millisecond; their uses have different keys', async () => {
   const taken = new Set<string>();
-  const issuing = new Nonces(hourKeys('k'), { consume: async ({ nonce }) => !!taken.add(nonce) });
+  const issuing = new Nonces(hourKeys('k'), {
+    consume: async ({ nonce }) => {
+      taken.add(nonce);
+      return 'consumed';
+    },
+  });
   const issued = Array.from({ length: 100 }, () => issuing.issue());
   for (const nonce of issued) await issuing.use(nonce, '1');
   assert.equal(new Set(issued).size, 100);
@@ -55,6 +65,18 @@ test('no two nonces are the same, even within a millisecond; their uses have dif
 test('processes with the same keys accept the nonces of each other; others do not', () => {
   assert.equal(new Nonces(hourKeys('k'), counts).check(nonces.issue()), 'fresh');
   assert.equal(new Nonces(hourKeys('x'), counts).check(nonces.issue()), 'unknown');
+});
+
+test('a nonce whose key was replaced is old', () => {
+  assert.equal(new Nonces(hourKeys('k', { replaced: true }), counts).check(nonces.issue()), 'old');
+});
+
+test('new keys are fetched before it is answered that the key of a nonce was replaced', async () => {
+  let loaded = 0;
+  const keys = { ...hourKeys('k'), load: async () => void loaded++ };
+  const late = new Nonces(keys, { consume: async () => 'replaced' });
+  assert.equal(await late.use(nonces.issue(), '00000001'), 'replaced');
+  assert.equal(loaded, 1);
 });
 
 test('a nonce that was changed anywhere is unknown', () => {

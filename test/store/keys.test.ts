@@ -61,7 +61,7 @@ describe('a script', () => {
     const refused = scripts.filter(({ flags }) => !flags.includes('allow-oom'));
     assert.deepEqual(
       refused.map(({ name }) => name),
-      ['publish', 'revive', 'spend', 'subscribe'],
+      ['publish', 'register_client', 'revive', 'spend', 'subscribe'],
     );
   });
 });

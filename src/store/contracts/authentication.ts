@@ -3,16 +3,12 @@ import type { Contract } from '../contract.ts';
 export const authenticationContracts = {
   name_key: { arguments: { key: 'bytes' }, reply: 'bytes' },
   nonce_keys: {
-    arguments: {
-      keyOfThisHour: 'bytes',
-      keyOfNextHour: 'bytes',
-      knownKeys: [{ hour: 'number', key: 'bytes' }],
-    },
-    reply: { nowMs: 'number', keys: [{ hour: 'number', key: 'bytes' }] },
+    arguments: { keyOfThisHour: 'bytes', keyOfNextHour: 'bytes' },
+    reply: { nowMs: 'number', keys: [{ hour: 'number', key: 'bytes', replaced: 'flag' }] },
   },
   nonce_uses: {
-    arguments: { keptMs: 'digits', uses: [{ nonce: 'text', count: 'number' }] },
-    reply: ['flag'],
+    arguments: { keptMs: 'digits', uses: [{ nonce: 'text', count: 'number', hour: 'digits', key: 'bytes' }] },
+    reply: ['consumed|repeated|replaced'],
   },
   register_client: {
     arguments: { token: 'text', name: 'text', scopes: [{ of: 'publish|subscribe', patterns: 'text' }] },

@@ -4,12 +4,12 @@ import { scriptCalls } from '../../../harness/redis/script_calls.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { until } from '../../../harness/until.ts';
 import { NonceKeys } from '../../../src/authentication/nonce_keys.ts';
+import { NonceUses } from '../../../src/authentication/nonce_uses.ts';
 import { Nonces } from '../../../src/authentication/nonces.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 
 const HOUR_MS = 3_600_000;
 const redis = new TestStore();
-const counts = { consume: () => assert.fail('no count was used') };
 
 beforeEach(() => redis.flush());
 
@@ -18,7 +18,7 @@ async function process() {
   const clock = { aheadMs: 0 };
   const keys = new NonceKeys(redis.store, () => performance.now() + clock.aheadMs);
   await keys.load();
-  return { clock, keys, nonces: new Nonces(keys, counts) };
+  return { clock, keys, nonces: new Nonces(keys, new NonceUses(redis.store)) };
 }
 
 test('processes that share a Redis share the keys, which are random and not the root key', async () => {
@@ -33,23 +33,42 @@ test('processes that share a Redis share the keys, which are random and not the 
   assert.equal(stranger.nonces.check(nonce), 'unknown');
 });
 
-test('keys that Redis has lost come back with the next process that asks, and nonces stay good', async () => {
-  const { clock, keys, nonces } = await process();
-  const nonce = nonces.issue();
+test('keys that Redis has lost are replaced: their nonces are old, even of a process that does not know it yet', async () => {
+  const [one, other] = [await process(), await process()];
+  const nonce = one.nonces.issue();
   await redis.flush();
-  clock.aheadMs = 61_000;
-  await keys.load();
-  assert.equal(nonces.check(nonce), 'fresh');
-  assert.equal((await process()).nonces.check(nonce), 'fresh');
+  assert.equal(one.nonces.check(nonce), 'fresh');
+  assert.equal(await one.nonces.use(nonce, '00000001'), 'replaced');
+  assert.equal(one.nonces.check(nonce), 'old');
+  const next = one.nonces.issue();
+  assert.equal(await one.nonces.use(next, '00000001'), 'consumed');
+  assert.equal(other.nonces.check(next), 'unknown');
+  other.clock.aheadMs = 100;
+  await other.keys.refresh();
+  assert.deepEqual([other.nonces.check(next), other.nonces.check(nonce)], ['fresh', 'old']);
 });
 
-test('keys that Redis has lost come back whatever the hour, by a process that is an hour ahead too', async () => {
-  const { clock, keys, nonces } = await process();
+test('keys that a Redis has kept are replaced when it has been restarted, since it may have lost nonce uses', async () => {
+  const { keys, nonces } = await process();
   const nonce = nonces.issue();
-  await redis.flush();
-  clock.aheadMs = HOUR_MS;
-  await keys.load();
-  assert.equal((await process()).nonces.check(nonce), 'fresh');
+  assert.equal(await nonces.use(nonce, '00000001'), 'consumed');
+  const { redis: connection } = redis.store;
+  // As after a restart with a snapshot from before that use.
+  await connection.del(...(await connection.keys('*digest:counts:*')));
+  await connection.set(redis.store.keys.digest_run(), 'of another run');
+  assert.equal(await nonces.use(nonce, '00000001'), 'replaced');
+  assert.equal(nonces.check(nonce), 'old');
+  assert.equal(await nonces.use(nonces.issue(), '00000001'), 'consumed');
+  const late = await process();
+  assert.equal(late.nonces.check(nonce), 'old', 'a new process recognises it');
+  assert.ok(late.keys.current()?.equals(keys.current() as Buffer));
+});
+
+test('keys of an earlier release, which noted no run of Redis, stay', async () => {
+  const { nonces } = await process();
+  const nonce = nonces.issue();
+  await redis.store.redis.del(redis.store.keys.digest_run());
+  assert.equal(await nonces.use(nonce, '00000001'), 'consumed');
 });
 
 test('each hour has a key of its own, known before the hour begins', async () => {
@@ -70,14 +89,17 @@ test('keys of more than a day ago are forgotten, everywhere', async () => {
   const hours = (await connection.hkeys('digest:keys')).map(Number).sort((a, b) => a - b);
   assert.deepEqual(hours, [hour - 24, hour, hour + 1]);
   const { keys } = await process();
-  assert.equal(keys.of((hour - 30) * HOUR_MS), undefined);
+  assert.equal(
+    keys.find((hour - 30) * HOUR_MS, () => true),
+    undefined,
+  );
 });
 
 test('the time is that of Redis: a process whose clock is hours off issues good nonces', async () => {
   const right = await process();
   const keys = new NonceKeys(redis.store, () => performance.now() + 5 * HOUR_MS);
   await keys.load();
-  const nonces = new Nonces(keys, counts);
+  const nonces = new Nonces(keys, new NonceUses(redis.store));
   assert.equal(right.nonces.check(nonces.issue()), 'fresh');
   assert.equal(nonces.check(right.nonces.issue()), 'fresh');
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { scriptCalls } from '../../../harness/redis/script_calls.ts';
+import { NonceKeys } from '../../../src/authentication/nonce_keys.ts';
 import { NonceUses } from '../../../src/authentication/nonce_uses.ts';
 import { answerParameters, challengeFor, header, parametersOf } from '../../authentication/digest_client.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
@@ -96,11 +97,17 @@ describe('the uses of a nonce', () => {
   test('of one turn cost one call of Redis', async () => {
     const { store } = one.redis;
     const uses = new NonceUses(store);
+    const keys = new NonceKeys(store);
+    await keys.load();
+    const hour = Math.floor(keys.nowMs() / 3_600_000);
+    const key = keys.current() as Buffer;
     const before = await scriptCalls(store);
     const consumed = await Promise.all(
-      Array.from({ length: 500 }, (_, index) => uses.consume({ nonce: 'nonce', count: index + 1 })),
+      Array.from({ length: 500 }, (_, index) =>
+        uses.consume({ nonce: 'nonce', count: index + 1, hour, key }),
+      ),
     );
-    assert.ok(consumed.every(Boolean));
+    assert.ok(consumed.every((outcome) => outcome === 'consumed'));
     assert.equal((await scriptCalls(store)) - before, 1);
   });
 });

@@ -81,8 +81,11 @@ describe('proofs of identity are compared in constant time', () => {
 
   test('the signature of a nonce', async (t) => {
     const key = Buffer.alloc(32);
-    const keys = { nowMs: () => 1000, of: () => key, current: () => key, load: async () => {} };
-    const nonces = new Nonces(keys, { consume: async () => true });
+    const find = (_: number, signed: (key: Buffer) => boolean) =>
+      signed(key) ? { hour: 0, key, replaced: false } : undefined;
+    const fetch = async () => {};
+    const keys = { nowMs: () => 1000, find, current: () => key, load: fetch, refresh: fetch };
+    const nonces = new Nonces(keys, { consume: async () => 'consumed' });
     const forged = `${nonces.issue().slice(0, -2)}AA`;
     assert.equal(await comparisons(t, () => nonces.check(forged)), 1);
   });
