@@ -65,6 +65,11 @@ interface DeadLettersParts {
 
 /** Handlers of `/dead_letters`. A client may see and change its own dead letters, root all of them. */
 export function deadLettersApi({ deadLetters, isSubscriber, guard }: DeadLettersParts) {
+  /** Only root names the subscriber, so only root can have mistyped it. */
+  const check = async (caller: Caller, token: string) => {
+    if (caller.role === 'root' && !(await isSubscriber(token)))
+      throw new BusError('subscriber_not_found', 'there is no such subscriber');
+  };
   return {
     async list({ caller, query }: { caller: Caller; query: Page }) {
       const { subscriber, limit = DEFAULT_LISTED, before } = query;
@@ -74,15 +79,17 @@ export function deadLettersApi({ deadLetters, isSubscriber, guard }: DeadLetters
 
     async retryAll({ caller, query }: { caller: Caller; query: Whose }) {
       const token = oneTokenOf(caller, query.subscriber);
-      // Only root names the subscriber, so only root can have mistyped it.
-      if (caller.role === 'root' && !(await isSubscriber(token)))
-        throw new BusError('subscriber_not_found', 'there is no such subscriber');
+      await check(caller, token);
       await guard.check();
       return ok({ retried: await deadLetters.retryAll(token) });
     },
 
     async purgeAll({ caller, query }: { caller: Caller; query: Whose }) {
-      return ok({ purged: await deadLetters.purgeAll(oneTokenOf(caller, query.subscriber)) });
+      const token = oneTokenOf(caller, query.subscriber);
+      const purged = await deadLetters.purgeAll(token);
+      // A subscriber that has left may have letters, if the process that purged them died.
+      if (purged === 0) await check(caller, token);
+      return ok({ purged });
     },
 
     async read({ caller, params: { id } }: OfOne) {

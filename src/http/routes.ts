@@ -142,7 +142,7 @@ function deadLetterRoutes({ deadLetters }: Apis): Route[] {
     route('DELETE /dead_letters', BOTH, {
       query: WHOSE,
       answers: { 200: PURGED },
-      errors: ['bad_query'],
+      errors: ['bad_query', 'subscriber_not_found'],
       handle: deadLetters.purgeAll,
     }),
     route('POST /dead_letters/retry', BOTH, {

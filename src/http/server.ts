@@ -2,29 +2,28 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { Config } from '../config.ts';
 import { BootError } from '../errors.ts';
 import { askWhenRead } from './body.ts';
 import { Connection } from './connection.ts';
 import { refuseConnect, refuseMalformed } from './problems.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** Default limits of the server: times of the parts of an exchange, and connections. */
+/** Times of the parts of an exchange. */
 export const SERVER_LIMITS = {
   /** Maximum time from the start of a connection or request to the end of its headers. */
   headersTimeoutMs: 10_000,
-  /** Maximum time to the end of the body, from the first byte of a request. */
-  requestTimeoutMs: 30_000,
   /** Maximum time between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
   /** Maximum time without a byte in either direction, so that unread answers end a connection. */
   silenceTimeoutMs: 120_000,
-  /** Interval at which Node checks the first two limits. */
+  /** Interval at which Node checks headers and requests for their limits. */
   checkEveryMs: 1000,
-  /** Maximum connections; further ones are closed at once. */
-  maxConnections: 10_000,
 };
 
-export type ServerLimits = typeof SERVER_LIMITS;
+/** What the operator sets; `requestTimeoutMs` goes from the first byte of a request to the end of its body. */
+type ServerSettings = Pick<Config, 'requestTimeoutMs' | 'maxConnections'>;
+export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -41,7 +40,7 @@ export class HttpServer {
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;
 
-  constructor(listener: Listener, limits: Partial<ServerLimits> = {}, budget = new WorkBudget()) {
+  constructor(listener: Listener, limits: Partial<ServerLimits> & ServerSettings, budget = new WorkBudget()) {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = createServer({

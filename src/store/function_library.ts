@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { callback, preamble, type ScriptSource } from './script_source.ts';
 
+/** A library of Redis functions. `lua` registers one function for each script. */
 export interface FunctionLibrary {
   name: string;
   lua: string;

@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { until } from '../../../harness/until.ts';
+import { readConfig } from '../../../src/config.ts';
 import { readText } from '../../../src/http/body.ts';
 import { HttpServer } from '../../../src/http/server.ts';
 
@@ -16,7 +17,10 @@ const post = (path: string | number, body: string) =>
 const statuses = (text: string) => text.match(/HTTP\/1\.1 \d+/g) ?? [];
 
 async function serve(t: TestContext, answer: Answer): Promise<number> {
-  const server = new HttpServer((request, response) => void answer(request, response));
+  const server = new HttpServer(
+    (request, response) => void answer(request, response),
+    readConfig({ ROUTEMASTER_ROOT_KEY: 'key' }),
+  );
   t.after(() => server.close(0));
   return server.listen(0);
 }

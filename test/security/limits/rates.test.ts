@@ -129,12 +129,16 @@ describe('a publisher that is over its rate', () => {
     assert.equal((await api.raw(`${waiting.join('\r\n')}\r\n\r\n`)).status, 429);
   });
 
-  test('is admitted again after the time in Retry-After', async () => {
+  test('is admitted again within the time in Retry-After', async () => {
     assert.equal((await publish('shop', events(35), '/topics/shops')).status, 204);
     const refused = await publish('shop', EVENT, '/topics/shops');
     assert.equal(refused.status, 429);
-    await new Promise((wait) => setTimeout(wait, Number(refused.headers['retry-after']) * 1000));
-    assert.equal((await publish('shop', EVENT, '/topics/shops')).status, 204);
+    // A busy machine may answer late, so the time gets a second more.
+    const timeoutMs = (Number(refused.headers['retry-after']) + 1) * 1000;
+    await until(async () => (await publish('shop', EVENT, '/topics/shops')).status === 204, {
+      timeoutMs,
+      what: 'it is admitted',
+    });
   });
 
   test('by bytes is refused as well', async () => {

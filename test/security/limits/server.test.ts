@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
+import { subscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { until } from '../../../harness/until.ts';
+import { readConfig } from '../../../src/config.ts';
 import { readText } from '../../../src/http/body.ts';
 import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/http/server.ts';
+
+const DEFAULTS = readConfig({ ROUTEMASTER_ROOT_KEY: 'key' });
 
 /** Limits short enough for a test, and far enough apart to tell which one applied. */
 const QUICK: Partial<ServerLimits> = {
@@ -18,10 +22,18 @@ const QUICK: Partial<ServerLimits> = {
 };
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
+/** Answers when all that came in the same segment is parsed. */
+const slowly: Answer = async (_request, response) => {
+  await setImmediate();
+  response.end('mine');
+};
 const OK: Answer = (_request, response) => response.end('ok');
 
 async function serve(t: TestContext, limits: Partial<ServerLimits>, answer = OK): Promise<number> {
-  const server = new HttpServer((request, response) => void answer(request, response), limits);
+  const server = new HttpServer((request, response) => void answer(request, response), {
+    ...DEFAULTS,
+    ...limits,
+  });
   t.after(() => server.close(0));
   return server.listen(0);
 }
@@ -30,9 +42,15 @@ interface Line {
   socket: Socket;
   /** Returns the bytes received so far. */
   text: () => string;
+  /** Returns how many bytes the server has received. */
+  received: () => number;
   /** Resolves when the connection is closed, with all bytes received and the time since it was opened. */
   ended: Promise<{ text: string; tookMs: number }>;
 }
+
+/** The server's side of all connections. */
+const accepted: Socket[] = [];
+subscribe('net.server.socket', (message) => accepted.push((message as { socket: Socket }).socket));
 
 async function open(t: TestContext, port: number, bytes = ''): Promise<Line> {
   const socket = connect(port, '127.0.0.1');
@@ -43,10 +61,12 @@ async function open(t: TestContext, port: number, bytes = ''): Promise<Line> {
   });
   socket.on('error', () => {});
   await once(socket, 'connect');
+  const received = () =>
+    accepted.findLast(({ remotePort }) => remotePort === socket.localPort)?.bytesRead ?? 0;
   const beganMs = performance.now();
   if (bytes !== '') socket.write(bytes, 'latin1');
   const ended = once(socket, 'close').then(() => ({ text, tookMs: performance.now() - beganMs }));
-  return { socket, text: () => text, ended };
+  return { socket, text: () => text, received, ended };
 }
 
 test('a connection that sends nothing is closed after the time for headers', async (t) => {
@@ -119,14 +139,12 @@ test('a connection beyond the maximum is closed at once; there is room again whe
 });
 
 test('every limit has a default', () => {
-  for (const limit of Object.values(SERVER_LIMITS)) assert.ok(limit > 0 && limit < Number.POSITIVE_INFINITY);
+  const { requestTimeoutMs, maxConnections } = DEFAULTS;
+  for (const limit of [...Object.values(SERVER_LIMITS), requestTimeoutMs, maxConnections])
+    assert.ok(limit > 0 && limit < Number.POSITIVE_INFINITY);
 });
 
 test('a request that is followed by garbage in one segment is answered first, then the garbage is refused', async (t) => {
-  const slowly: Answer = async (_request, response) => {
-    await sleep(50);
-    response.end('mine');
-  };
   const port = await serve(t, {}, slowly);
   for (const requests of [1, 3]) {
     const bytes = `${'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(requests)}\0garbage\r\n\r\n`;
@@ -148,7 +166,7 @@ test('garbage within a request is refused at once, before the request is answere
 });
 
 test('a request with Connection: close is answered, whatever follows it', async (t) => {
-  const port = await serve(t, {}, (_request, response) => setTimeout(() => response.end('mine'), 50));
+  const port = await serve(t, {}, slowly);
   const bytes = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n\0garbage\r\n\r\n';
   const { text } = await (await open(t, port, bytes)).ended;
   assert.match(text, /^HTTP\/1\.1 200 .*mine$/s);
@@ -163,7 +181,7 @@ describe('a request with an Upgrade header', () => {
   const echo: Answer = async (request, response) => {
     const { url, headers } = request;
     const text = await readText(request);
-    if (url === '/slow') await sleep(50);
+    if (url === '/slow') await setImmediate();
     response.end(`<${text}${headers.upgrade ?? ''}>`);
   };
 
@@ -171,8 +189,8 @@ describe('a request with an Upgrade header', () => {
     const port = await serve(t, {}, echo);
     const bytes = `${GET.replace('/', '/slow')}${wanting('one')}${GET}${wanting('two')}${wanting('three')}${GET}`;
     for (const cut of [bytes.length, 30, 200, bytes.length - 40]) {
-      const { socket, text } = await open(t, port, bytes.slice(0, cut));
-      await sleep(20);
+      const { socket, text, received } = await open(t, port, bytes.slice(0, cut));
+      await until(() => received() === cut);
       socket.write(bytes.slice(cut));
       await until(() => count(text()) === 6);
       assert.deepEqual(text().match(/<.*?>/g), ['<>', '<one>', '<>', '<two>', '<three>', '<>']);
@@ -218,7 +236,7 @@ describe('a request with an Upgrade header', () => {
     await until(() => closed);
 
     let requests = 0;
-    const server = new HttpServer(() => void requests++, {});
+    const server = new HttpServer(() => void requests++, DEFAULTS);
     const hanging = await open(t, await server.listen(0), GET + wanting());
     await until(() => requests === 1);
     await server.close(50);
@@ -243,14 +261,14 @@ describe('a request with an Upgrade header', () => {
 });
 
 test('CONNECT is refused after the earlier requests are answered', async (t) => {
-  const port = await serve(t, {}, (_request, response) => setTimeout(() => response.end('mine'), 50));
+  const port = await serve(t, {}, slowly);
   const bytes = 'GET / HTTP/1.1\r\nHost: a\r\n\r\nCONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n';
   const { text } = await (await open(t, port, bytes)).ended;
   assert.match(text, /^HTTP\/1\.1 200 .*mineHTTP\/1\.1 405 /s);
 });
 
 test('an expectation that cannot be met is refused in order', async (t) => {
-  const port = await serve(t, {}, (_request, response) => setTimeout(() => response.end('mine'), 50));
+  const port = await serve(t, {}, slowly);
   const get = (more = '') => `GET / HTTP/1.1\r\nHost: a\r\n${more}\r\n`;
   const { text } = await (await open(t, port, `${get()}${get('Expect: miracles\r\n')}\0garbage\r\n\r\n`))
     .ended;
