@@ -16,6 +16,7 @@ import { Queue } from './delivering/queue.ts';
 import type { Dialect } from './dialect.ts';
 import type { PipelineParts } from './http/pipeline.ts';
 import { routes } from './http/routes.ts';
+import { WorkBudget } from './http/work_budget.ts';
 import type { Log } from './log.ts';
 import { healthApi } from './metrics/health_api.ts';
 import { metricsApi } from './metrics/metrics_api.ts';
@@ -82,11 +83,12 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const isSubscriber = (token: string) => subscriptions.has(token);
   const policy = new CallbackPolicy(config.callbackAllow, config);
 
+  const budget = new WorkBudget();
   const rateLimit = RateLimit.of(control, config);
 
   const routesIn = (dialect: Dialect) =>
     routes({
-      publishing: publishApi({ publisher, limits: publishLimits, guard, rateLimit, dialect }),
+      publishing: publishApi({ publisher, limits: publishLimits, guard, rateLimit, budget, dialect }),
       topics: topicsApi({ topics: new Topics(partitions), publicNames, clients }),
       subscriptions: subscriptionsApi({ clients, subscriptions, policy, publicNames, removed, dialect }),
       deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),

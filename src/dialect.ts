@@ -51,8 +51,8 @@ export const DIALECTS = {
     makesSecrets: false,
     listsOthers: true,
     cutsMax: true,
-    // Ruby had no maximum. This one is that of an event's data.
-    events: { maxUrlLength: 65_536, ignoresUnknownFields: true, loosensTimestamps: true },
+    // Ruby had no maximum.
+    events: { maxUrlLength: 8192, ignoresUnknownFields: true, loosensTimestamps: true },
   },
 } as const satisfies Record<string, Dialect>;
 

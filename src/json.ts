@@ -9,6 +9,19 @@ declare global {
   }
 }
 
+const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c];
+const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/** Maximum levels of arrays and objects: 64 of the data of an event, in an object, in an array. */
+const MAX_LEVELS = 66;
+/** Text up to this length is parsed in some milliseconds, whatever it is. 5 MB of `[` would take 650 ms. */
+export const SHORT_TEXT = 65_536;
+/** Maximum values beside a long number. They need a reviver, which takes a microsecond per value. */
+const MAX_VALUES = 16_000;
+/** 64 bits have 20 digits. To read millions of digits would take seconds. */
+const MAX_DIGITS = 20;
+const CHARACTER = /[^ \t\r\n]/g;
+
 /** Thrown for JSON that would be delivered differently from how it was sent. */
 class Unfaithful extends Error {}
 
@@ -26,7 +39,8 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their
- * digits. Throws bad_body with a detail that starts with `where`, and with these members.
+ * digits. Throws bad_body with a detail that starts with `where`, and with these members. It takes time
+ * proportional to the length of the text.
  */
 export function parseJson(
   text: string,
@@ -34,6 +48,7 @@ export function parseJson(
   members: Record<string, string | number> = {},
 ): unknown {
   try {
+    if (text.length > SHORT_TEXT && isDeep(text)) throw new Unfaithful('is nested too deeply');
     if (SURROGATE.test(text)) refuseLoneSurrogates(text);
     return LONG_NUMBER.test(text) ? parseLongNumbers(text) : JSON.parse(text);
   } catch (cause) {
@@ -48,13 +63,56 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // A reviver ran out of stack.
 }
 
-/** Maximum values in text that needs a reviver, which takes half a microsecond per value. */
-const MAX_VALUES = 500_000;
+/** True if JSON text has too many levels. Text that is not JSON may be either. */
+export function isDeep(text: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) depth--;
+    else if ((code === OPEN_ARRAY || code === OPEN_OBJECT) && ++depth > MAX_LEVELS) return true;
+  }
+  return false;
+}
+
+/** Returns the place of the quote that ends the string which begins at `start`, or a later one than `limit`. */
+export function endOfString(text: string, start: number, limit = text.length): number {
+  let end = start;
+  do {
+    end = text.indexOf('"', end + 1);
+    if (end < 0 || end >= limit) return text.length;
+  } while (isEscaped(text, end));
+  return end;
+}
+
+/** Returns the place of the first character from `from` on that is no white space, or the length of the text. */
+export function firstCharacter(text: string, from = 0): number {
+  CHARACTER.lastIndex = from;
+  return CHARACTER.exec(text)?.index ?? text.length;
+}
+
+/** Returns the text without white space at its ends. Unlike `trim`, it leaves what JSON does not allow there. */
+export function trimmed(text: string): string {
+  const start = firstCharacter(text);
+  let end = text.length;
+  while (end > start && ' \t\r\n'.includes(text.charAt(end - 1))) end--;
+  return text.slice(start, end);
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let slashes = 0;
+  while (text.charCodeAt(at - 1 - slashes) === BACKSLASH) slashes++;
+  return slashes % 2 === 1;
+}
 
 function parseLongNumbers(text: string): unknown {
   let commas = 0;
-  for (let at = text.indexOf(','); at >= 0 && commas <= MAX_VALUES; at = text.indexOf(',', at + 1)) commas++;
-  if (commas > MAX_VALUES) throw new Unfaithful('has too many values beside a number of 16 digits or more');
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    else if (code === COMMA && ++commas >= MAX_VALUES)
+      throw new Unfaithful('has too many values beside a number of 16 digits or more');
+  }
   return JSON.parse(text, withAllDigits);
 }
 
@@ -69,8 +127,9 @@ function refuseLoneSurrogates(text: string): void {
 // The third argument is new; TypeScript's library does not know it yet.
 function withAllDigits(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
   if (typeof value !== 'number' || source === undefined || Number.isSafeInteger(value)) return value;
-  const whole = /^-?\d+$/.test(source) ? BigInt(source) : undefined;
-  if (whole === undefined && Number.isFinite(value)) return value;
+  const isWhole = /^-?\d+$/.test(source);
+  const whole = isWhole && source.length <= MAX_DIGITS + 1 ? BigInt(source) : undefined;
+  if (!isWhole && Number.isFinite(value)) return value;
   if (whole !== undefined && whole >= MIN && whole <= MAX) return JSON.rawJSON(source);
   throw new Unfaithful(`has the number ${source.slice(0, 40)}, too large to be kept: send it as a string`);
 }

@@ -5,7 +5,8 @@ spend: admit publications as far as the rate limits of their clients permit.
 A client has a token bucket for events and one for bytes. Each fills steadily, and is full after `burst_ms`. A
 publication is admitted if neither bucket is empty. It may take more than a bucket holds; the client then
 waits longer for the next one. So a publication of any size is admitted at some time, and no client exceeds
-its rate in the long run. A refused publication takes nothing. A rate of 0 means no limit.
+its rate in the long run. A refused publication takes nothing. A rate of 0 means no limit. A demand with
+`is_admitted` takes what it needs, even from empty buckets: the rest of what an admitted publication costs.
 
 For each publication, the reply has `let_in`, which is true if it was admitted. It also has the time until
 each bucket of its client is full (ms). A bucket is stored as the time at which it will be full again. The
@@ -45,7 +46,8 @@ return function(call, args)
     local client = demand.client
     local buckets = buckets_of[client] or read_buckets(call, client)
     buckets_of[client] = buckets
-    local let_in = not is_empty(call, buckets.events, events_rate, args.burst_ms)
+    local let_in = demand.is_admitted
+      or not is_empty(call, buckets.events, events_rate, args.burst_ms)
       and not is_empty(call, buckets.bytes, bytes_rate, args.burst_ms)
     if let_in then
       buckets.events = taken(buckets.events, events_rate, demand.events)

@@ -1,73 +1,139 @@
-import type { Config } from '../config.ts';
-import type { EventDialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import { eventId } from '../ids.ts';
-import { parseJson } from '../json.ts';
-import { EVENT_TYPES, type EventType, eventText } from './event.ts';
+import { isDeep, parseJson, SHORT_TEXT, trimmed } from '../json.ts';
+import { ArrayPieces, isArray } from './array_pieces.ts';
+import { asProblem, BadEvent, type EventLimits, readEvent, tooDeep } from './event_fields.ts';
 
 const MAX_EVENTS = 10_000;
-export const MAX_DATA_DEPTH = 64;
-const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data']);
-// Visible ASCII characters that JSON does not escape.
-const ID = /^[!#-[\]-~]{1,64}$/;
-const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
-// No white space and no control characters.
-const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
+/** Maximum characters of an event beside its data. */
+const ENVELOPE_LENGTH = 16_384;
+/** An encoder that escapes whatever it can writes three times as many characters as the data has bytes. */
+const ESCAPED = 3;
+/** As many characters take about a millisecond to read. */
+const STEP_LENGTH = 16_384;
 
-/** An error in one event. `field` is undefined if the event as a whole is wrong. */
-class BadEvent extends Error {
-  readonly field: string | undefined;
-
-  constructor(field: string | undefined, message: string) {
-    super(message);
-    this.field = field;
-  }
+/** The body of a publish. */
+export interface EventBody {
+  text: string;
+  isNdjson: boolean;
+  topic: string;
+  nowMs: number;
+  limits: EventLimits;
 }
 
-/** What may be in an event. */
-export type EventRules = EventDialect & Pick<Config, 'maxEventDataBytes'>;
+/** True if others should be served while the events are read: then read them by `readInSteps`. */
+export function isLong({ text }: EventBody): boolean {
+  return text.length > SHORT_TEXT;
+}
 
 /**
- * Reads the body of a publish (an event, an array, or NDJSON) into the texts of its events. Throws bad_body,
- * body_too_large, or bad_event with the `field`, and with the `index` if there can be several events.
+ * Reads an event, an array, or NDJSON. Returns the texts of the events. Throws bad_body, body_too_large, or
+ * bad_event with the `field`, and with the `index` if there can be several events.
  */
-export function readEvents(
-  text: string,
-  ndjson: boolean,
-  topic: string,
-  nowMs: number,
-  rules: EventRules,
-): string[] {
-  const body = ndjson ? parseLines(text) : parseBody(text);
-  if (!Array.isArray(body)) return [readOne(body, undefined, topic, nowMs, rules)];
-  if (body.length === 0) throw new BusError('bad_event', 'there are no events in the body');
-  checkCount(body.length);
-  return body.map((value, index) => readOne(value, index, topic, nowMs, rules));
+export function readEvents(body: EventBody): string[] {
+  const maxLength = maxLengthIn(body);
+  if (body.isNdjson) return readAll([...parseLines(body.text, maxLength)].flat(), [], body);
+  const value = parseBody(body.text, maxLength);
+  return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
+}
+
+/** Does what `readEvents` does, and yields after each millisecond or so. */
+export function* readInSteps(body: EventBody): Generator<void, string[]> {
+  const { text, isNdjson } = body;
+  const maxLength = maxLengthIn(body);
+  if (!isNdjson && !isArray(text)) return readEvents(body);
+  const events: string[] = [];
+  for (const values of isNdjson ? parseLines(text, maxLength) : parsePieces(text, maxLength)) {
+    if (values.length > 0) readAll(values, events, body);
+    yield;
+  }
+  return events.length > 0 ? events : readAll([], events, body);
+}
+
+function maxLengthIn({ limits }: EventBody): number {
+  return ESCAPED * limits.maxEventDataBytes + ENVELOPE_LENGTH;
+}
+
+/** Adds the texts of further events to those before them. */
+function readAll(values: readonly unknown[], events: string[], body: EventBody): string[] {
+  if (values.length === 0) throw new BusError('bad_event', 'there are no events in the body');
+  if (events.length + values.length > MAX_EVENTS) throw tooMany();
+  for (const value of values) events.push(readEvent(value, events.length, body));
+  return events;
 }
 
 /** Match events that follow each other without an array: on separate lines, or on one line. */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;
 
-function parseBody(text: string): unknown {
+function parseBody(text: string, maxLength: number): unknown {
+  const json = text.length > maxLength ? trimmed(text) : text;
   try {
-    return parseJson(text);
+    refuseHuge(json, maxLength);
+    return parseJson(json);
   } catch (error) {
     throw advised(
       error,
-      A_LINE_EACH.test(text) && 'events a line each are sent with Content-Type: application/x-ndjson',
+      A_LINE_EACH.test(json) && 'events a line each are sent with Content-Type: application/x-ndjson',
     );
   }
 }
 
-function parseLines(text: string): unknown[] {
-  const lines = text.split('\n').filter((line) => line.trim() !== '');
-  checkCount(lines.length);
-  return lines.map((line, index) => parseLine(line, index));
+/** Yields the elements of a long array, some at a time. */
+function* parsePieces(text: string, maxLength: number): Generator<unknown[]> {
+  const pieces = new ArrayPieces(text);
+  let count = 0;
+  for (let isLast = false; !isLast; ) {
+    let values = parseLikely(pieces);
+    if (!values) {
+      const piece = pieces.next(maxLength);
+      if (piece.isTooLong) refuseHuge(piece.text, maxLength, count);
+      values = parseJson(`[${piece.text}]`) as unknown[];
+      isLast = piece.isLast;
+    }
+    const isEmptyArray = count === 0 && isLast;
+    if ((values.length === 0 && !isEmptyArray) || (isLast && !pieces.isClosed)) throw notAnArray();
+    count += values.length;
+    yield values;
+  }
 }
 
-function parseLine(line: string, index: number): unknown {
+function parseLikely(pieces: ArrayPieces): unknown[] | undefined {
+  const piece = pieces.likely();
+  if (piece === undefined) return undefined;
   try {
+    const values = parseJson(`[${piece}]`) as unknown[];
+    pieces.take(piece);
+    return values;
+  } catch {
+    return undefined;
+  }
+}
+
+function notAnArray(): BusError {
+  const detail = 'the body is not JSON: its array has an empty place, or no end, or something behind it';
+  return new BusError('bad_body', detail);
+}
+
+/** Yields the values of NDJSON, some at a time. Empty lines are skipped. */
+function* parseLines(text: string, maxLength: number): Generator<unknown[]> {
+  let values: unknown[] = [];
+  let [index, stepEnd] = [0, STEP_LENGTH];
+  for (let start = 0, end = 0; start < text.length; start = end + 1) {
+    end = text.indexOf('\n', start);
+    if (end < 0) end = text.length;
+    const line = text.slice(start, end);
+    if (line.trim() !== '') values.push(parseLine(line, index++, maxLength));
+    if (end < stepEnd) continue;
+    yield values;
+    values = [];
+    stepEnd = end + STEP_LENGTH;
+  }
+  yield values;
+}
+
+function parseLine(line: string, index: number, maxLength: number): unknown {
+  try {
+    refuseHuge(line, maxLength, index);
     return parseJson(line, `event ${index} (one a line)`, { index });
   } catch (error) {
     throw advised(
@@ -77,97 +143,21 @@ function parseLine(line: string, index: number): unknown {
   }
 }
 
+/** Refuses an event that cannot be acceptable without parsing it, which takes several times as long. */
+function refuseHuge(json: string, maxLength: number, index?: number): void {
+  if (json.length <= SHORT_TEXT && json.length <= maxLength) return;
+  if (isDeep(json.slice(0, maxLength))) throw asProblem(tooDeep(), index);
+  if (json.length <= maxLength) return;
+  const detail = `the event has more than ${maxLength} characters, too many for what ROUTEMASTER_MAX_EVENT_DATA allows`;
+  throw asProblem(new BadEvent('data', detail), index);
+}
+
 function advised(error: unknown, advice: string | false): unknown {
   if (!(error instanceof BusError) || !advice) return error;
   return new BusError(error.code, `${error.message}; ${advice}`, { cause: error, members: error.members });
 }
 
-function checkCount(events: number): void {
-  if (events <= MAX_EVENTS) return;
-  throw new BusError('body_too_large', `${events} events in one request; send ${MAX_EVENTS} at most`);
-}
-
-function readOne(
-  value: unknown,
-  index: number | undefined,
-  topic: string,
-  nowMs: number,
-  rules: EventRules,
-): string {
-  try {
-    return read(value, topic, nowMs, rules);
-  } catch (error) {
-    if (!(error instanceof BadEvent)) throw error;
-    const where = index === undefined ? '' : `event ${index}: `;
-    const members = {
-      ...(index === undefined ? {} : { index }),
-      ...(error.field === undefined ? {} : { field: error.field }),
-    };
-    throw new BusError('bad_event', where + error.message, { members });
-  }
-}
-
-function read(value: unknown, topic: string, nowMs: number, rules: EventRules): string {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
-  }
-  for (const field in value) {
-    if (!rules.ignoresUnknownFields && !FIELDS.has(field))
-      throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use ${[...FIELDS].join(', ')}`);
-  }
-  const { id, type, url, timestamp, data } = value as Record<string, unknown>;
-  if (!TYPES.has(type)) throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}`);
-  return eventText({
-    id: readId(id),
-    topic,
-    type: type as EventType,
-    url: readUrl(url, rules.maxUrlLength),
-    timestamp: readTimestamp(rules.loosensTimestamps ? loosened(timestamp) : timestamp, nowMs),
-    data: readData(data, rules.maxEventDataBytes),
-  });
-}
-
-function readId(id: unknown): string {
-  if (id === undefined || id === null) return eventId();
-  if (typeof id === 'string' && ID.test(id)) return id;
-  throw new BadEvent('id', 'id must be a string of 1 to 64 visible ASCII characters other than " and \\');
-}
-
-function readUrl(url: unknown, maxLength: number): string {
-  if (typeof url !== 'string') throw new BadEvent('url', 'url must be a string');
-  if (url.length > maxLength) throw new BadEvent('url', `url must have at most ${maxLength} characters`);
-  if (!HTTPS_URL.test(url) || !URL.canParse(url)) throw new BadEvent('url', 'url must be an https:// URL');
-  return url;
-}
-
-function readTimestamp(timestamp: unknown, nowMs: number): number {
-  if (timestamp === undefined || timestamp === null) return nowMs;
-  if (Number.isSafeInteger(timestamp)) return timestamp as number;
-  throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
-}
-
-/** Returns what a timestamp of a client of the Ruby Routemaster means: false is none, texts may hold numbers. */
-function loosened(timestamp: unknown): unknown {
-  if (timestamp === false) return undefined;
-  if (typeof timestamp === 'string' && /^-?\d{1,15}$/.test(timestamp)) return Number(timestamp);
-  return typeof timestamp === 'number' ? Math.trunc(timestamp) : timestamp;
-}
-
-function readData(data: unknown, maxBytes: number): string | undefined {
-  if (data === undefined || data === null) return undefined;
-  if (isDeeper(data, MAX_DATA_DEPTH))
-    throw new BadEvent('data', `data must not be nested deeper than ${MAX_DATA_DEPTH} levels`);
-  const text = JSON.stringify(data);
-  const bytes = Buffer.byteLength(text);
-  if (bytes <= maxBytes) return text;
-  throw new BadEvent(
-    'data',
-    `data has ${bytes} bytes as JSON; ROUTEMASTER_MAX_EVENT_DATA allows ${maxBytes}`,
-  );
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (levels === 0) return !JSON.isRawJSON(value);
-  return Object.values(value).some((each) => isDeeper(each, levels - 1));
+function tooMany(): BusError {
+  const detail = `more than ${MAX_EVENTS} events in one request; send ${MAX_EVENTS} at most`;
+  return new BusError('body_too_large', detail);
 }

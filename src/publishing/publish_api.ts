@@ -6,7 +6,7 @@ import type { Config } from '../config.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import type { TopicParams } from '../subscribing/topics_api.ts';
-import { readEvents } from './event_input.ts';
+import { isLong, readEvents, readInSteps } from './event_input.ts';
 import { idempotency } from './idempotency.ts';
 import { readIdempotencyKey } from './idempotency_key.ts';
 import type { Outcome, Publication, PublishLimits } from './publication.ts';
@@ -22,6 +22,12 @@ interface PublishParts {
   guard: Pick<StorageGuard, 'check'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
+  /** Awaited between the steps of a long body. */
+  budget: Budget;
+}
+
+interface Budget {
+  turn(): Promise<void> | undefined;
 }
 
 export const PUBLISHED = { 200: null, 204: null } as const;
@@ -45,7 +51,7 @@ interface PublishCall {
 }
 
 /** `POST /topics/:name`. */
-export function publishApi({ publisher, limits, guard, rateLimit, dialect }: PublishParts) {
+export function publishApi({ publisher, limits, guard, rateLimit, budget, dialect }: PublishParts) {
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
   const stored = { status: dialect.published };
   return {
@@ -62,10 +68,11 @@ export function publishApi({ publisher, limits, guard, rateLimit, dialect }: Pub
     async publish({ caller, params: { name: topic }, headers, text }: PublishCall) {
       const client = caller.token;
       const key = keyIn(headers);
+      let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
       const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
-      const events = readEvents(text, isNdjson, topic, clock.wallMs(), rules);
-      const demand = { client, events: events.length, bytes: Buffer.byteLength(text) };
-      const rates: RateHeaders | undefined = await rateLimit?.spend(demand);
+      const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
+      const events = isLong(body) ? await inTurns(readInSteps(body), budget) : readEvents(body);
+      if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
       const publication: Publication = { topic, client, events };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
       const outcome = await publisher.publish(publication);
@@ -74,6 +81,12 @@ export function publishApi({ publisher, limits, guard, rateLimit, dialect }: Pub
       return { ...stored, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
     },
   };
+}
+
+async function inTurns<T>(steps: Generator<void, T>, budget: Budget): Promise<T> {
+  let step = steps.next();
+  for (; !step.done; step = steps.next()) await budget.turn();
+  return step.value;
 }
 
 function keyIn(headers: IncomingHttpHeaders): string | undefined {

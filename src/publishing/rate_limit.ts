@@ -67,8 +67,20 @@ export class RateLimit {
     this.#refused.delete(client);
   }
 
-  /** Resolves with headers for the answer. Throws rate_limited, or an error of Partition. */
-  async spend(demand: Demand): Promise<RateHeaders> {
+  /**
+   * Charges the bytes of a body, and one event, before the body is parsed: what is refused for its content is
+   * not free. Resolves with headers for the answer. Throws rate_limited, or an error of Partition.
+   */
+  admit(client: string, bytes: number): Promise<RateHeaders> {
+    return this.#spend({ client, events: 1, bytes, isAdmitted: false });
+  }
+
+  /** Charges the other events of an admitted body. Resolves and throws as `admit` does, but never rate_limited. */
+  chargeRest(client: string, events: number): Promise<RateHeaders> {
+    return this.#spend({ client, events: events - 1, bytes: 0, isAdmitted: true });
+  }
+
+  async #spend(demand: Demand): Promise<RateHeaders> {
     const spent = await this.#batcher.add(demand);
     const buckets = this.#buckets(spent);
     if (spent.letIn) return this.#headers(buckets);

@@ -3,13 +3,15 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { DIALECTS } from '../../src/dialect.ts';
 import { EVENT_TYPES } from '../../src/publishing/event.ts';
-import { MAX_DATA_DEPTH, readEvents } from '../../src/publishing/event_input.ts';
+import { MAX_DATA_DEPTH } from '../../src/publishing/event_fields.ts';
+import { readEvents } from '../../src/publishing/event_input.ts';
 
 const NOW_MS = 1_795_166_913_608;
 const LIMITS = { maxEventDataBytes: 65_536, ...DIALECTS.none.events };
 const url = 'https://a.example.com/w/1';
 
-const stored = (body: string) => readEvents(body, false, 'widgets', NOW_MS, LIMITS);
+const stored = (text: string) =>
+  readEvents({ text, isNdjson: false, topic: 'widgets', nowMs: NOW_MS, limits: LIMITS });
 const storedOne = (members: string) => String(stored(`{"type":"noop","url":"${url}",${members}}`));
 
 describe('an event is stored as the JSON text that is delivered', () => {

@@ -23,7 +23,7 @@ export const publishingContracts = {
       burstMs: 'number',
       eventsPerSecond: 'number',
       bytesPerSecond: 'number',
-      demands: [{ client: 'text', events: 'number', bytes: 'number' }],
+      demands: [{ client: 'text', events: 'number', bytes: 'number', isAdmitted: 'flag' }],
     },
     reply: [{ letIn: 'flag', eventsFullInMs: 'number', bytesFullInMs: 'number' }],
   },

@@ -154,10 +154,12 @@ test('a client that is removed is refused by every process within a second', asy
   assert.ok(Math.max(...last) < removedAtMs + 1000);
 });
 
-test('a removed client that is registered anew without a secret has no former secret either', async () => {
-  const { token } = await make();
+test('a client with a secret cannot be registered anew without one: its secrets stay, and its token opens nothing', async () => {
+  const { token, secret } = await make();
   await rotate(token);
-  await api.store.redis.hdel(api.store.keys.api_tokens(), token);
-  await api.call('POST', '/api_tokens', { as: 'root', body: JSON.stringify({ name: 'shop', token }) });
-  assert.equal(await api.store.redis.exists(`former_secret:${token}`), 0);
+  const body = JSON.stringify({ name: 'shop', token });
+  const refused = problemIn(await api.call('POST', '/api_tokens', { as: 'root', body }));
+  assert.deepEqual([refused.status, refused.code], [409, 'client_has_secret']);
+  assert.equal(await at(token, secret), 200);
+  assert.equal(await at(token, ''), 401);
 });

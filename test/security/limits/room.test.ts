@@ -66,13 +66,13 @@ describe('topics', () => {
   });
 
   test('are limited in number when subscribing makes them', async () => {
-    assert.equal((await subscribe('sub', ['a', 'b', 'a'])).status, 204);
-    await assertNoRoom(() => subscribe('sub', ['a', 'c', 'd', 'e'].slice(1)), /no room for more topics/);
-    assert.equal((await subscribe('other', ['c', 'd'])).status, 204);
-    assert.equal((await publish('pub', 'a')).status, 204, 'one that nobody has claimed yet is there');
+    await api.token('other');
+    for (const topic of ['a', 'b']) assert.equal((await publish('pub', topic)).status, 204);
+    assert.equal((await subscribe('sub', ['a', 'c', 'a'])).status, 204);
+    await assertNoRoom(() => subscribe('other', ['d', 'e']), /no room for more topics/);
+    assert.equal((await subscribe('other', ['d'])).status, 204);
+    assert.equal((await publish('pub', 'c')).status, 204, 'one that nobody has claimed yet is there');
     await assertNoRoom(() => publish('pub', 'e'), /no room/);
-    assert.equal((await subscribe('sub', ['a'])).status, 204);
-    assert.equal((await publish('pub', 'e')).status, 204, 'b ended with its last subscription');
   });
 });
 

@@ -1,0 +1,125 @@
+import type { Config } from '../config.ts';
+import type { EventDialect } from '../dialect.ts';
+import { BusError } from '../errors.ts';
+import { eventId } from '../ids.ts';
+import { EVENT_TYPES, type EventType, eventText } from './event.ts';
+
+/** Maximum characters of an unknown field that an answer repeats. */
+const MAX_NAME_SHOWN = 100;
+export const MAX_DATA_DEPTH = 64;
+const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data']);
+// Visible ASCII characters that JSON does not escape.
+const ID = /^[!#-[\]-~]{1,64}$/;
+const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
+// No white space and no control characters.
+const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
+
+/** An error in one event. `field` is undefined if the event as a whole is wrong. */
+export class BadEvent extends Error {
+  readonly field: string | undefined;
+
+  constructor(field: string | undefined, message: string) {
+    super(message);
+    this.field = field;
+  }
+}
+
+/** What may be in an event. */
+export type EventLimits = EventDialect & Pick<Config, 'maxEventDataBytes'>;
+
+/** What the events of a body have in common. */
+interface EventSource {
+  topic: string;
+  nowMs: number;
+  limits: EventLimits;
+}
+
+/**
+ * Returns the text of a parsed event. Throws bad_event with the `field`, and with the `index` if there is one.
+ */
+export function readEvent(value: unknown, index: number | undefined, source: EventSource): string {
+  try {
+    return read(value, source);
+  } catch (error) {
+    throw error instanceof BadEvent ? asProblem(error, index) : error;
+  }
+}
+
+export function asProblem({ field, message }: BadEvent, index: number | undefined): BusError {
+  const where = index === undefined ? '' : `event ${index}: `;
+  const members = { ...(index === undefined ? {} : { index }), ...(field === undefined ? {} : { field }) };
+  return new BusError('bad_event', where + message, { members });
+}
+
+function read(value: unknown, { topic, nowMs, limits }: EventSource): string {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
+  }
+  if (!limits.ignoresUnknownFields) refuseUnknownFields(value);
+  const { id, type, url, timestamp, data } = value as Record<string, unknown>;
+  if (!TYPES.has(type)) throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}`);
+  return eventText({
+    id: readId(id),
+    topic,
+    type: type as EventType,
+    url: readUrl(url, limits.maxUrlLength),
+    timestamp: readTimestamp(limits.loosensTimestamps ? loosened(timestamp) : timestamp, nowMs),
+    data: readData(data, limits.maxEventDataBytes),
+  });
+}
+
+function refuseUnknownFields(value: object): void {
+  for (const name in value) {
+    if (FIELDS.has(name)) continue;
+    const field = name.slice(0, MAX_NAME_SHOWN);
+    throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use ${[...FIELDS].join(', ')}`);
+  }
+}
+
+function readId(id: unknown): string {
+  if (id === undefined || id === null) return eventId();
+  if (typeof id === 'string' && ID.test(id)) return id;
+  throw new BadEvent('id', 'id must be a string of 1 to 64 visible ASCII characters other than " and \\');
+}
+
+function readUrl(url: unknown, maxLength: number): string {
+  if (typeof url !== 'string') throw new BadEvent('url', 'url must be a string');
+  if (url.length > maxLength) throw new BadEvent('url', `url must have at most ${maxLength} characters`);
+  if (!HTTPS_URL.test(url) || !URL.canParse(url)) throw new BadEvent('url', 'url must be an https:// URL');
+  return url;
+}
+
+function readTimestamp(timestamp: unknown, nowMs: number): number {
+  if (timestamp === undefined || timestamp === null) return nowMs;
+  if (Number.isSafeInteger(timestamp)) return timestamp as number;
+  throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
+}
+
+/** Returns what a timestamp of a client of the Ruby Routemaster means: false is none, texts may hold numbers. */
+function loosened(timestamp: unknown): unknown {
+  if (timestamp === false) return undefined;
+  if (typeof timestamp === 'string' && /^-?\d{1,15}$/.test(timestamp)) return Number(timestamp);
+  return typeof timestamp === 'number' ? Math.trunc(timestamp) : timestamp;
+}
+
+export function tooDeep(): BadEvent {
+  return new BadEvent('data', `data must not be nested deeper than ${MAX_DATA_DEPTH} levels`);
+}
+
+function readData(data: unknown, maxBytes: number): string | undefined {
+  if (data === undefined || data === null) return undefined;
+  if (isDeeper(data, MAX_DATA_DEPTH)) throw tooDeep();
+  const text = JSON.stringify(data);
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= maxBytes) return text;
+  throw new BadEvent(
+    'data',
+    `data has ${bytes} bytes as JSON; ROUTEMASTER_MAX_EVENT_DATA allows ${maxBytes}`,
+  );
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return !JSON.isRawJSON(value);
+  return Object.values(value).some((each) => isDeeper(each, levels - 1));
+}
