@@ -17,6 +17,7 @@ export interface Wanted {
   topics?: string[];
   timeout?: number | '';
   max?: number | '';
+  maxBytes?: number;
   ordered?: 0 | 1 | '';
   inFlight?: number | '';
   signingKey?: string;
@@ -118,6 +119,7 @@ export class Bus {
       topics = ['widgets'],
       timeout = 500,
       max = 100,
+      maxBytes,
       ordered = '',
       inFlight = '',
       signingKey = '',
@@ -130,6 +132,7 @@ export class Bus {
       uuid: 'u',
       timeoutMs: given(timeout),
       maxEvents: given(max),
+      maxBytes,
       ordered: given(ordered),
       maxInFlight: given(inFlight),
       laneLimitMax: LANE_LIMIT_MAX,
@@ -174,10 +177,18 @@ export class Bus {
       laneLimit = LANE_LIMIT,
       leaseMs = LEASE_MS,
       finished = [],
-    }: { q?: QueueName; laneLimit?: number; leaseMs?: number; finished?: FinishedJob[] } = {},
+      seed = 'cut',
+    }: {
+      q?: QueueName;
+      laneLimit?: number;
+      leaseMs?: number;
+      finished?: FinishedJob[];
+      /** Batches that this call cuts off others are named `{seed}1` and so on. */
+      seed?: string;
+    } = {},
   ) {
     const reply = await this.store.run('acquire', {
-      ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX },
+      ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, uidSeed: seedOf(seed) },
       finished: finished.map((each) => this.#finished(each)),
       workers,
     });
@@ -257,7 +268,8 @@ export class Bus {
 
   async #handed({ worker, packed, batch, subscriber, dropNotice }: Grant): Promise<Handed> {
     const handed: Handed = { worker, job: shortName(jobName(packed.toBuffer())) };
-    if (batch) handed.batch = await this.#asStored(batch);
+    // Nothing is read of a batch whose subscriber has left.
+    if (batch && subscriber) handed.batch = await this.#asStored(batch);
     if (subscriber) handed.subscriber = subscriber;
     if (dropNotice) handed.gap = dropNotice;
     return handed;

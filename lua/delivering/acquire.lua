@@ -11,6 +11,9 @@ If a worker already holds a job, the reply that assigned it was lost, so the wor
 again. It keeps its lease unless the lease has expired: this call may have been delayed, and the worker
 may be running the job already.
 
+A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. What a
+larger batch has more stays in it and is ready again; the worker gets a new batch of the first events.
+
 If the lane of a subscriber has no room for a delivery, the job waits outside the queue until the lane
 brings it back. If a share has no room, the job waits in its lane or for the share.
 
@@ -79,7 +82,7 @@ return function(call, args)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
   local choice = choosing.begin(call, q, #workers)
-  local given = grants.begin(choice, lane_entry.reader(args.lane_limit, args.lane_limit_max))
+  local given = grants.begin(choice, lane_entry.reader(args.lane_limit, args.lane_limit_max), args.uid_seed)
   for _, worker in ipairs(workers) do
     calls.try(call, serve, given, worker, held[worker], lease_of[worker])
   end

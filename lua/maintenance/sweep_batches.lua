@@ -9,7 +9,7 @@ exists is not an error. sweep_jobs repairs jobs, and sweep_gauges repairs gauges
 
 `where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it.
 `token` is the subscriber to which that key belongs, if it belongs to one. The names are UIDs of batches; only
-those from batches_open are tokens of subscribers.
+those from batches_open and batches_room are tokens of subscribers.
 ]]
 local batches = include('batches')
 local dead_letters = include('dead_letters')
@@ -117,19 +117,26 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the subscriber's open batch unless the batch is current and may be open, and its entry has the
--- subscriber's max_events.
+-- Closes the subscriber's open batch unless the batch is current and may be open, and its entry fits the
+-- subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
   if not entry then return end
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
-  local max = open_batches.max_events(redis.call('HGET', keys.subscriber(token), 'max_events'))
+  local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
+  local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
   local is_current = redis.call('SISMEMBER', current, bid) == 1
-  if is_current and entry == open_batches.entry(bid, max) and may_be_open(call, bid, token) then return end
+  if is_current and entry == expected and may_be_open(call, bid, token) then return end
   redis.call('HDEL', keys.batches_open(), token)
   redis.call('SREM', current, bid)
   findings.add(found, 'entry_without_batch', bid)
+end
+
+-- Removes the room of an open batch if its subscriber has left.
+function check.batches_room(call, token, found)
+  if exists(call.keys.subscriber(token)) then return end
+  remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')
 end
 
 function check.dead_letters_index(call, bid, found)

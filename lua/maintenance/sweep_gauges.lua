@@ -3,7 +3,8 @@
 sweep_gauges: correct the gauges of one subscriber if they differ from its queue or from its dead letters.
 
 A long queue needs several calls, each of which counts slices of its index: INTERNALS.md says why the sum is
-exact.
+exact. If acquire has cut a batch in two meanwhile (`cuts` in the hash of the subscriber), all slices are counted
+again.
 
 `counted` has the slices counted so far: the score at which each ends, its members and their events. The reply
 has `finished` true and the corrected gauges as findings, or `finished` false and the slices for the next
@@ -88,8 +89,9 @@ end
 return function(call, args)
   local keys, token, found = call.keys, args.token, {}
   local subject = subject_of(call, args.what, token)
-  local slices, events, from = count_all(subject, args.counted)
-  if not events then return { finished = false, findings = {}, counted = slices } end
+  local cuts = tonumber(redis.call('HGET', keys.subscriber(token), 'cuts')) or 0
+  local slices, events, from = count_all(subject, cuts == args.cuts and args.counted or {})
+  if not events then return { finished = false, findings = {}, cuts = cuts, counted = slices } end
   local _, last = count_slice(subject, from, '+inf')
   if args.what == 'dead_letters' then
     correct(found, keys.dead_letters_events(), token, 'dead_letters_miscounted', events + last)
@@ -97,5 +99,5 @@ return function(call, args)
     correct(found, keys.gauge_events(), token, 'events_miscounted', events + last)
     correct(found, keys.gauge_batches(), token, 'batches_miscounted', redis.call('ZCARD', subject.index))
   end
-  return { finished = true, findings = found, counted = {} }
+  return { finished = true, findings = found, cuts = cuts, counted = {} }
 end

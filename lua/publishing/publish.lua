@@ -10,8 +10,9 @@ A different publication under that key gets `key_reused`. `too_many_keys` means 
 many keys as it may (`max_client_keys`).
 
 A subscriber gets its events in the order in which they were accepted, across all its topics. A batch that
-becomes full is closed, and its job becomes instant. A new batch and its job are created in the same step, so
-every batch has a job. The index of an ordered subscriber has its batches strictly in their order.
+becomes full is closed, and its job becomes instant; also if it has not enough bytes of room for these events. A
+new batch and its job are created in the same step, so every batch has a job. The index of an ordered subscriber
+has its batches strictly in their order.
 
 For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was
 accepted. `added` has one entry for each topic of an accepted publication: its events, and the tokens of its
@@ -39,31 +40,50 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
+-- Takes the bytes of the events off the room of the open batches, as far as they count. Returns what is left of
+-- each, by subscriber.
+local function take_room(call, taken, entries)
+  local tokens, bids, bytes = {}, {}, {}
+  for i, token in ipairs(taken.tokens) do
+    local entry, slice = entries[i], taken.slices[token]
+    if entry and open_batches.counts_bytes(entry, slice, slice.first) then
+      tokens[#tokens + 1] = token
+      bids[#tokens] = open_batches.read_entry(entry)
+      bytes[#tokens] = open_batches.bytes_of(slice, slice.first)
+    end
+  end
+  return open_batches.take_room(call, tokens, bids, bytes)
+end
+
 -- Appends a subscriber's events to its open batch, and the rest to new batches. `entry` is the entry of the
--- open batch in `batches:open`, or false if none is open.
-local function append(call, opened, token, entry, slice)
+-- open batch in `batches:open`, or false if none is open. `room` is what would be left of its room, if that
+-- is counted. If it is less than nothing, the batch is closed as it is.
+local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
-  if entry then
+  if entry and room and room < 0 then
+    open_batches.close_full(call, token, (open_batches.read_entry(entry)))
+  elseif entry then
     local bid, max = open_batches.read_entry(entry)
     local taken, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
       -- The list of the open batch no longer exists: remove the entry, and open a new batch below.
       open_batches.close(call, token, bid)
       taken = 0
-    elseif length - batches.HEADER >= max then
+    elseif length - batches.HEADER >= max or room == 0 then
       open_batches.close_full(call, token, bid)
     end
     first = first + taken
   end
-  if first <= last then opening.open(call, opened, token, list, first, last) end
+  if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
 -- Appends the events of every subscriber. `counts` is filled with the number of events of each. If one
 -- subscriber fails, the function throws, and `counts` ends before that subscriber.
 local function append_all(call, opened, taken, entries, counts)
+  local rooms = take_room(call, taken, entries)
   for i, token in ipairs(taken.tokens) do
     local slice = taken.slices[token]
-    append(call, opened, token, entries[i], slice)
+    append(call, opened, token, entries[i], rooms[token], slice)
     counts[i] = slice.last - slice.first + 1
   end
 end

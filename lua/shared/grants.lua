@@ -4,11 +4,14 @@ once for all grants is collected first, and `settle` writes it.
 ]]
 local batches = include('batches')
 local choosing = include('choosing')
+local cutting = include('cutting')
 local drop_notices = include('drop_notices')
 local jobs = include('jobs')
 local lane_entry = include('lane_entry')
 local lanes = include('lanes')
 local open_batches = include('open_batches')
+local pieces = include('pieces')
+local uids = include('uids')
 local grants = {}
 
 -- Maximum events and bytes of one call. They bound the reply and the time that the call blocks Redis. The
@@ -16,12 +19,8 @@ local grants = {}
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
--- Lua's buffer for joining texts. Longer texts are copied several times while they are joined: batches in one
--- piece took up to three times as long, and one of 260 MB blocked Redis for 5 s.
-local PIECE_BYTES = 8192
-local OPENING_BRACE = 123
-
 -- Makes the table to which the grants of one call are added:
+--   uids         names batches that are cut off others
 --   list         the grants
 --   pieces       the reply of acquire. The first piece is set last, by acquire: it describes the grants. The
 --                others are the jobs and events of the grants.
@@ -32,9 +31,9 @@ local OPENING_BRACE = 123
 --   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if a job is only
 --                given once more
 --   open_of      the open batch of a subscriber, or false if it has none; only for those looked up so far
-function grants.begin(choice, reader)
+function grants.begin(choice, reader, uid_seed)
   return {
-    choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,
+    uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,
     unleased = {}, holders = {}, lane_of = {}, subscribers = {}, open_of = {},
   }
 end
@@ -43,38 +42,10 @@ local function is_full(given)
   return given.choice.is_exhausted or given.events >= MAX_EVENTS or given.bytes >= MAX_BYTES
 end
 
-local function add_piece(given, list, first, last, size)
-  given.pieces[#given.pieces + 1] = first == last and list[first] or table.concat(list, ',', first, last)
-  given.bytes = given.bytes + size
-end
-
--- Adds the events from `first` to `last` to the reply, joined with commas. Returns the number of pieces. An
--- event that is not JSON (from the Ruby Routemaster or schema 1) is a piece of its own. The worker
--- recognises such an event by its first byte.
-local function add_events(given, list, first, last)
-  local before, from, size, is_open = #given.pieces, first, 0, false
-  for i = first, last do
-    local event = list[i]
-    local is_json = event:byte() == OPENING_BRACE
-    if i > from and not (is_json and is_open and size + #event <= PIECE_BYTES) then
-      add_piece(given, list, from, i - 1, size)
-      from, size = i, 0
-    end
-    is_open = is_json
-    size = size + #event + 1
-  end
-  if from <= last then add_piece(given, list, from, last, size) end
-  return #given.pieces - before
-end
-
--- Adds all events of a batch to the reply. Returns the description of the batch: subscriber, time of
--- creation, attempts, number of events, number of pieces. `start` holds the first items of the batch's list.
-local function add_batch(call, given, bid, start)
-  local list = start
-  if #start == choosing.START then list = redis.call('LRANGE', call.keys.batch(bid), 0, -1) end
-  local count = #list - batches.HEADER
+-- Returns the description of a batch: subscriber, time of creation, attempts, number of events, number of pieces.
+local function describe(given, start, count, piece_count)
   given.events = given.events + count
-  return { start[1], start[2], start[3], count, add_events(given, list, batches.HEADER + 1, #list) }
+  return { start[1], start[2], start[3], count, piece_count }
 end
 
 -- Closes the batch if it is the open batch of its subscriber. Which batch is open is read once for each
@@ -93,6 +64,28 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
+-- Adds the events of a granted batch to the reply, and counts its attempt. If it is too large for one delivery, a
+-- batch of its own is granted in its place. The batch of a subscriber that has left is not read: its worker only
+-- deletes it.
+local function add_batch(call, given, grant, worker, bid, start)
+  local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
+  if lane.callback then
+    local list, last, is_cut
+    list, last, piece_count, is_cut = cutting.add_events(call, given, bid, start, lane)
+    count = last - batches.HEADER
+    if is_cut then
+      bid, given.pieces[job_at] = cutting.cut(call, given, worker, bid, list, last)
+      start[3] = '0'
+    end
+  else
+    count = redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER
+  end
+  start[3] = string.format('%d', start[3] + 1)
+  redis.call('LSET', call.keys.batch(bid), 2, start[3])
+  grant[3] = describe(given, start, count, piece_count)
+  grant[4] = drop_notices.give(call, start[1], bid)
+end
+
 -- Assigns the next job that can run to the worker. Does nothing if there is none or the call has reached its
 -- limits. The batch of the job is closed to events and its attempt is counted.
 function grants.give_next(call, given, worker)
@@ -106,10 +99,7 @@ function grants.give_next(call, given, worker)
   given.lane_of[worker] = token
   given.subscribers[token] = true
   close_batch(call, given, token, bid)
-  start[3] = string.format('%d', start[3] + 1)
-  redis.call('LSET', call.keys.batch(bid), 2, start[3])
-  grant[3] = add_batch(call, given, bid, start)
-  grant[4] = drop_notices.give(call, token, bid)
+  add_batch(call, given, grant, worker, bid, start)
 end
 
 -- Gives the worker once more the job that it already holds. `lease`: the number of its lease; nil if that has
@@ -121,7 +111,10 @@ function grants.give_again(call, given, worker, job, lease)
   if not start then return end
   local token = start[1]
   given.subscribers[token] = given.subscribers[token] or false
-  grant[3] = add_batch(call, given, bid, start)
+  local list = start
+  if #start == choosing.START then list = redis.call('LRANGE', call.keys.batch(bid), 0, -1) end
+  local count = pieces.add_events(given, list, batches.HEADER + 1, #list)
+  grant[3] = describe(given, start, #list - batches.HEADER, count)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 

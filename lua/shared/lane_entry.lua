@@ -7,10 +7,10 @@ local waiting = include('waiting')
 local lane_entry = {}
 
 -- Fields of a subscriber's hash. The first are those that deliveries need, in the order in which acquire
--- returns them. The others decide whether a job may enter the lane.
+-- returns them. The others decide whether a job may enter the lane, and how large a delivery may be.
 local FIELDS = {
   'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
-  'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow',
+  'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',
 }
 local DELIVERY_FIELDS = 7
 

@@ -3,14 +3,23 @@ Open batches: the open batch of a subscriber is the one that takes its new event
 
 The hash `batches:open` has an entry for each subscriber, so that publish reads the open batches of all
 subscribers with one command. An entry is the UID of the batch. It is followed by the maximum number of
-events, unless that is the default. As in the Ruby Routemaster, the UID is also in
+events, unless that and max_bytes are the defaults. As in the Ruby Routemaster, the UID is also in
 `batches:current:{token}`.
+
+The hash `batches:room` has, for a subscriber, the UID of its open batch and how many bytes that still takes:
+max_bytes minus the bytes of a delivery of its events. Small events of a subscriber with the defaults are not
+counted: a hundred of them have at most an eighth of max_bytes, and counting cost a publish to many subscribers
+a quarter more. If the UID is that of another batch, nothing was counted of this one.
 ]]
+local bulk = include('bulk')
 local jobs = include('jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
 local DEFAULT_MAX_EVENTS = 100
+local DEFAULT_MAX_BYTES = 1048576
+-- An eighth of the bytes that an event may have if DEFAULT_MAX_EVENTS fill a batch by bytes too.
+local SMALL_EVENT_BYTES = 1310
 
 -- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1: a batch
 -- with no room would be replaced by another one for ever.
@@ -18,9 +27,51 @@ function open_batches.max_events(setting)
   return math.max(1, tonumber(setting) or DEFAULT_MAX_EVENTS)
 end
 
--- Returns the entry of a batch in `batches:open`.
-function open_batches.entry(bid, max_events)
-  return max_events == DEFAULT_MAX_EVENTS and bid or bid .. string.format('%d', max_events)
+-- Returns the maximum number of bytes in the body of a delivery, from the subscriber's setting.
+function open_batches.max_bytes(setting)
+  return tonumber(setting) or DEFAULT_MAX_BYTES
+end
+
+-- Returns how many bytes the events of a slice, from `first` on, take in the body of a delivery: each has a comma
+-- or a bracket behind it. The whole slice is measured once for all subscribers.
+function open_batches.bytes_of(slice, first)
+  if first == slice.first and slice.bytes then return slice.bytes end
+  local list, bytes = slice.list, slice.last - first + 1
+  for i = first, slice.last do bytes = bytes + #list[i] end
+  if first == slice.first then slice.bytes = bytes end
+  return bytes
+end
+
+-- Returns whether the events of a slice, from `first` on, count in a batch with this entry.
+function open_batches.counts_bytes(entry, slice, first)
+  if #entry > UID_LENGTH then return true end
+  return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
+end
+
+-- Returns the value for `batches:room` of a new batch with these events, and its room.
+function open_batches.new_room(bid, max_bytes, bytes)
+  local room = open_batches.max_bytes(max_bytes) - 1 - bytes
+  return bid .. string.format('%d', room), room
+end
+
+-- Takes bytes off the room of open batches. Returns what is left of each, by subscriber. `tokens`, `bids` and
+-- `bytes` describe the batches.
+function open_batches.take_room(call, tokens, bids, bytes)
+  local rooms, values = {}, {}
+  if #tokens == 0 then return rooms end
+  for i, value in ipairs(bulk.get_fields(call.keys.batches_room(), tokens)) do
+    local is_counted = value and value:sub(1, UID_LENGTH) == bids[i]
+    local room = (is_counted and tonumber(value:sub(UID_LENGTH + 1)) or DEFAULT_MAX_BYTES - 1) - bytes[i]
+    rooms[tokens[i]] = room
+    values[2 * i - 1], values[2 * i] = tokens[i], bids[i] .. string.format('%d', room)
+  end
+  bulk.set_fields(call.keys.batches_room(), values)
+  return rooms
+end
+
+-- Returns the entry of a batch in `batches:open`. `max_bytes` is that setting of the subscriber, or false.
+function open_batches.entry(bid, max_events, max_bytes)
+  return max_events == DEFAULT_MAX_EVENTS and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
 
 -- Returns the UID of the batch in an entry, and the maximum number of its events.

@@ -21,6 +21,7 @@ return function(call, args)
   end
   redis.call('DEL', keys.subscriber(token), keys.batches_current(token))
   redis.call('HDEL', keys.batches_open(), token)
+  redis.call('HDEL', keys.batches_room(), token)
   redis.call('DEL', keys.drop_notice(token), keys.drop_notice_carried(token), keys.dropped(token))
   waiting.bring_back(call, token, 1)
   counters.fold(call, args.series)

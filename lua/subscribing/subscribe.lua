@@ -6,7 +6,8 @@ Unknown topics are created without a publisher, and end with their last subscrip
 new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`, it changes
 nothing and returns `too_many_topics` or `too_many_subscribers`.
 
-The batch that is open already gets the new max_events, and the new timeout if that is shorter. A subscriber
+The batch that is open already gets the new max_events, and the new timeout if that is shorter; a new
+max_bytes closes it. A subscriber
 that was paused, or whose callback changed, is tried at once. If `ordered` or max_in_flight changed, waiting
 jobs of the lane return to the queue. A new signing key limits the older keys to `signing_overlap_ms` more.
 The signing key `none` ends signing.
@@ -36,7 +37,7 @@ local function store_settings(call, subscriber, args)
   -- began under an earlier subscription must not pause this one.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
-    timeout = args.timeout_ms, max_events = args.max_events, ordered = args.ordered,
+    timeout = args.timeout_ms, max_events = args.max_events, max_bytes = args.max_bytes, ordered = args.ordered,
     max_in_flight = args.max_in_flight, max_attempts = args.max_attempts, max_age = args.max_age_ms,
   }
   for name, value in pairs(settings) do redis.call('HSET', subscriber, name, value) end
@@ -52,9 +53,10 @@ local function store_signing_key(call, subscriber, key, overlap_ms)
   end
 end
 
--- Applies a shorter timeout and a new max_events to the open batch. Closes the batch if it is now full.
-local function change_open_batch(call, token, timeout_ms, max_events)
-  local keys = call.keys
+-- Applies a shorter timeout and a new max_events to the open batch. Closes the batch if it is now full, and if
+-- max_bytes changes, since its bytes may not be counted.
+local function change_open_batch(call, token, args, max_bytes_before)
+  local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)
   if not entry then return end
   local open = open_batches.read_entry(entry)
@@ -63,9 +65,11 @@ local function change_open_batch(call, token, timeout_ms, max_events)
     local before_ms = tonumber(redis.call('ZSCORE', keys.jobs_scheduled('main'), job))
     if before_ms and before_ms > due_ms then jobs.make_scheduled(call, 'main', job, due_ms) end
   end
-  if max_events then
-    local max = open_batches.max_events(max_events)
-    redis.call('HSET', keys.batches_open(), token, open_batches.entry(open, max))
+  if args.max_bytes and tostring(args.max_bytes) ~= max_bytes_before then
+    open_batches.close_full(call, token, open)
+  elseif args.max_events then
+    local max = open_batches.max_events(args.max_events)
+    redis.call('HSET', keys.batches_open(), token, open_batches.entry(open, max, max_bytes_before))
     local events = redis.call('LLEN', keys.batch(open)) - batches.HEADER
     if events >= max then open_batches.close_full(call, token, open) end
   end
@@ -90,12 +94,12 @@ return function(call, args)
   if has_no_room(keys.subscribers(), args.max_subscribers, { token }) then return 'too_many_subscribers' end
   if has_no_room(keys.topics(), args.max_topics, args.topics) then return 'too_many_topics' end
 
-  local callback, trial_job, ordered, max_in_flight =
-    unpack(redis.call('HMGET', subscriber, 'callback', 'probe', 'ordered', 'max_in_flight'))
+  local callback, trial_job, ordered, max_in_flight, max_bytes =
+    unpack(redis.call('HMGET', subscriber, 'callback', 'probe', 'ordered', 'max_in_flight', 'max_bytes'))
   redis.call('SADD', keys.subscribers(), token)
   store_settings(call, subscriber, args)
   store_signing_key(call, subscriber, args.signing_key, args.signing_overlap_ms)
-  change_open_batch(call, token, args.timeout_ms, args.max_events)
+  change_open_batch(call, token, args, max_bytes)
 
   local was_paused = redis.call('HDEL', subscriber, 'paused_at') == 1
   local moved = callback and callback ~= args.callback

@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts';
+import { uidSeed } from '../ids.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { batchOf, packJob, type QueueName } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
@@ -35,7 +36,10 @@ export class Queue {
    * worker that already holds a job gets that job again.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
-    const args = { q: this.name, ...this.#settings, finished: finished.map(finishedArguments), workers };
+    const args = {
+      ...{ q: this.name, ...this.#settings },
+      ...{ finished: finished.map(finishedArguments), workers, uidSeed: uidSeed() },
+    };
     return readAcquired(await this.#partition.run('acquire', args));
   }
 

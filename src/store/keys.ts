@@ -16,6 +16,7 @@ export const LAYOUT = {
   ruby_batch: { pattern: 'batches:{bid}', type: 'list' },
   attempts: { pattern: 'attempts:{bid}', type: 'list' },
   batches_open: { pattern: 'batches:open', type: 'hash' },
+  batches_room: { pattern: 'batches:room', type: 'hash' },
   batches_current: { pattern: 'batches:current:{token}', type: 'set' },
   batches_index: { pattern: 'batches:index', type: 'zset' },
   batches_queued: { pattern: 'batches:index:{token}', type: 'zset' },

@@ -2,7 +2,12 @@ import { z } from 'zod';
 import type { Config } from '../config.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
-import { DEFAULT_MAX_EVENTS, DEFAULT_TIMEOUT_MS, PERFECT_HEALTH } from '../subscription_defaults.ts';
+import {
+  DEFAULT_MAX_BYTES,
+  DEFAULT_MAX_EVENTS,
+  DEFAULT_TIMEOUT_MS,
+  PERFECT_HEALTH,
+} from '../subscription_defaults.ts';
 import { splitCallback } from './callback_url.ts';
 import { readDropNotice } from './drop_notice.ts';
 
@@ -28,6 +33,7 @@ export const SUBSCRIBER_REPORT = z.object({
   uuid: z.string().nullable(),
   callback: z.string(),
   max_events: z.int(),
+  max_bytes: z.int(),
   timeout: z.int(),
   ordered: z.boolean(),
   max_in_flight: z.int(),
@@ -73,6 +79,7 @@ export async function readReport(
     uuid: hash.uuid ?? '',
     callback: splitCallback(hash.callback).callback,
     max_events: Number(hash.max_events ?? DEFAULT_MAX_EVENTS),
+    max_bytes: Number(hash.max_bytes ?? DEFAULT_MAX_BYTES),
     timeout: Number(hash.timeout ?? DEFAULT_TIMEOUT_MS),
     ordered: hash.ordered === '1',
     max_in_flight: Math.min(Number(hash.max_in_flight ?? defaults.laneLimit), defaults.laneLimitMax),

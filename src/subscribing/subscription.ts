@@ -18,6 +18,7 @@ export interface Subscription {
   uuid: string;
   timeoutMs?: number | undefined;
   maxEvents?: number | undefined;
+  maxBytes?: number | undefined;
   ordered?: boolean | undefined;
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;

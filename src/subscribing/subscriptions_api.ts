@@ -17,6 +17,8 @@ import type { TopicParams } from './topics_api.ts';
 
 const MAX_TIMEOUT_MS = 3_600_000;
 const MAX_MAX_EVENTS = 10_000;
+const MIN_MAX_BYTES = 1024;
+const MAX_MAX_BYTES = 16 * 1024 * 1024;
 const MAX_ATTEMPTS = 1_000_000;
 const MIN_AGE_MS = 1000;
 const MAX_AGE_MS = 365 * 86_400_000;
@@ -51,6 +53,7 @@ const requestSchema = (
       ? wholeNumber(1, Number.MAX_SAFE_INTEGER).transform((max) => Math.min(max, MAX_MAX_EVENTS))
       : wholeNumber(1, MAX_MAX_EVENTS)
     ).nullish(),
+    max_bytes: wholeNumber(MIN_MAX_BYTES, MAX_MAX_BYTES).nullish(),
     ordered: z.boolean('must be true or false').nullish(),
     max_in_flight: wholeNumber(1, laneLimitMax).nullish(),
     max_attempts: wholeNumber(1, MAX_ATTEMPTS).nullish(),
@@ -201,11 +204,12 @@ function badCallback(rule: string): BusError {
 }
 
 function wantedBy(body: Request): Omit<Subscription, 'callback' | 'uuid'> {
-  const { topics, timeout, max, ordered, max_in_flight, max_attempts, max_age } = body;
+  const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;
   return {
     topics,
     timeoutMs: timeout ?? undefined,
     maxEvents: max ?? undefined,
+    maxBytes: max_bytes ?? undefined,
     ordered: ordered ?? undefined,
     maxInFlight: max_in_flight ?? undefined,
     maxAttempts: max_attempts ?? undefined,

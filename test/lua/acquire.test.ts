@@ -181,7 +181,7 @@ describe('bytes that are no job', () => {
     test(`(${what}) are handed out as they are, and can be forgotten`, async () => {
       await forge(bytes);
       const { grants } = readAcquired(
-        await bus.store.run('acquire', { ...lanes, finished: [], workers: ['w1'] }),
+        await bus.store.run('acquire', { ...lanes, finished: [], workers: ['w1'], uidSeed: 'cut' }),
       );
       const lease = await bus.store.redis.get('leases:last');
       assert.equal(grants.length, 1);
@@ -310,7 +310,7 @@ describe('the events of a batch come in pieces', () => {
     await bus.subscribe('alice', { max: events.length });
     await bus.publish('a', 'widgets', events);
     const { grants } = readAcquired(
-      await bus.store.run('acquire', { ...lanes, finished: [], workers: ['w1'] }),
+      await bus.store.run('acquire', { ...lanes, finished: [], workers: ['w1'], uidSeed: 'cut' }),
     );
     return grants[0]?.batch?.pieces.map(String) ?? [];
   }

@@ -108,6 +108,7 @@ describe('what autodrop drops', () => {
 });
 
 describe('a large batch', () => {
+  const MAX_BYTES = 16 * 1024 * 1024;
   const NOTHING: Begun = { begunTopics: [] };
   const publishLarge = (name: string, n = 10_000) => bus.publish(name, 'widgets', storedEvents('widgets', n));
 
@@ -125,7 +126,7 @@ describe('a large batch', () => {
   }
 
   test('is counted in several calls, and dropped by the last of them, with the exact number of events', async () => {
-    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 20_000 });
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 20_000, maxBytes: MAX_BYTES });
     for (const [i, topic] of ['widgets', 'gadgets', 'widgets', 'gadgets'].entries())
       await bus.publish(nthWord(i), topic, storedEvents(topic, 2000 + i));
     const { calls, dropped, begun } = await dropOne();
@@ -140,7 +141,7 @@ describe('a large batch', () => {
   });
 
   test('may grow between these calls', async () => {
-    await bus.subscribe('alice', { max: 20_000 });
+    await bus.subscribe('alice', { max: 20_000, maxBytes: MAX_BYTES });
     await publishLarge('a');
     let grown = 0;
     const grow = () => publishLarge(nthWord(++grown), 100);
@@ -152,7 +153,7 @@ describe('a large batch', () => {
   });
 
   test('may be delivered or die between these calls: its counted events are not added to another batch', async () => {
-    await bus.subscribe('alice', { max: 10_000, topics: ['widgets', 'gadgets'] });
+    await bus.subscribe('alice', { max: 10_000, maxBytes: MAX_BYTES, topics: ['widgets', 'gadgets'] });
     await publishLarge('a');
     await bus.publish('b', 'gadgets', storedEvents('gadgets', 5));
     const { begun } = await bus.autodropStep(1);
@@ -173,7 +174,7 @@ describe('a large batch', () => {
   });
 
   test('is counted again from its beginning if the counting process died', async () => {
-    await bus.subscribe('alice', { max: 10_000 });
+    await bus.subscribe('alice', { max: 10_000, maxBytes: MAX_BYTES });
     await publishLarge('a');
     await bus.autodropStep(1);
     const { dropped } = await dropOne();

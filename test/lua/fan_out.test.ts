@@ -38,7 +38,7 @@ describe('many at once', () => {
     await redis.flush();
   });
 
-  test('batches of one subscriber, in their order', async () => {
+  test('events of one subscriber, in their order: one long batch, of which each delivery takes what it may', async () => {
     await bus.subscribe('alice', { max: 1, ordered: 1 });
     await bus.publish('a', 'widgets', events);
     const { queued, batches, main } = await bus.state();
@@ -46,7 +46,7 @@ describe('many at once', () => {
       queued.alice?.flatMap((name) => batches[name]?.events),
       events,
     );
-    assert.equal(main.instant.length, MANY);
+    assert.deepEqual(main.instant, ['a1']);
     await redis.flush();
   });
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
-import { longName, packNamed } from '../../harness/scripts/names.ts';
+import { longName, nthWord, packNamed } from '../../harness/scripts/names.ts';
 import { writes } from '../../harness/scripts/sweep.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { Listener } from './listener.ts';
@@ -123,23 +123,25 @@ test('sweep_batches keeps a batch that it sets apart whole, with what was its he
 describe('sweep_gauges', () => {
   /** Calls until all is counted, with `between` after each call; answers how many calls that took, and what was mended. */
   async function countAll(between: () => Promise<unknown> = async () => {}) {
+    let cuts = 0;
     for (let calls = 1, counted: Reply<'sweep_gauges'>['counted'] = []; ; calls++) {
-      const reply = await redis.store.run('sweep_gauges', { what: 'batches', token: 'carol', counted });
+      const reply = await redis.store.run('sweep_gauges', { what: 'batches', token: 'carol', cuts, counted });
       if (reply.finished)
         return { calls, mended: reply.findings.flatMap(({ kind, name }) => [kind, String(name)]) };
-      counted = reply.counted;
+      ({ cuts, counted } = reply);
       await between();
     }
   }
 
   let seeds = 0;
-  const publish = (n: number) =>
-    bus.publish(`c${String.fromCharCode(97 + seeds++)}`, 'gizmos', Array(n).fill('e'));
+  const publish = (n: number) => bus.publish(nthWord(26 + seeds++), 'gizmos', Array(n).fill('e'));
 
   beforeEach(async () => {
     await bus.subscribe('carol', { topics: ['gizmos'], max: 1 });
     seeds = 0;
-    for (let n = 0; n < 3; n++) await publish(1500);
+    // The first is one long batch: it is more than a call opens.
+    await publish(1000);
+    for (let n = 0; n < 15; n++) await publish(300);
   });
 
   test('counts a long queue in several calls', async () => {
@@ -151,6 +153,11 @@ describe('sweep_gauges', () => {
   for (const [what, between] of Object.entries({
     'batches that come': () => publish(10),
     'batches that go, from the oldest': () => bus.dropQueue('carol', 10),
+    'a long batch that is cut, while others go': async () => {
+      const seed = nthWord(26 + seeds++);
+      const { grants } = await bus.acquire(['w1'], { seed });
+      for (const { job } of grants) await bus.ack('w1', job);
+    },
     'an open batch that grows': async () => {
       await bus.subscribe('carol', { topics: ['gizmos'], max: 100, timeout: HOUR_MS });
       await publish(3);

@@ -120,6 +120,7 @@ describe('the job autodrop', () => {
           ...{ q: 'main', leaseMs: 30_000, laneLimit: 1000, laneLimitMax: 1000 },
           finished: [],
           workers: [`w${worker}`],
+          uidSeed: 'cut',
         }),
       ));
     assert.deepEqual((await run()).counted, {});

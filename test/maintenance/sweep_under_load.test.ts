@@ -73,7 +73,7 @@ class Load {
   }
 
   async #deliver(worker: string): Promise<void> {
-    const { grants } = await this.#bus.acquire([worker], { laneLimit: 3 });
+    const { grants } = await this.#bus.acquire([worker], { laneLimit: 3, seed: newWord() });
     const job = grants[0]?.job;
     if (job === undefined) return;
     await sleep(oneOf([0, 1, 5]));

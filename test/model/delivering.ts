@@ -18,7 +18,7 @@ export async function acquire(world: World, model: Model, workers: string[], don
     .slice(0, done)
     .map((worker) => ({ worker, job: model.nameOf(worker) ?? '', tookMs: SLOW_MS }));
   const removed = finished.flatMap(({ job }) => [1, model.find(job).events.length]);
-  const settings = { laneLimit: LANE_LIMIT, leaseMs: LEASE_MS, finished };
+  const settings = { laneLimit: LANE_LIMIT, leaseMs: LEASE_MS, finished, seed: world.seed() };
   const { left, grants, acks } = await world.bus.acquire(workers, settings);
   assert.deepEqual(acks, removed);
   for (const { worker } of finished) model.ack(worker, true);
@@ -47,7 +47,8 @@ function take(
 ): void {
   const held = model.holds.get(worker);
   const lease = world.leaseOf(worker, job, ongoing);
-  const batch = model.find(job);
+  const [token, , attempts, ...events] = list;
+  const batch = held || !token ? model.find(job) : model.cutTo(job, token, events);
   const telling = gap?.events ?? 0;
   if (held) {
     assert.equal(held.work, batch, `${worker} holds it`);
@@ -55,7 +56,8 @@ function take(
   } else {
     model.take(worker, { lease, work: batch, telling, ...enter(model, batch) });
   }
-  const [token, , attempts, ...events] = list;
+  // Nothing is read of a batch whose subscriber has left.
+  if (!model.subscribers.has(batch.token)) return;
   assert.deepEqual([token, Number(attempts), events], [batch.token, batch.attempts, batch.events]);
 }
 

@@ -21,6 +21,8 @@ export class Model {
   letters: Batch[] = [];
   /** When each worker was last heard of. */
   readonly workers = new Map<string, number>();
+  /** The subscribers without order of which a batch was cut: it stands before what was opened by the same call. */
+  readonly unplaced = new Set<string>();
   /** Those that deliver, or did. */
   readonly mainWorkers = new Set<string>();
   readonly holds = new Map<string, Hold>();
@@ -124,6 +126,34 @@ export class Model {
     this.topics.delete(topic);
     this.publishers.delete(topic);
     for (const { topics } of this.subscribers.values()) topics.delete(topic);
+  }
+
+  /**
+   * The batch of that name, of which a worker got these events. No more than the subscriber's max are delivered at first: of a
+   * larger batch these are a new one, and the others stay behind it.
+   */
+  cutTo(name: string, token: string, events: string[]): Batch {
+    const whole =
+      this.batches.find((each) => each.token === token && each.events[0] === events[0]) ?? this.find(name);
+    const { max = Number.POSITIVE_INFINITY, ordered } = this.subscribers.get(token) ?? {};
+    if (whole.attempts > 0 || whole.events.length <= max) return this.find(name);
+    const head = { ...whole, name, history: 0, open: false, events: whole.events.splice(0, max) };
+    whole.open = false;
+    this.batches.splice(this.batches.indexOf(whole), 0, head);
+    if (!ordered) this.unplaced.add(token);
+    return head;
+  }
+
+  /** Puts the batches of such subscribers into the order in which the bus has them. */
+  place(queued: Readonly<Record<string, string[]>>): void {
+    for (const token of this.unplaced) {
+      const place = ({ name = '' }: Batch) => queued[token]?.indexOf(name) ?? -1;
+      const placed = this.batches
+        .filter((each) => each.token === token)
+        .sort((one, other) => place(one) - place(other));
+      this.batches = this.batches.map((each) => (each.token === token ? (placed.shift() ?? each) : each));
+    }
+    this.unplaced.clear();
   }
 
   /** A worker got this job. */

@@ -85,6 +85,7 @@ export class World {
     this.#seen = await imageOf(this.bus.store);
     this.state = await readState(this.#seen);
     model.adopt(this.state.batches);
+    model.place(this.state.queued);
     await assertImageConsistent(this.#seen);
     await assertEqual(model, this.#seen, this.state);
   }

@@ -20,9 +20,10 @@ const wanted = (members: object) =>
 
 async function settings() {
   const { text } = await api.call('GET', '/subscriptions', { as: 'sub' });
-  const [{ timeout, max_events, callback, topics, ordered, max_in_flight, max_attempts, max_age }] =
-    JSON.parse(text);
-  return { timeout, max_events, callback, topics, ordered, max_in_flight, max_attempts, max_age };
+  const [
+    { timeout, max_events, max_bytes, callback, topics, ordered, max_in_flight, max_attempts, max_age },
+  ] = JSON.parse(text);
+  return { timeout, max_events, max_bytes, callback, topics, ordered, max_in_flight, max_attempts, max_age };
 }
 
 describe('a callback is refused', () => {
@@ -223,12 +224,22 @@ describe('a subscription is refused', () => {
       { code: 'bad_subscription', field: 'max_age', detail: /a whole number/ },
     ],
     [
+      'with too few bytes',
+      { max_bytes: 1023 },
+      { code: 'bad_subscription', field: 'max_bytes', detail: /at least 1024/ },
+    ],
+    [
+      'with too many bytes',
+      { max_bytes: 16_777_217 },
+      { code: 'bad_subscription', field: 'max_bytes', detail: /at most 16777216/ },
+    ],
+    [
       'with an unknown field',
       { max_events: 5 },
       {
         code: 'bad_subscription',
         field: 'max_events',
-        detail: /use topics, callback, uuid, timeout, max, ordered/,
+        detail: /use topics, callback, uuid, timeout, max, max_bytes, ordered/,
       },
     ],
   ];
@@ -301,6 +312,7 @@ test('values at the bounds are accepted, and null keeps the present value', asyn
   const most = {
     timeout: 3_600_000,
     max: 10_000,
+    max_bytes: 16_777_216,
     ordered: true,
     max_in_flight: 40,
     max_attempts: 1_000_000,
@@ -312,7 +324,14 @@ test('values at the bounds are accepted, and null keeps the present value', asyn
   const { topics, ...rest } = await settings();
   const { topics: _, uuid, max: max_events, ...same } = most;
   assert.deepEqual([topics.length, rest], [1000, { ...same, max_events, callback: CALLBACK }]);
-  const least = { timeout: 0, ordered: false, max_in_flight: 1, max_attempts: 1, max_age: 1000 };
+  const least = {
+    timeout: 0,
+    max_bytes: 1024,
+    ordered: false,
+    max_in_flight: 1,
+    max_attempts: 1,
+    max_age: 1000,
+  };
   assert.equal((await subscribe(wanted({ ...least, max: 1, topics: [] }))).status, 204);
   const nothing = Object.fromEntries([...Object.keys(least), 'max', 'uuid'].map((field) => [field, null]));
   assert.equal((await subscribe(wanted({ ...nothing, topics: [] }))).status, 204);

@@ -28,6 +28,7 @@ describe('the report of a subscriber', () => {
         uuid: 'u',
         callback: 'https://alice.example/',
         max_events: 100,
+        max_bytes: 1_048_576,
         timeout: 500,
         ordered: false,
         max_in_flight: 16,

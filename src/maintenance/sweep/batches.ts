@@ -48,8 +48,10 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
       await sweepIndex(walk, key);
     }
   }
-  for await (const tokens of walk.members('hash', keys.batches_open()))
-    await walk.repair('sweep_batches', { where: 'batches_open', names: tokens });
+  for (const name of ['batches_open', 'batches_room'] as const) {
+    for await (const tokens of walk.members('hash', keys[name]()))
+      await walk.repair('sweep_batches', { where: name, names: tokens });
+  }
   for (const name of ['batches_index', 'dead_letters_index'] as const) {
     for await (const bids of walk.members('zset', keys[name]()))
       await walk.repair('sweep_batches', { where: name, names: bids });

@@ -26,10 +26,11 @@ async function fieldsOf(walk: Walk, gauges: string[]): Promise<Set<string>> {
 }
 
 async function correct(walk: Walk, what: 'batches' | 'dead_letters', token: string): Promise<void> {
+  let cuts = 0;
   let counted: Reply<'sweep_gauges'>['counted'] = [];
   for (let calls = 0; calls < MAX_CALLS && !walk.aborted; calls++) {
-    const reply = await walk.run('sweep_gauges', { what, token, counted });
+    const reply = await walk.run('sweep_gauges', { what, token, cuts, counted });
     if (reply.finished) return walk.report(reply.findings);
-    counted = reply.counted;
+    ({ cuts, counted } = reply);
   }
 }

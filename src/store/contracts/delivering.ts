@@ -23,7 +23,7 @@ const client = 'text?';
 
 export const deliveringContracts = {
   acquire: {
-    arguments: { ...lanes, finished: [finished], workers: ['text'] },
+    arguments: { ...lanes, finished: [finished], workers: ['text'], uidSeed: 'text' },
     reply: ['bytes'],
   },
   ack: {

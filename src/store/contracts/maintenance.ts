@@ -10,7 +10,7 @@ const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
 const single = 'batch|dead_letter|attempts|dead_letter_about';
 const indexes =
-  'batches_index|batches_queued|batches_current|batches_open|dead_letters_index|dead_letters_of';
+  'batches_index|batches_queued|batches_current|batches_open|batches_room|dead_letters_index|dead_letters_of';
 
 const eventsByTopic = [{ topic: 'text', events: 'number' }] as const;
 
@@ -84,7 +84,7 @@ export const maintenanceContracts = {
     reply: 'number',
   },
   sweep_gauges: {
-    arguments: { what: 'batches|dead_letters', token: 'text', counted: slices },
-    reply: { finished: 'flag', findings, counted: slices },
+    arguments: { what: 'batches|dead_letters', token: 'text', cuts: 'number', counted: slices },
+    reply: { finished: 'flag', findings, cuts: 'number', counted: slices },
   },
 } as const satisfies Record<string, Contract>;

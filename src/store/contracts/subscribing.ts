@@ -11,6 +11,7 @@ export const subscribingContracts = {
       uuid: 'text',
       timeoutMs: 'number?',
       maxEvents: 'number?',
+      maxBytes: 'number?',
       ordered: 'digits?',
       maxInFlight: 'digits?',
       maxAttempts: 'digits?',

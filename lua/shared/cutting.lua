@@ -1,0 +1,99 @@
+--[[
+Cutting: reads as much of a batch as one delivery may carry, and makes a batch of its own of that if there is
+more. The rest keeps its name and its place, and is delivered next.
+
+A batch is too large if it was opened as a long one (opening.lua), if its last events came together, if its
+subscriber has lowered a limit since, or if a release without max_bytes opened it.
+]]
+local batches = include('batches')
+local bulk = include('bulk')
+local choosing = include('choosing')
+local jobs = include('jobs')
+local open_batches = include('open_batches')
+local pieces = include('pieces')
+local uids = include('uids')
+local cutting = {}
+
+-- Number of events that one LRANGE reads. A batch of the default size is read at once.
+local CHUNK = 100
+-- A batch that was attempted keeps its events, so that a repeat has the same name and the same body. But beyond
+-- this many bytes it is cut all the same: it may have killed the workers that attempted it.
+local MAX_ATTEMPTED_BYTES = 33554432
+
+-- Returns how many events and bytes one delivery of this batch may carry. `start` has its first items.
+local function limits_of(lane, start)
+  if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
+  return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
+end
+
+-- Returns the items of a batch's list, but no more than a chunk beyond what the limits allow. Returns also
+-- whether these are certainly too many events or bytes for one delivery.
+local function read_items(call, bid, start, limits)
+  local batch = call.keys.batch(bid)
+  if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
+  local list = redis.call('LRANGE', batch, 0, batches.HEADER + CHUNK)
+  local is_whole, bytes, from = #list <= batches.HEADER + CHUNK, 1, batches.HEADER + 1
+  while not is_whole and #list - batches.HEADER <= limits.events do
+    bytes = bytes + open_batches.bytes_of({ list = list, first = from, last = #list }, from)
+    if bytes > limits.bytes then return list, true end
+    from = #list + 1
+    local more = redis.call('LRANGE', batch, #list, #list + CHUNK - 1)
+    for i, event in ipairs(more) do list[from + i - 1] = event end
+    is_whole = #more < CHUNK
+  end
+  return list, #list - batches.HEADER > limits.events
+end
+
+-- Returns the position of the last item that fits into one delivery: at least the first event.
+local function last_that_fits(list, limits)
+  local last, bytes = batches.HEADER + 1, #list[batches.HEADER + 1] + 2
+  while last < #list and last - batches.HEADER < limits.events do
+    bytes = bytes + #list[last + 1] + 1
+    if bytes > limits.bytes then break end
+    last = last + 1
+  end
+  return last
+end
+
+-- Adds as many events of a batch to the reply as one delivery may carry. Returns the items that were read, the
+-- position of the last one that was added, the number of pieces, and whether the batch has more events.
+function cutting.add_events(call, given, bid, start, lane)
+  local limits = limits_of(lane, start)
+  local list, is_cut = read_items(call, bid, start, limits)
+  local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
+  local count = pieces.add_events(given, list, batches.HEADER + 1, last)
+  local bytes = given.bytes - before
+  -- Usually all of them fit. So they are not measured one by one before.
+  if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
+    pieces.take_back(given, count, bytes)
+    last, is_cut = last_that_fits(list, limits), true
+    count = pieces.add_events(given, list, batches.HEADER + 1, last)
+  end
+  return list, last, count, is_cut
+end
+
+-- Makes the items of a batch up to `last` a batch of its own, which is not attempted yet. Its job replaces that of
+-- the batch with the worker, and the job of the rest is instant. The new batch stands before the rest in the
+-- index of its subscriber: in an ordered lane the rest is the oldest batch, so nothing is there. Returns the UID
+-- and the job of the new batch.
+function cutting.cut(call, given, worker, bid, list, last)
+  local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
+  local head, items = uids.next(given.uids), { token, created_ms, '0' }
+  local job = jobs.delivery_of(head)
+  for i = batches.HEADER + 1, last do items[i] = list[i] end
+  bulk.command('RPUSH', keys.batch(head), items)
+  redis.call('LTRIM', keys.batch(bid), last, -1)
+  redis.call('LPUSH', keys.batch(bid), '0', created_ms, token)
+  redis.call('ZADD', keys.batches_index(), redis.call('ZSCORE', keys.batches_index(), bid) or created_ms, head)
+  local place = tonumber(redis.call('ZSCORE', keys.batches_queued(token), bid) or created_ms * 1000)
+  redis.call('ZADD', keys.batches_queued(token), string.format('%d', place - 1), head)
+  redis.call('HINCRBY', keys.gauge_batches(), token, 1)
+  -- A sweep that counts the batches of this subscriber begins anew.
+  redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)
+  redis.call('SADD', keys.jobs_index(q), job)
+  redis.call('LSET', keys.jobs_pending(q, worker), 0, job)
+  jobs.make_instant_again(call, q, jobs.delivery_of(bid))
+  return head, job
+end
+
+return cutting

@@ -1,0 +1,41 @@
+--[[
+Pieces: the items of acquire's reply that hold jobs and events. `given` is the table of `grants.begin`.
+]]
+local pieces = {}
+
+-- Lua's buffer for joining texts. Longer texts are copied several times while they are joined: batches in one
+-- piece took up to three times as long, and one of 260 MB blocked Redis for 5 s.
+local PIECE_BYTES = 8192
+local OPENING_BRACE = 123
+
+local function add_piece(given, list, first, last, size)
+  given.pieces[#given.pieces + 1] = first == last and list[first] or table.concat(list, ',', first, last)
+  given.bytes = given.bytes + size
+end
+
+-- Adds the events from `first` to `last` to the reply, joined with commas. Returns the number of pieces. An
+-- event that is not JSON (from the Ruby Routemaster or schema 1) is a piece of its own. The worker
+-- recognises such an event by its first byte.
+function pieces.add_events(given, list, first, last)
+  local before, from, size, is_open = #given.pieces, first, 0, false
+  for i = first, last do
+    local event = list[i]
+    local is_json = event:byte() == OPENING_BRACE
+    if i > from and not (is_json and is_open and size + #event <= PIECE_BYTES) then
+      add_piece(given, list, from, i - 1, size)
+      from, size = i, 0
+    end
+    is_open = is_json
+    size = size + #event + 1
+  end
+  if from <= last then add_piece(given, list, from, last, size) end
+  return #given.pieces - before
+end
+
+-- Takes back the last `count` pieces, which have so many bytes.
+function pieces.take_back(given, count, bytes)
+  for _ = 1, count do given.pieces[#given.pieces] = nil end
+  given.bytes = given.bytes - bytes
+end
+
+return pieces

@@ -1,0 +1,30 @@
+--[[
+UIDs: the names of the batches that one call makes. Each is a seed of 16 random characters, which the caller
+passes, followed by a counter of four digits.
+]]
+local uids = {}
+
+-- The 64 digits of UIDs, sorted by byte, so that the UIDs of one call sort in the order in which they were
+-- made.
+local DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
+
+local function digit(number)
+  return DIGITS:sub(number % 64 + 1, number % 64 + 1)
+end
+
+-- Returns the state of one call. `count` is the number of UIDs made so far.
+function uids.begin(seed)
+  return { seed = seed, count = 0 }
+end
+
+function uids.next(state)
+  local number = state.count
+  if number % 64 == 0 then
+    local high, middle, low = math.floor(number / 262144), math.floor(number / 4096), math.floor(number / 64)
+    state.stem = state.seed .. digit(high) .. digit(middle) .. digit(low)
+  end
+  state.count = number + 1
+  return state.stem .. digit(number)
+end
+
+return uids

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Attacker } from '../../../harness/fences/attacker.ts';
+import { besideAttack } from '../../../harness/fences/beside_attack.ts';
+import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
+import { answer } from '../../../harness/http/receiver.ts';
+import { until } from '../../../harness/until.ts';
+
+const bus = busWithDefaultLimits();
+const victim = Victim.forTests(bus);
+const MAX_BYTES = 1024 * 1024;
+/** One call that opened 10,000 batches took 50 ms on a quiet machine. */
+const MAX_CALL_MS = 25;
+
+const events = (count: number, data?: string) =>
+  Array.from({ length: count }, (_, n) => ({ url: `https://e.example/${n}`, ...(data && { data }) }));
+
+test('an array for a subscriber that takes one event at a time does not stop Redis', async (t) => {
+  const attacker = await Attacker.start(bus, t);
+  // It pauses its deliveries, so that only publishing is measured.
+  const gone = await attacker.subscribe(['singles'], answer.status(410), { max: 1, timeout: 0 });
+  await attacker.client.publish('singles', events(1));
+  await until(() => gone.deliveries.length > 0);
+  const { redis } = bus.store;
+  await redis.config('SET', 'slowlog-log-slower-than', '1000');
+  const longestMs: number[] = [];
+  await besideAttack(victim, async () => {
+    for (let n = 0; n < 3; n++) {
+      await redis.slowlog('RESET');
+      await attacker.client.publish('singles', events(10_000));
+      const log = (await redis.slowlog('GET', 100)) as [id: number, at: number, micros: number][];
+      longestMs.push(Math.max(...log.map(([, , micros]) => micros / 1000)));
+    }
+  });
+  // The machine may be busy at times, but not each time.
+  assert.ok(Math.min(...longestMs) < MAX_CALL_MS, `${longestMs} ms`);
+  await attacker.client.call('DELETE', '/topics/singles');
+});
+
+test('no delivery is longer than its subscriber may ask for, however long its batch waits', async (t) => {
+  const attacker = await Attacker.start(bus, t);
+  const receiver = await attacker.subscribe(['heaps'], answer.status(204), { max: 10_000, timeout: 1000 });
+  let sent = 0;
+  await besideAttack(victim, async () => {
+    for (; sent < 240; sent += 80) await attacker.client.publish('heaps', events(80, 'x'.repeat(60_000)));
+  });
+  await until(() => receiver.events.length === sent, { timeoutMs: 20_000 });
+  for (const { body } of receiver.deliveries)
+    assert.ok(Buffer.byteLength(body) <= MAX_BYTES, `${Buffer.byteLength(body)} bytes`);
+  await attacker.client.call('DELETE', '/topics/heaps');
+});
