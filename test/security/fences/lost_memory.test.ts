@@ -33,6 +33,7 @@ async function assertRefusedAfter(
 ): Promise<void> {
   await lose();
   await until(() => bus.root.call('GET', '/pulse').then(() => true));
+  await until(() => bus.store.redis.status === 'ready');
   for (const port of [undefined, ...others]) {
     const again = await publish(recorded, port);
     assert.equal(again.status, 401);
