@@ -57,6 +57,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   query?: Input<Query>;
   /** The JSON body. An empty body is undefined if the schema allows that. */
   body?: Input<Body>;
+  /** Maximum length of the body, if it is not MAX_BODY_BYTES. */
+  maxBodyBytes?: number;
   /** The handler parses the text of the body itself. */
   takesText?: true;
   answers: A;
@@ -64,6 +66,13 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   errors?: readonly ErrorCode[];
   /** Refuses calls that can be refused without their body, before the body is read. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
+  /** Refuses calls by their body where that may take a while. The credentials are judged again afterwards. */
+  refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
+  /**
+   * Called so often that the credentials are judged again only if the body took a while, as of the last second.
+   * Those of other calls that change something always are, against Redis.
+   */
+  isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
 }
 

@@ -34,6 +34,7 @@ const WRONG = 'the credentials that came with this request are wrong';
 
 /** Identifies callers by Basic or Digest. */
 export class Authentication {
+  readonly #clients: ClientDirectory;
   readonly #credentials: Credentials;
   readonly #basic: Basic;
   readonly #digest: Digest;
@@ -42,6 +43,7 @@ export class Authentication {
   readonly #log: Log;
 
   constructor({ rootKey, clients, nonces, limiter, md5, log }: AuthenticationOptions) {
+    this.#clients = clients;
     this.#credentials = new Credentials(rootKey, clients);
     this.#basic = new Basic(this.#credentials);
     this.#digest = new Digest(this.#credentials, nonces, { md5 });
@@ -68,6 +70,23 @@ export class Authentication {
     } else if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
     if (!this.#nonces.ready) await this.#nonces.prepare();
     throw this.#unauthenticated(roles, verdict && 'reason' in verdict ? verdict : undefined);
+  }
+
+  /**
+   * Judges a caller's credentials again, as of the last second or, if `isNow`, as of now. Resolves with the caller
+   * as it is: its scopes may have changed. Throws unauthenticated, or an error of the client lookup.
+   */
+  async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
+    // The root key changes only with a restart.
+    if (caller.role === 'root') return caller;
+    if (isNow) this.#clients.forget(caller.token);
+    const scheme = schemeOf(request);
+    const verdict = await (scheme === 'basic'
+      ? this.#basic.judge(request)
+      : this.#digest.judgeAgain(request));
+    if ('role' in verdict) return verdict;
+    if (!this.#nonces.ready) await this.#nonces.prepare();
+    throw this.#unauthenticated([caller.role], verdict);
   }
 
   /** True for the root key, which no token may equal. */

@@ -46,6 +46,11 @@ export class ClientDirectory {
     return this.find(token);
   }
 
+  /** Makes the next lookup of a client ask Redis, even if one is in progress. */
+  forget(token: string): void {
+    this.#entries.delete(token);
+  }
+
   #look(token: string): Entry {
     // The age counts from the question, not the answer, because the client may be removed in between.
     const entry: Entry = { lookup: this.#clients.find(token) };

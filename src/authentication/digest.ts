@@ -63,6 +63,14 @@ export class Digest extends DigestStrategy {
     return use === 'consumed' ? verdict : repeatedUse(verdict);
   }
 
+  /** Checks the credentials of a request that `judge` has accepted, without its nonce use, which is consumed. */
+  judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
+    const answer = readAnswer(credentialsOf(request));
+    const algorithm = this.#algorithms.find((name) => name === answer.algorithm);
+    if (!algorithm) return WRONG_TERMS;
+    return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
+  }
+
   /** Returns a challenge for each algorithm, all with one nonce. Needs `nonces.ready`. */
   challenges(stale: boolean): string[] {
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;

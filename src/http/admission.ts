@@ -1,25 +1,32 @@
 import type { IncomingMessage } from 'node:http';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
-import { MAX_BODY_BYTES } from './body.ts';
+import { MAX_PUBLISH_BYTES } from './body.ts';
 
 /** Maximum requests that a process works on at a time. Each of them takes one place. */
 const MAX_REQUESTS = 1000;
 /** Maximum bytes of bodies in memory. Parsing a body takes several times its size. */
 const MAX_BYTES = 128 * 1024 * 1024;
-/**
- * A request whose body takes longer than this to arrive can lose its place to another request. Otherwise 26
- * idle clients, each announcing 5 MiB, would reserve all of MAX_BYTES.
- */
-const SLOW_MS = 1000;
+/** A body stalls if fewer bytes than these arrive within this time, and it is not complete. */
+const STALLED_BYTES = 64 * 1024;
+const STALLED_MS = 1000;
 
-/** Limits the requests under way. A process with too much work refuses the rest at once. */
+/** What the requests of one client hold together. */
+interface Holding {
+  requests: number;
+  bytes: number;
+}
+
+/**
+ * Limits the requests under way. A process with too much work refuses the rest at once. A client may hold as much
+ * as it leaves free for others: half of the room if it is alone.
+ */
 export class Admission {
   readonly #maxRequests: number;
   readonly #maxBytes: number;
-  #requests = 0;
-  #bytes = 0;
-  /** The reservations whose body is being read, oldest first, without suspended ones. */
+  readonly #all: Holding = { requests: 0, bytes: 0 };
+  readonly #holdings = new Map<string, Holding>();
+  /** Reservations whose body is being read, in the order in which they last made progress. */
   readonly #reading = new Set<Reservation>();
 
   constructor({ maxRequests = MAX_REQUESTS, maxBytes = MAX_BYTES } = {}) {
@@ -30,123 +37,140 @@ export class Admission {
   /** True if there is a place, and memory for the announced body. A request on its own always fits. */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
-    return this.#fits(bytes) || (this.#suspendSlow() && this.#fits(bytes));
+    return this.#fits(bytes) || (this.#takeFromStalled() && this.#fits(bytes));
   }
 
   /** Reserves a place and bytes for a request until `release`. Throws `overloaded` if it does not fit. */
-  reserve(request: IncomingMessage): Reservation {
-    if (!this.hasRoom(request)) throw overloaded();
+  reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
-    this.#requests++;
-    this.#bytes += bytes;
-    const reservation = new Reservation(this, bytes);
+    const holding = this.#holdings.get(client) ?? { requests: 0, bytes: 0 };
+    const fits = () => this.#fits(bytes) && this.#fitsShare(bytes, holding);
+    if (!fits() && !(this.#takeFromStalled() && fits())) throw overloaded();
+    const reservation = new Reservation(this, client);
+    this.#holdings.set(client, holding);
+    this.#change(holding, 1, bytes);
+    reservation.heldBytes = bytes;
     this.#reading.add(reservation);
     return reservation;
   }
 
-  /** Called by a reservation that needs more bytes. Throws `overloaded`. */
-  grow(bytes: number, { isSuspended }: Reservation): void {
-    const others = this.#requests - (isSuspended ? 0 : 1);
-    if (others > 0 && this.#bytes + bytes > this.#maxBytes) throw overloaded();
-    this.#bytes += bytes;
+  /** Called by a reservation that needs more bytes than it holds. Throws `overloaded`. */
+  grow(bytes: number, { client }: Reservation): void {
+    const holding = this.#holdings.get(client) as Holding;
+    const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
+    if (!fits() && !(this.#takeFromStalled() && fits())) throw overloaded();
+    this.#change(holding, 0, bytes);
   }
 
-  /** Called by a suspended reservation that needs a place again. Throws `overloaded`. */
-  resume(): void {
-    if (!this.#fits(0)) throw overloaded();
-    this.#requests++;
+  /** Called by a reservation whose body has made progress. */
+  progressed(reservation: Reservation): void {
+    this.#reading.delete(reservation);
+    this.#reading.add(reservation);
   }
 
   hasRead(reservation: Reservation): void {
     this.#reading.delete(reservation);
   }
 
-  /** Called by a reservation that gives bytes back, and its place if `places` is 1 (not 0). */
-  free(bytes: number, places: number): void {
-    this.#requests -= places;
-    this.#bytes -= bytes;
+  /** Called by a reservation that gives its place and its bytes back. */
+  free(bytes: number, client: string): void {
+    const holding = this.#holdings.get(client) as Holding;
+    this.#change(holding, -1, -bytes);
+    if (holding.requests === 0) this.#holdings.delete(client);
+  }
+
+  #change(holding: Holding, requests: number, bytes: number): void {
+    for (const each of [holding, this.#all]) {
+      each.requests += requests;
+      each.bytes += bytes;
+    }
   }
 
   #fits(bytes: number): boolean {
-    if (this.#requests >= this.#maxRequests) return false;
-    return this.#requests === 0 || this.#bytes + bytes <= this.#maxBytes;
+    if (this.#all.requests >= this.#maxRequests) return false;
+    return this.#all.requests === 0 || this.#all.bytes + bytes <= this.#maxBytes;
   }
 
-  /**
-   * Takes the places of requests with slow bodies, and their bytes that have not arrived. They continue, but
-   * need a place again. Returns true if there were any.
-   */
-  #suspendSlow(): boolean {
-    const sinceMs = clock.monotonicMs() - SLOW_MS;
+  #fitsShare(bytes: number, holding: Holding): boolean {
+    if (holding.requests === 0) return true;
+    if (this.#all.requests + holding.requests >= this.#maxRequests) return false;
+    return this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
+  }
+
+  /** Takes places and bytes back from requests whose bodies stall. Returns true if there were any. */
+  #takeFromStalled(): boolean {
+    const sinceMs = clock.monotonicMs() - STALLED_MS;
     let some = false;
     for (const reservation of this.#reading) {
-      if (reservation.beganMs > sinceMs) break;
-      this.#reading.delete(reservation);
-      reservation.suspend();
+      if (reservation.progressMs > sinceMs) break;
+      reservation.takeBack();
       some = true;
     }
     return some;
   }
 }
 
-/** The place and the bytes that one request holds. */
+/** The place and the bytes that one request of a client holds. */
 export class Reservation {
-  readonly beganMs = clock.monotonicMs();
+  readonly client: string;
+  /** The announced bytes or those that have arrived, whichever are more. */
+  heldBytes = 0;
+  /** When the body last made progress, or its reading began. */
+  progressMs = clock.monotonicMs();
   readonly #admission: Admission;
-  /** The announced bytes or those that have arrived, whichever are more. After `suspend`: those arrived. */
-  #heldBytes: number;
   #arrivedBytes = 0;
-  #isSuspended = false;
+  #progressBytes = 0;
+  #isFreed = false;
+  #onTakenBack = (_: BusError) => {};
 
-  constructor(admission: Admission, announcedBytes: number) {
+  constructor(admission: Admission, client: string) {
     this.#admission = admission;
-    this.#heldBytes = announcedBytes;
+    this.client = client;
   }
 
-  /** True if the reservation has no place now and holds only the bytes that have arrived (see `suspend`). */
-  get isSuspended(): boolean {
-    return this.#isSuspended;
+  /** Calls `refuse` if the room is taken back: the bytes that have arrived must then be given up. */
+  whenTakenBack(refuse: (error: BusError) => void): void {
+    this.#onTakenBack = refuse;
   }
 
   /** Counts bytes of the body that have arrived. Throws `overloaded` if they do not fit. */
   arrived(bytes: number): void {
     this.#arrivedBytes += bytes;
-    if (this.#arrivedBytes <= this.#heldBytes) return;
-    this.#admission.grow(this.#arrivedBytes - this.#heldBytes, this);
-    this.#heldBytes = this.#arrivedBytes;
+    if (this.#arrivedBytes - this.#progressBytes >= STALLED_BYTES) {
+      this.#progressBytes = this.#arrivedBytes;
+      this.progressMs = clock.monotonicMs();
+      this.#admission.progressed(this);
+    }
+    if (this.#arrivedBytes <= this.heldBytes) return;
+    this.#admission.grow(this.#arrivedBytes - this.heldBytes, this);
+    this.heldBytes = this.#arrivedBytes;
   }
 
-  /** Called when the body is complete. Throws `overloaded` if it was slow and its place is taken. */
+  /** Called when the body is complete: it cannot stall any more. */
   startWork(): void {
     this.#admission.hasRead(this);
-    if (!this.#isSuspended) return;
-    this.#admission.resume();
-    this.#isSuspended = false;
   }
 
-  /**
-   * Called by the admission when other requests need the room of a slow body: frees the place, and those
-   * reserved bytes that have not arrived. The body is still read, and `startWork` asks for a place again.
-   */
-  suspend(): void {
-    this.#isSuspended = true;
-    this.#admission.free(this.#heldBytes - this.#arrivedBytes, 1);
-    this.#heldBytes = this.#arrivedBytes;
+  /** Called by the admission when others need the room of a body that stalls. */
+  takeBack(): void {
+    this.release();
+    this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));
   }
 
-  /** Frees what the reservation holds. Must be called exactly once. */
+  /** Frees what the reservation holds. A repeat is harmless. */
   release(): void {
+    if (this.#isFreed) return;
+    this.#isFreed = true;
     this.#admission.hasRead(this);
-    this.#admission.free(this.#heldBytes, this.#isSuspended ? 0 : 1);
+    this.#admission.free(this.heldBytes, this.client);
   }
 }
 
-/** The bytes that Content-Length announces; 0 without it. A body over the limit is not kept in memory. */
+/** The bytes that Content-Length announces; 0 without it. A longer body than any allowed is not kept in memory. */
 function announcedBytes({ headers }: IncomingMessage): number {
-  return Math.min(Number(headers['content-length'] ?? 0), MAX_BODY_BYTES);
+  return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);
 }
 
-export function overloaded(): BusError {
-  const detail = 'this process has as many requests under way as it can take; try again in a moment';
-  return new BusError('overloaded', detail, { headers: { 'Retry-After': '1' } });
+export function overloaded(why = 'this process has as many requests under way as it can take'): BusError {
+  return new BusError('overloaded', `${why}; try again in a moment`, { headers: { 'Retry-After': '1' } });
 }

@@ -2,12 +2,16 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BusError } from '../errors.ts';
 
-/** Maximum length of a body: a thousand events with 5 KB of data each. */
-export const MAX_BODY_BYTES = 5 * 1024 * 1024;
+/** Maximum length of the body of a publish: a thousand events with 5 KB of data each. */
+export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
+/** Maximum length of other bodies, unless their route says otherwise. */
+export const MAX_BODY_BYTES = 128 * 1024;
 
-/** Called with the length of each chunk of a body; may throw. */
 interface Watch {
+  /** Called with the length of each chunk of a body; may throw. */
   arrived(bytes: number): void;
+  /** Calls `refuse` if the body must be given up. */
+  whenTakenBack(refuse: (error: BusError) => void): void;
 }
 
 /** Functions that ask the sender for the body, for requests with `Expect: 100-continue`. */
@@ -31,19 +35,29 @@ export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
 
-/** Reads the whole body of an open request as text. Throws bad_body, body_too_large, unsupported_encoding, or what `watch` throws. */
-export function readText(request: IncomingMessage, watch?: Watch): Promise<string> {
-  const encoding = request.headers['content-encoding'];
-  if (encoding !== undefined && encoding !== 'identity') {
-    const detail = `send the body as it is, without Content-Encoding: ${encoding}`;
-    return Promise.reject(new BusError('unsupported_encoding', detail));
-  }
-  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return Promise.reject(tooLarge());
+/** Reads the whole body of an open request as text. Throws bad_body, body_too_large, or what `watch` throws. */
+export function readText(
+  request: IncomingMessage,
+  maxBytes = MAX_BODY_BYTES,
+  watch?: Watch,
+): Promise<string> {
   if (request.headers.expect !== undefined) askers.get(request)?.();
-  return new Promise((resolve, reject) => read(request, { watch, resolve, reject }));
+  return new Promise((resolve, reject) => read(request, { maxBytes, watch, resolve, reject }));
+}
+
+/** Returns why a body cannot be read, as far as the headers tell; undefined if they do not. */
+export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): BusError | undefined {
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding !== 'identity')
+    return new BusError(
+      'unsupported_encoding',
+      `send the body as it is, without Content-Encoding: ${encoding}`,
+    );
+  return Number(headers['content-length'] ?? 0) > maxBytes ? tooLarge(maxBytes) : undefined;
 }
 
 interface ReadingParts {
+  maxBytes: number;
   watch: Watch | undefined;
   resolve: (text: string) => void;
   reject: (error: unknown) => void;
@@ -53,7 +67,7 @@ interface ReadingParts {
  * Reads a body over the limit to its end and discards it. Otherwise a client that is still sending would not
  * see the answer.
  */
-function read(request: IncomingMessage, { watch, resolve, reject }: ReadingParts): void {
+function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: ReadingParts): void {
   let chunks: Buffer[] = [];
   let length = 0;
   const refuse = (error: unknown) => {
@@ -61,9 +75,10 @@ function read(request: IncomingMessage, { watch, resolve, reject }: ReadingParts
     length = Number.POSITIVE_INFINITY;
     reject(error);
   };
+  watch?.whenTakenBack(refuse);
   request.on('data', (chunk: Buffer) => {
     length += chunk.length;
-    if (length > MAX_BODY_BYTES) return refuse(tooLarge());
+    if (length > maxBytes) return refuse(tooLarge(maxBytes));
     try {
       watch?.arrived(chunk.length);
       chunks.push(chunk);
@@ -86,7 +101,8 @@ function endedEarly(cause?: Error): BusError {
   return new BusError('bad_body', 'the body ended early', { cause });
 }
 
-function tooLarge(): BusError {
-  const detail = `the body is larger than ${MAX_BODY_BYTES} bytes; send fewer events at a time`;
+function tooLarge(maxBytes: number): BusError {
+  const advice = maxBytes === MAX_PUBLISH_BYTES ? 'send fewer events at a time' : 'send less';
+  const detail = `the body is larger than ${maxBytes} bytes; ${advice}`;
   return new BusError('body_too_large', detail);
 }

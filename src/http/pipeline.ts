@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import type { Caller } from '../caller.ts';
+import { clock } from '../clock.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError, StorageUnavailable } from '../errors.ts';
 import { parseJson } from '../json.ts';
@@ -9,7 +10,7 @@ import type { Proxies } from '../proxies.ts';
 import type { Answer, Call, Route } from '../route.ts';
 import { Admission, overloaded } from './admission.ts';
 import { send, setBrowserHeaders } from './answers.ts';
-import { checkIsOpen, readText } from './body.ts';
+import { bodyRefusal, checkIsOpen, MAX_BODY_BYTES, readText } from './body.ts';
 import { answerProblem, preparedProblem } from './problems.ts';
 import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
@@ -17,12 +18,14 @@ import { WorkBudget } from './work_budget.ts';
 
 /** A body with more characters than this waits for the work budget. */
 const LONG_BODY = 4096;
+/** A body that takes longer to arrive gives the client time to be removed, or limited, meanwhile. */
+const MOMENT_MS = 50;
 
 /** Built once, so that a refusal costs little. */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
-  authentication: Pick<Authentication, 'callerOf'>;
+  authentication: Pick<Authentication, 'callerOf' | 'confirm'>;
   forceSsl: boolean;
   proxies: Proxies;
   dialect: Pick<Dialect, 'redirected' | 'wrongRole' | 'otherMethod'>;
@@ -86,21 +89,41 @@ export class Pipeline {
     };
     const refusing = route.refuseEarly?.(call);
     if (refusing) await refusing;
-    if (!takesBody(route)) return route.handle(call);
+    if (takesBody(route)) return this.#callWithBody(route, request, call);
+    if (route.method !== 'GET') call.caller = await this.#confirm(request, call, true);
+    return route.handle(call);
+  }
+
+  async #callWithBody(route: Route, request: IncomingMessage, call: Call): Promise<Answer> {
+    const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
+    const refusal = bodyRefusal(request, maxBytes);
+    if (refusal) throw refusal;
     // The client may have left during authentication. A place for it would be one less for the others.
     checkIsOpen(request);
     // Reserved after authentication; otherwise strangers could hold all places.
-    const reservation = this.#admission.reserve(request);
+    const reservation = this.#admission.reserve(request, holderOf(call));
+    const judgedAtMs = reservation.progressMs;
     try {
-      call.text = await readText(request, reservation);
+      call.text = await readText(request, maxBytes, reservation);
       reservation.startWork();
       const turn = call.text.length > LONG_BODY ? this.#budget.turn() : undefined;
       if (turn) await turn;
       call.body = readBody(route, call.text);
+      if (route.refuseLate) await route.refuseLate(call);
+      if (!route.isFrequent) call.caller = await this.#confirm(request, call, true);
+      else if (clock.monotonicMs() - judgedAtMs > MOMENT_MS) {
+        call.caller = await this.#confirm(request, call, false);
+        await route.refuseEarly?.(call);
+      }
       return await route.handle(call);
     } finally {
       reservation.release();
     }
+  }
+
+  /** Judges the credentials again: the client may have been removed, or its secret replaced, during its request. */
+  async #confirm(request: IncomingMessage, { caller }: Call, isNow: boolean): Promise<Call['caller']> {
+    return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
   }
 
   #isPlainHttp(request: IncomingMessage): boolean {
@@ -124,6 +147,11 @@ export class Pipeline {
   #refuseUntilReady(): void {
     if (!this.#parts.ready()) throw new StorageUnavailable('the storage is not prepared yet');
   }
+}
+
+/** Returns under which name the room of a call is counted. */
+function holderOf({ caller }: Call): string {
+  return caller.role === 'root' ? '' : caller.token;
 }
 
 function takesBody(route: Route): boolean {

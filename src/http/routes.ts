@@ -32,6 +32,7 @@ import {
   type subscriptionsApi,
 } from '../subscribing/subscriptions_api.ts';
 import { TOPIC_PARAMS, TOPICS, type topicsApi } from '../subscribing/topics_api.ts';
+import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from './body.ts';
 
 export interface Apis {
   publishing: ReturnType<typeof publishApi>;
@@ -45,6 +46,9 @@ export interface Apis {
   limits: SubscriptionLimits;
   dialect: Dialect;
 }
+
+/** The name of a topic has up to 64 characters; quotes, a comma and white space come with it. */
+const BYTES_PER_TOPIC = 128;
 
 const ANYONE = [] as const;
 const CLIENTS = ['client'] as const;
@@ -89,6 +93,8 @@ function topicRoutes({ publishing, topics }: Apis): Route[] {
       params: TOPIC_PARAMS,
       takesText: true,
       answers: PUBLISHED,
+      maxBodyBytes: MAX_PUBLISH_BYTES,
+      isFrequent: true,
       errors: PUBLISH_ERRORS,
       refuseEarly: publishing.refuseEarly,
       handle: publishing.publish,
@@ -102,6 +108,9 @@ function subscriptionRoutes({ subscriptions, limits, dialect }: Apis): Route[] {
   const list = { answers: { 200: SUBSCRIBERS }, handle: subscriptions.list } as const;
   const subscribe = {
     body: subscriptionInput(limits, dialect),
+    maxBodyBytes: Math.max(MAX_BODY_BYTES, limits.maxSubscriptionTopics * BYTES_PER_TOPIC),
+    refuseEarly: subscriptions.refuseEarly,
+    refuseLate: subscriptions.refuseLate,
     answers: { 200: SIGNING_KEY, 204: null },
     errors: ['bad_subscription', 'bad_topic', 'bad_callback', 'limit_reached', 'storage_full'],
     handle: subscriptions.subscribe,

@@ -162,11 +162,20 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
       return ok(reports.map((report) => (report.subscriber === own ? report : seenByOthers(report, nameOf))));
     },
 
-    async subscribe({ caller, body }: { caller: ClientCaller; body: Request }) {
+    refuseEarly({ caller }: { caller: ClientCaller }) {
+      refuseBeyondScope(caller, []);
+    },
+
+    /** Resolves the callback's name, for which an attacker's DNS server can take two seconds. */
+    async refuseLate({ body }: { body: Request }) {
       const { user, callback } = splitCallback(body.callback);
       if (user !== undefined && !UUID.test(user)) throw badCallback('its user name cannot be a uuid');
       const refusal = await policy.refusal(callback);
       if (refusal !== undefined) throw badCallback(refusal);
+    },
+
+    async subscribe({ caller, body }: { caller: ClientCaller; body: Request }) {
+      const { user, callback } = splitCallback(body.callback);
       refuseBeyondScope(caller, body.topics);
       const { signingKey, answer } = signing(body.signing_secret ?? undefined);
       const outcome = await subscriptions.subscribe(caller.token, {

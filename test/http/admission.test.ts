@@ -10,9 +10,10 @@ import { Admission } from '../../src/http/admission.ts';
 /** A server that answers when it is `released`; refusals are answered at once. */
 async function house(t: TestContext, admission: Admission) {
   const under: (() => void)[] = [];
+  let clients = 0;
   const server = createServer((request, response) => {
     const work = async () => {
-      const reservation = admission.reserve(request);
+      const reservation = admission.reserve(request, request.url ?? '');
       try {
         for await (const chunk of request) reservation.arrived(chunk.length);
         await new Promise<void>((resolve) => under.push(resolve));
@@ -29,7 +30,9 @@ async function house(t: TestContext, admission: Admission) {
   t.after(() => server.close().closeAllConnections());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   return {
-    post: (body: string | ReadableStream = 'x') => fetch(url, { method: 'POST', body, duplex: 'half' }),
+    /** Posts as one of many clients, unless `client` says which. */
+    post: (body: string | ReadableStream = 'x', client = `${clients++}`) =>
+      fetch(url + client, { method: 'POST', body, duplex: 'half' }),
     under: (count: number) => until(() => under.length === count),
     release: () => {
       for (const done of under.splice(0)) done();
@@ -88,13 +91,80 @@ test('hasRoom reserves nothing', () => {
   const admission = new Admission({ maxRequests: 2, maxBytes: 10 });
   const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
   assert.ok(admission.hasRoom(request('100')), 'for one alone');
-  const reservation = admission.reserve(request('8'));
+  const reservation = admission.reserve(request('8'), 'one');
   assert.deepEqual(
     ['2', '3', '2'].map((length) => admission.hasRoom(request(length))),
     [true, false, true],
   );
-  admission.reserve(request('0'));
+  admission.reserve(request('0'), 'other');
   assert.ok(!admission.hasRoom(request('0')));
   reservation.release();
   assert.ok(admission.hasRoom(request('10')));
+});
+
+test('a client holds as much as it leaves free for others', () => {
+  const request = (length: number) => ({ headers: { 'content-length': `${length}` } }) as never;
+  const fill = (admission: Admission, client: string, length: number) => {
+    for (let held = 0; ; held++)
+      try {
+        admission.reserve(request(length), client);
+      } catch {
+        return held;
+      }
+  };
+  const places = new Admission({ maxRequests: 120 });
+  assert.deepEqual(
+    ['one', 'two', 'three', 'four'].map((client) => fill(places, client, 0)),
+    [60, 30, 15, 8],
+  );
+  const bytes = new Admission({ maxBytes: 1000 });
+  assert.deepEqual(
+    ['one', 'two', 'three'].map((client) => fill(bytes, client, 10)),
+    [50, 25, 13],
+  );
+});
+
+test('a body that stalls gives its room back as soon as somebody needs it, with the bytes that have arrived', async () => {
+  const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
+  const admission = new Admission({ maxBytes: 1_000_000 });
+  const begin = (client: string, arrived: number) => {
+    const reservation = admission.reserve(request('300000'), client);
+    const refusals: BusError[] = [];
+    reservation.whenTakenBack((error) => void refusals.push(error));
+    reservation.arrived(arrived);
+    return { reservation, refusals };
+  };
+  const stalled = [begin('one', 299_999), begin('two', 1), begin('three', 299_999)];
+  const complete = stalled.pop() as (typeof stalled)[number];
+  complete.reservation.startWork();
+  assert.throws(() => admission.reserve(request('200000'), 'four'), /try again/);
+  await until(() => admission.hasRoom(request('200000')));
+  assert.deepEqual(
+    stalled.map(({ refusals }) => refusals.map(({ code }) => code)),
+    [['overloaded'], ['overloaded']],
+  );
+  assert.deepEqual(complete.refusals, []);
+  assert.ok(admission.hasRoom(request('700000')), 'all they held is free');
+  for (const { reservation } of [...stalled, complete]) reservation.release();
+  assert.ok(admission.hasRoom(request('1000000')));
+});
+
+test('a body that makes progress keeps its room, however long it takes', async () => {
+  const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
+  const admission = new Admission({ maxBytes: 5_000_000 });
+  const slow = admission.reserve(request('5000000'), 'one');
+  let isTakenBack = false;
+  slow.whenTakenBack(() => {
+    isTakenBack = true;
+  });
+  const beganMs = performance.now();
+  await until(
+    () => {
+      slow.arrived(70_000);
+      assert.ok(!admission.hasRoom(request('1')));
+      return performance.now() - beganMs > 1500;
+    },
+    { everyMs: 100 },
+  );
+  assert.ok(!isTakenBack);
 });

@@ -20,6 +20,8 @@ import { NO_CONTENT, route } from '../../src/route.ts';
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const redis = new TestStore();
 const KNOWN = { authorization: basic('pub', '') };
+/** Another client: each may hold half of the room. */
+const OTHER = { authorization: basic('other', '') };
 /** Clients whose lookups wait for `endSlowLookups`. */
 const SLOW = Array.from({ length: 6 }, (_, n) => `slow${n}`);
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
@@ -30,7 +32,7 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
   let lookups = 0;
   const slowLookups = Promise.withResolvers<void>();
   const clients = new Clients(redis.store, []);
-  for (const token of ['pub', ...SLOW]) await clients.register('pub', token);
+  for (const token of ['pub', 'other', ...SLOW]) await clients.register('pub', token);
   const find = async (token: string) => {
     lookups++;
     if (SLOW.includes(token)) await slowLookups.promise;
@@ -78,7 +80,7 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
 
 test('a publish beyond the limit is refused at once, on either path, before authentication', async (t) => {
   const web = await crampedWeb(t, 2);
-  const underWay = [web.publish(PLAIN, KNOWN), web.publish(GENERAL, KNOWN)];
+  const underWay = [web.publish(PLAIN, KNOWN), web.publish(GENERAL, OTHER)];
   await web.full();
   const before = web.lookups();
   for (const headers of [KNOWN, {}, { authorization: basic('stranger', '') }]) {
@@ -142,7 +144,7 @@ test('a client that leaves during its lookup frees its room, however much of its
   }
   await until(async () => (await web.connections()) === 0);
   web.endSlowLookups();
-  const accepted = [web.publish(PLAIN, KNOWN), web.publish(PLAIN, KNOWN)];
+  const accepted = [web.publish(PLAIN, KNOWN), web.publish(PLAIN, OTHER)];
   await web.full();
   web.release();
   for (const each of accepted) assert.equal((await each).status, 204);

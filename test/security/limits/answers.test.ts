@@ -84,7 +84,8 @@ test('a thrown error of any kind is answered without its stack trace, which is l
     fails('/rejects/:n', (n) => Promise.reject(thrown[n])),
     publish,
   ];
-  const authentication = { callerOf: () => assert.fail('nobody is asked who calls') };
+  const nobody = () => assert.fail('nobody is asked who calls');
+  const authentication = { callerOf: nobody, confirm: nobody };
   const server = createServer(
     createApp(routes, {
       ...{ authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log: recorded.log },

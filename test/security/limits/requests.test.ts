@@ -291,7 +291,8 @@ describe('JSON', () => {
         ['root', '/api_tokens', `{"name":${deep}}`],
       ] as const) {
         const { status } = await api.call('POST', path, { as, body });
-        assert.equal(status, 400, `${path} ${body.slice(0, 70)}`);
+        const isTooLong = path !== '/topics/widgets' && levels > 1000;
+        assert.equal(status, isTooLong ? 413 : 400, `${path} ${body.slice(0, 70)}`);
       }
     }
   });

@@ -1,14 +1,11 @@
-import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { Api } from '../../../harness/http/api.ts';
 import { assertWorks } from '../../../harness/http/refusal.ts';
 import { until } from '../../../harness/until.ts';
-import { Admission } from '../../../src/http/admission.ts';
 
 const api = new Api({ prepare: assertWorks });
-const request = (length = '0') => ({ headers: { 'content-length': length } }) as never;
 
 /** Sends this many requests of a known client, each with one byte of its body and no more. */
 async function slowBodies(t: TestContext, count: number, header: string): Promise<void> {
@@ -33,19 +30,3 @@ for (const [count, header, what] of [
     await until(() => assertWorks(api).then(() => true), { timeoutMs: 10_000 });
   });
 }
-
-test('a slow request is admitted when its body is complete, if there is room then', async () => {
-  const admission = new Admission({ maxRequests: 1, maxBytes: 10 });
-  const slow = admission.reserve(request('8'));
-  slow.arrived(3);
-  assert.ok(!admission.hasRoom(request()), 'not yet slow');
-  await until(() => admission.hasRoom(request()));
-  const other = admission.reserve(request('7'));
-  assert.throws(() => slow.arrived(1), /try again/);
-  assert.throws(() => slow.startWork(), /try again/);
-  other.release();
-  slow.startWork();
-  assert.ok(!admission.hasRoom(request()));
-  slow.release();
-  assert.ok(admission.hasRoom(request('10')));
-});

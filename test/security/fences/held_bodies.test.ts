@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Attacker } from '../../../harness/fences/attacker.ts';
+import { holdBodies, holdRoom } from '../../../harness/fences/attacks/requests.ts';
+import { besideAttack } from '../../../harness/fences/beside_attack.ts';
+import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
+import { residentMiB } from '../../../harness/measuring/cpu.ts';
+import { sleep } from '../../../src/clock.ts';
+
+const bus = busWithDefaultLimits();
+const victim = Victim.forTests(bus);
+
+/** Publishes 4 MB again and again as a good client. Every publish must be accepted. */
+async function publishMuch(signal: AbortSignal): Promise<void> {
+  const good = await bus.client('good');
+  const topic = `much_${good.token.slice(-8)}`;
+  const events = Array(70).fill({
+    type: 'noop',
+    url: 'https://good.example.com/1',
+    data: 'x'.repeat(60_000),
+  });
+  while (!signal.aborted) {
+    await sleep(300, signal);
+    await good.call('POST', `/topics/${topic}`, events);
+  }
+}
+
+test('a client whose publishes lack a byte holds half of the room at most', async (t) => {
+  const attacker = await Attacker.start(bus, t);
+  await besideAttack(victim, (signal) => Promise.all([holdRoom(attacker, signal), publishMuch(signal)]));
+});
+
+test('several such clients leave room for others, and lose what stalls', async (t) => {
+  const attackers = await Promise.all(Array.from({ length: 4 }, () => Attacker.start(bus, t)));
+  const signal = AbortSignal.timeout(3000);
+  await Promise.all([...attackers.map((each) => holdRoom(each, signal)), publishMuch(signal)]);
+});
+
+test('bodies to a route that the client may not call are not kept in memory', async (t) => {
+  const attacker = await Attacker.start(bus, t, { publish: [], subscribe: [] });
+  const { pid } = bus.process('web');
+  const beforeMiB = residentMiB(pid);
+  let maxMiB = 0;
+  await besideAttack(victim, async (signal) => {
+    const holding = holdBodies(attacker, signal);
+    for (; !signal.aborted; await sleep(100, signal)) maxMiB = Math.max(maxMiB, residentMiB(pid));
+    await holding;
+  });
+  assert.ok(maxMiB - beforeMiB < 200, `${maxMiB - beforeMiB} MiB more`);
+});
