@@ -1,7 +1,7 @@
 import { HelperProcess } from '../../harness/measuring/helper.ts';
 import { spread } from '../../harness/measuring/statistics.ts';
 import type { TimedCalls, Timing } from '../../harness/measuring/timed_audience.ts';
-import type { Client } from '../../harness/processes/running_bus.ts';
+import { type Client, DEFAULT_LIMITS } from '../../harness/processes/running_bus.ts';
 import type { Random } from '../../harness/random.ts';
 import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
@@ -42,13 +42,7 @@ export const badSubscribers: Scenario = {
   name: 'bad-subscribers',
   title: '500 subscribers (quick: 80) that hang, drip, reset or answer 500, beside 20 good ones',
   events: { full: 3 * ROUNDS.full * 900, quick: 3 * ROUNDS.quick * 60 },
-  bus: {
-    env: {
-      ROUTEMASTER_WORKER_THREADS: '2',
-      MAX_BACKOFF_MS: '60000',
-      ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '5',
-    },
-  },
+  bus: { env: DEFAULT_LIMITS },
   async run(lab) {
     const processes = [await lab.start('web'), await lab.start('worker')];
     const good = new HelperProcess<TimedCalls>(

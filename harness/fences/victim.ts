@@ -1,20 +1,18 @@
 import { after, before } from 'node:test';
 import { HelperProcess } from '../measuring/helper.ts';
 import type { TimedCalls } from '../measuring/timed_audience.ts';
-import { type BusSettings, type Client, type Owner, RunningBus } from '../processes/running_bus.ts';
+import {
+  type BusSettings,
+  type Client,
+  DEFAULT_LIMITS,
+  type Owner,
+  RunningBus,
+} from '../processes/running_bus.ts';
 
 const EVERY_MS = 20;
 /** A fresh process is slow. */
 const WARM_UP_MS = 1000;
 const ARRIVES_WITHIN_MS = 10_000;
-
-/** Restores the defaults of what RunningBus sets for quick tests. */
-const DEFAULT_LIMITS = {
-  ROUTEMASTER_WORKER_THREADS: '2',
-  ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '5',
-  ROUTEMASTER_SWEEP_INTERVAL: '300',
-  MAX_BACKOFF_MS: '60000',
-};
 
 /** A bus with default limits, one web and one worker, for the tests of a file. */
 export function busWithDefaultLimits(settings: BusSettings = {}): RunningBus {

@@ -31,6 +31,14 @@ const ENV = {
   MAX_BACKOFF_MS: '200',
 };
 
+/** Undoes in ENV what changes how much the bus can take: for what measures or attacks it. */
+export const DEFAULT_LIMITS = {
+  ROUTEMASTER_WORKER_THREADS: '2',
+  ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '5',
+  ROUTEMASTER_SWEEP_INTERVAL: '300',
+  MAX_BACKOFF_MS: '60000',
+};
+
 export interface BusSettings {
   env?: Record<string, string>;
   /** The folder of the release to run, by default this one. */

@@ -17,12 +17,12 @@ export async function holdWorkers(attacker: Attacker, signal: AbortSignal): Prom
   }
 }
 
-/** Fills the largest batches that it can get, with 255 MB in time, and leaves them to be delivered. */
+/** Fills the largest batches that it can get by 10 MB a second. Without a limit of bytes they would have 255 MB in time. */
 export async function fillBatches(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const callback = await attacker.sink({ afterMs: ALMOST_SLOW_MS });
-  const wanted = { callback, uuid: 'evil', max: 10_000, timeout: 5000 };
+  const wanted = { callback, uuid: 'evil', max: 10_000, max_bytes: 16 * 1024 * 1024, timeout: 60_000 };
   await attacker.tries('POST', '/subscription', { topics: [attacker.topic], ...wanted });
-  const events = Array.from({ length: 80 }, (_, n) => ({ ...event(n), data: DATA }));
+  const events = Array.from({ length: 16 }, (_, n) => ({ ...event(n), data: DATA }));
   while (!signal.aborted) {
     await attacker.tries('POST', `/topics/${attacker.topic}`, events);
     await sleep(100, signal);

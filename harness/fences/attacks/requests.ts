@@ -3,9 +3,8 @@ import type { Attacker } from '../attacker.ts';
 import type { RawConnection } from '../raw_connection.ts';
 
 const MAX_BODY_BYTES = 5 * 1024 * 1024;
-/** How often closed connections are replaced, and how many at once: connecting is not the attack. */
-const REPLACE_EVERY_MS = 250;
-const MAX_REPLACED = 20;
+/** How often a connection is opened: to send as much as the line carries is not the attack. */
+const OPEN_EVERY_MS = 100;
 
 /** Sends many requests for `/metrics` without waiting for the answers, again and again. */
 export function pipelineReads(attacker: Attacker, signal: AbortSignal): Promise<void> {
@@ -43,13 +42,13 @@ async function holdOpen(attacker: Attacker, signal: AbortSignal, path: string, c
   let held: RawConnection[] = [];
   while (!signal.aborted) {
     held = held.filter(({ open }) => open);
-    for (let n = 0; n < MAX_REPLACED && held.length < count; n++) {
+    if (held.length < count) {
       const connection = await attacker.connect();
       connection.write(head);
       connection.write(body);
       held.push(connection);
     }
-    await sleep(REPLACE_EVERY_MS, signal);
+    await sleep(OPEN_EVERY_MS, signal);
   }
   for (const connection of held) connection.close();
 }
