@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import { basic, send } from '../../harness/http/api.ts';
+import { ROOT_KEY, RunningBus } from '../../harness/processes/running_bus.ts';
+import { WebProcess } from '../../harness/processes/web_process.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { RUBY_TOKEN, writeRubyRedis } from '../../harness/redis/ruby_redis.ts';
+import { openStore } from '../../harness/redis/store.ts';
+import { until } from '../../harness/until.ts';
+
+const EVENT = '{"type":"noop","url":"https://a.example.com/1"}';
+
+/** Starts the web process of a bus, whose Redis the Ruby Routemaster filled if `ofRuby`. */
+async function started(
+  t: TestContext,
+  ofRuby: boolean,
+  env: Record<string, string> = {},
+): Promise<RunningBus> {
+  const prepare = ofRuby
+    ? { prepare: ({ redis }: { redis: Parameters<typeof writeRubyRedis>[0] }) => writeRubyRedis(redis) }
+    : {};
+  const bus = await RunningBus.open({ env, ...prepare });
+  t.after(() => bus.close());
+  await bus.start('web');
+  return bus;
+}
+
+/** What a client without a secret gets for a publish. */
+async function published(bus: RunningBus): Promise<number> {
+  await bus.root.call('POST', '/api_tokens', { name: 'demo', token: RUBY_TOKEN });
+  const headers = { authorization: basic(RUBY_TOKEN, 'x') };
+  return (await send(Number(new URL(bus.url).port), 'POST', '/topics/gadgets', headers, EVENT)).status;
+}
+
+describe('a bus speaks as the Ruby Routemaster', () => {
+  test('if it took over its Redis, also after a restart', async (t) => {
+    const bus = await started(t, true);
+    assert.equal(await published(bus), 200);
+    await bus.process('web').stop();
+    await bus.start('web');
+    assert.equal(await published(bus), 200);
+  });
+
+  test('not if its Redis was empty, also after a restart', async (t) => {
+    const bus = await started(t, false);
+    assert.equal(await published(bus), 204);
+    await bus.process('web').stop();
+    await bus.start('web');
+    assert.equal(await published(bus), 204);
+  });
+
+  test('as ROUTEMASTER_COMPATIBILITY says, whatever its Redis was', async (t) => {
+    assert.equal(await published(await started(t, true, { ROUTEMASTER_COMPATIBILITY: 'none' })), 204);
+    assert.equal(await published(await started(t, false, { ROUTEMASTER_COMPATIBILITY: 'routemaster' })), 200);
+  });
+
+  test('as soon as Redis tells that it took over, which may be after it listens', async (t) => {
+    const redis = await PrivateRedis.start({ config: { appendonly: 'yes', appendfsync: 'always' } });
+    t.after(() => redis.stop());
+    const { redis: commands } = await openStore(redis.url);
+    await writeRubyRedis(commands);
+    commands.disconnect();
+    await redis.kill();
+    const web = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_ROOT_KEY: ROOT_KEY });
+    t.after(() => web.kill());
+    const port = await web.port();
+    const create = () =>
+      send(port, 'POST', '/api_tokens', { authorization: basic(ROOT_KEY, '') }, '{"name":"shop"}');
+    assert.equal((await create()).status, 503);
+    await redis.restart();
+    const made = await until(async () => {
+      const answer = await create();
+      return answer.status === 201 ? JSON.parse(answer.text) : undefined;
+    });
+    assert.deepEqual(Object.keys(made).sort(), ['name', 'token']);
+  });
+
+  test('and a worker counts the deliveries of ROUTEMASTER_WORKER_THREADS, as its threads did', async (t) => {
+    const bus = await started(t, true, { ROUTEMASTER_WORKER_THREADS: '5' });
+    const worker = await bus.start('worker');
+    const { threads, workersPerThread, compatibility } = await worker.logs('delivering');
+    assert.deepEqual([threads, workersPerThread, compatibility], [1, 5, 'routemaster']);
+  });
+});
+
+test('a token without a secret can be asked for in either mode, and one with a secret too', async (t) => {
+  for (const mode of ['none', 'routemaster']) {
+    const bus = await started(t, false, { ROUTEMASTER_COMPATIBILITY: mode });
+    const make = (body: object) => bus.root.call('POST', '/api_tokens', { name: 'shop', ...body });
+    const [bare, secret] = (await Promise.all([make({ secret: false }), make({ secret: true })])) as Record<
+      string,
+      string
+    >[];
+    assert.match(bare?.token ?? '', /^shop--[0-9a-f]{32}$/);
+    assert.equal(bare?.secret, undefined);
+    assert.match(secret?.secret ?? '', /^[\w-]{32}$/);
+    await assert.rejects(make({ token: 'shop--0001', secret: true }), /400 .*secret must be false/);
+    await assert.rejects(make({ secret: 'yes' }), /400 .*secret must be true or false/);
+    await assert.rejects(make({ name: 'a'.repeat(31), secret: false }), /400 .*at most 30 characters/);
+    await assert.rejects(make({ name: 'a'.repeat(43), secret: true }), /400 .*at most 42 characters/);
+  }
+});
