@@ -106,6 +106,13 @@ describe('the settings', () => {
   });
 });
 
+describe('SECURITY.md', () => {
+  test('names every test of a fence', () => {
+    for (const path of globSync('test/security/fences/*.test.ts', { cwd: root }))
+      assert.ok(read('SECURITY.md').includes(`\`${path}\``), path);
+  });
+});
+
 describe('docs/api.md', () => {
   test('has every error code with its status, and no other', () => {
     const documented = rows('docs/api.md', 'Errors').map(([name, status]) => `${code(name)} ${status}`);
