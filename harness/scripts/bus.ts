@@ -3,6 +3,7 @@ import { decode } from '@msgpack/msgpack';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import type { Batch } from '../../src/delivering/batch.ts';
 import type { Grant, Subscriber } from '../../src/delivering/grant.ts';
+import { SLOW_MS } from '../../src/delivering/queue.ts';
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import type { QueueName } from '../../src/store/job.ts';
@@ -60,6 +61,14 @@ export interface FinishedJob {
   tookMs?: number;
 }
 
+/** The settings of a queue. */
+interface Settings {
+  q?: QueueName;
+  laneLimit?: number;
+  leaseMs?: number;
+  slowMs?: number;
+}
+
 /** What a failure does. */
 interface Failing {
   damage?: number;
@@ -72,6 +81,8 @@ export type Begun = Omit<Arguments<'autodrop'>, 'maxDeleted'>;
 
 /** Unless a test says otherwise. */
 const LANE_LIMIT = 10;
+/** Live workers beside those that acquire, since a lane holds at most a quarter: enough for lanes of any width here. */
+const IDLE_WORKERS = Array.from({ length: 400 }, (_, i) => `idle${i}`);
 /** For topics and for subscribers. */
 const ROOM = 10_000;
 const LANE_LIMIT_MAX = 100;
@@ -176,21 +187,25 @@ export class Bus {
       q = 'main',
       laneLimit = LANE_LIMIT,
       leaseMs = LEASE_MS,
+      slowMs = SLOW_MS,
+      idle = IDLE_WORKERS.length,
+      spare = false,
       finished = [],
       seed = 'cut',
-    }: {
-      q?: QueueName;
-      laneLimit?: number;
-      leaseMs?: number;
+    }: Settings & {
+      idle?: number;
+      spare?: boolean;
       finished?: FinishedJob[];
       /** Batches that this call cuts off others are named `{seed}1` and so on. */
       seed?: string;
     } = {},
   ) {
+    if (q === 'main' && idle > 0 && workers.length > 0) await this.addIdleWorkers(idle);
     const reply = await this.store.run('acquire', {
-      ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, uidSeed: seedOf(seed) },
+      ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs, uidSeed: seedOf(seed) },
       finished: finished.map((each) => this.#finished(each)),
       workers,
+      spare,
     });
     const { left, grants, acks } = readAcquired(reply);
     for (const { worker, lease } of grants) this.leases.set(worker, lease);
@@ -202,6 +217,12 @@ export class Bus {
     };
   }
 
+  /** Live workers that ask for no job. */
+  async addIdleWorkers(count = IDLE_WORKERS.length): Promise<void> {
+    const { redis, keys } = this.store;
+    await redis.sadd(keys.workers_main(), ...IDLE_WORKERS.slice(0, count));
+  }
+
   async ack(
     worker: string,
     job: string,
@@ -209,10 +230,11 @@ export class Bus {
       q = 'main' as QueueName,
       laneLimit = LANE_LIMIT,
       leaseMs = LEASE_MS,
+      slowMs = SLOW_MS,
       ...how
-    }: Omit<FinishedJob, 'worker' | 'job'> & { q?: QueueName; laneLimit?: number; leaseMs?: number } = {},
+    }: Omit<FinishedJob, 'worker' | 'job'> & Settings = {},
   ) {
-    const lanes = { q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX };
+    const lanes = { q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs };
     const { held, removed } = await this.store.run('ack', {
       ...lanes,
       ...this.#finished({ worker, job, ...how }),

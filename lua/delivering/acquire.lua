@@ -14,6 +14,9 @@ may be running the job already.
 A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. What a
 larger batch has more stays in it and is ready again; the worker gets a new batch of the first events.
 
+Spare workers (`spare`) ask while the other workers of their thread hang. They hold several deliveries of a
+lane only as far as other lanes leave workers.
+
 If the lane of a subscriber has no room for a delivery, the job waits outside the queue until the lane
 brings it back. If a share has no room, the job waits in its lane or for the share.
 
@@ -38,6 +41,7 @@ local finishing = include('finishing')
 local grants = include('grants')
 local lane_entry = include('lane_entry')
 local lanes = include('lanes')
+local late = include('late')
 local leases = include('leases')
 
 -- Returns the job that each idle worker holds. Usually there is none; a worker holds one if a reply was
@@ -57,7 +61,7 @@ local function note_alive(call, q, workers)
   -- If Redis did not know one of the workers, enter them among the delivering workers. The number of these
   -- determines the size of the shares.
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 and q == 'main' then
-    redis.call('SADD', call.keys.workers_main(), unpack(workers))
+    lanes.add_workers(call, workers)
   end
 end
 
@@ -81,8 +85,9 @@ return function(call, args)
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
+  late.notice(call, args.slow_ms)
   local choice = choosing.begin(call, q, #workers)
-  local given = grants.begin(choice, lane_entry.reader(args.lane_limit, args.lane_limit_max), args.uid_seed)
+  local given = grants.begin(choice, lane_entry.reader(args), args.uid_seed)
   for _, worker in ipairs(workers) do
     calls.try(call, serve, given, worker, held[worker], lease_of[worker])
   end

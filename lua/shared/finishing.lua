@@ -52,11 +52,11 @@ local function finish(call, q, each, lane, lease_of, collected)
 end
 
 -- Writes the accepted batches of one subscriber. Returns a true value if they ended the subscriber's trial.
-local function settle_subscriber(call, token, sum)
+local function settle_subscriber(call, token, sum, slow_ms)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
   drop_notices.forget(call, token, sum.bids)
-  return subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms)
+  return subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms, slow_ms)
 end
 
 -- Brings back waiting jobs of a lane in which `ended` deliveries have ended. Two jobs come back for each, so
@@ -66,7 +66,7 @@ local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
   local in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), lane)) or 0
-  local room = math.max(1, lanes.width(own_limit, args.lane_limit, args.lane_limit_max) - in_flight)
+  local room = math.max(1, lanes.width(call, own_limit, args) - in_flight)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
@@ -79,7 +79,7 @@ local function settle(call, collected, args)
   if #collected.lists > 0 then redis.call('UNLINK', unpack(collected.lists)) end
   local left, recovered = lanes.leave_all(call, collected.workers, collected.lanes), {}
   for token, sum in pairs(collected.taken) do
-    recovered[token] = calls.try(call, settle_subscriber, token, sum)
+    recovered[token] = calls.try(call, settle_subscriber, token, sum, args.slow_ms)
   end
   for lane, ended in pairs(left) do
     calls.try(call, go_on, lane, ended, recovered[lane], args)
@@ -87,7 +87,7 @@ local function settle(call, collected, args)
 end
 
 -- Finishes jobs, each only if its worker still holds it under the given lease. `args` are the arguments of
--- the script: q, lease_ms, lane_limit, lane_limit_max. Returns two values. The first lists for each job the
+-- the script: q, lease_ms, lane_limit, lane_limit_max, slow_ms. Returns two values. The first lists for each job the
 -- number of events in its batch, or false if the worker does not hold the job. The second is true if waiting
 -- jobs came back. These jobs are not announced, so the caller must assign them or return the number of ready
 -- jobs.

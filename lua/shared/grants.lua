@@ -9,6 +9,7 @@ local drop_notices = include('drop_notices')
 local jobs = include('jobs')
 local lane_entry = include('lane_entry')
 local lanes = include('lanes')
+local leases = include('leases')
 local open_batches = include('open_batches')
 local pieces = include('pieces')
 local uids = include('uids')
@@ -140,12 +141,12 @@ end
 function grants.settle(call, given)
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then
-    local before, leases = redis.call('INCRBY', keys.leases_last(), #unleased) - #unleased, {}
+    local first, numbers = leases.draw(call, #unleased), {}
     for i, grant in ipairs(unleased) do
-      grant[2] = before + i
-      leases[2 * i - 1], leases[2 * i] = grant[1], grant[2]
+      grant[2] = first + i - 1
+      numbers[2 * i - 1], numbers[2 * i] = grant[1], string.format('%d', grant[2])
     end
-    redis.call('HSET', keys.leases(), unpack(leases))
+    redis.call('HSET', keys.leases(), unpack(numbers))
   end
   if #given.holders > 0 then redis.call('SADD', keys.jobs_pending_index(given.choice.q), unpack(given.holders)) end
   lanes.join(call, given.lane_of)

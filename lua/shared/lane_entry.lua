@@ -14,10 +14,10 @@ local FIELDS = {
 }
 local DELIVERY_FIELDS = 7
 
--- Returns a cache of the lanes that one call reads. `limit` is the maximum number of deliveries in flight in
--- a lane. A subscriber may have asked for another maximum, up to `limit_max`.
-function lane_entry.reader(limit, limit_max)
-  return { limit = limit, limit_max = limit_max, lanes = {} }
+-- Returns the state of entering lanes in one call: the lanes that it has read, and the number of deliveries
+-- that entered. `args` are the arguments of acquire: lane_limit, lane_limit_max, spare.
+function lane_entry.reader(args)
+  return { args = args, lanes = {}, entered = 0 }
 end
 
 -- Returns the lane of a subscriber. Its `in_flight` includes the deliveries that entered during this call,
@@ -75,15 +75,25 @@ local function enter_share(call, lane, share, worker, job)
   return false
 end
 
+-- Returns true if a lane that is not on trial has room for another delivery.
+local function has_room(call, reader, lane)
+  if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end
+  return not reader.args.spare or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
+end
+
+-- Counts a delivery that begins. Returns true.
+local function begin(reader, lane)
+  lane.in_flight = lane.in_flight + 1
+  reader.entered = reader.entered + 1
+  return true
+end
+
 -- Returns true if the worker's delivery has entered the lane of the subscriber `token`. Otherwise returns
 -- false, and the job is stored where it waits.
 function lane_entry.enter(call, reader, worker, job, token)
   local lane = lane_entry.read(call, reader, token)
   -- The subscriber has left. The delivery may begin, since the worker only deletes the batch.
-  if not lane.callback then
-    lane.in_flight = lane.in_flight + 1
-    return true
-  end
+  if not lane.callback then return begin(reader, lane) end
   if lane.paused_at then return make_wait(call, lane, job) end
   local ordered = lane.ordered == '1'
   if ordered and job ~= waiting.oldest_job(call, token) then return wait_for_turn(call, lane, job) end
@@ -97,12 +107,13 @@ function lane_entry.enter(call, reader, worker, job, token)
     set_trial_job(call, lane, job)
     return false
   end
-  local width = (ordered or on_trial) and 1 or lanes.width(lane.max_in_flight, reader.limit, reader.limit_max)
-  if lane.in_flight >= width then return make_wait(call, lane, job) end
+  -- A lane with nothing in flight has room.
+  if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
+    return make_wait(call, lane, job)
+  end
   if share and not enter_share(call, lane, share, worker, job) then return false end
   if lane.probe == job then set_trial_job(call, lane, false) end
-  lane.in_flight = lane.in_flight + 1
-  return true
+  return begin(reader, lane)
 end
 
 return lane_entry

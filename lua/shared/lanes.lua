@@ -1,18 +1,23 @@
 --[[
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane has a limited number of deliveries in flight. A subscriber that fails, or has never accepted a
-batch, is on trial. Its lane has one delivery in flight at most, and none before `throttled_until`.
+A lane has a limited number of deliveries in flight: at most a quarter of the workers, or one. The spare
+workers of a thread ask for jobs while its other workers hang. To these a lane gives a delivery only if it
+then holds at most a quarter of the workers that no other lane holds, or one. So each lane leaves them three
+quarters of what it finds, and lanes that hang all at once leave workers to others. A subscriber that fails,
+or has never accepted a batch, is on trial. Its lane has one delivery in flight at most, and none before
+`throttled_until`.
 
 All failing subscribers together have one share of the workers. All subscribers that are slow, or may be,
-have another. The deliveries in a share do not hold more workers than the share has. So a quarter of the
-workers is always left to subscribers that answer quickly. If a share has no room for a job, the job may
-wait in `shares:jobs:{share}`, where each lane has at most one job.
+have another. No delivery begins in a share that has no room. So the two never take the last quarter of the
+workers. If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane has at
+most one job.
 ]]
 local lanes = {}
 
 lanes.SHARES = { 'slow', 'failing' }
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4 }
+local PART_OF_LANE = 1 / 4
 
 -- Returns how many more deliveries may enter a share. The result is 0 or less if the share has no room.
 function lanes.share_room(call, share)
@@ -20,10 +25,31 @@ function lanes.share_room(call, share)
   return math.max(1, part) - redis.call('SCARD', call.keys.share_workers(share))
 end
 
+-- Returns the number of live workers, which is read once in a call.
+local function live_workers(call)
+  call.live_workers = call.live_workers or redis.call('SCARD', call.keys.workers_main())
+  return call.live_workers
+end
+
 -- Returns the maximum number of deliveries in flight in a lane whose subscriber is not on trial. `own_limit`
--- is the number that the subscriber asked for, or false.
-function lanes.width(own_limit, limit, limit_max)
-  return math.min(tonumber(own_limit) or limit, limit_max)
+-- is the number that the subscriber asked for, or false. `args` are the arguments of the script: lane_limit
+-- and lane_limit_max.
+function lanes.width(call, own_limit, args)
+  local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
+  return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
+end
+
+-- Returns the maximum number of deliveries in flight in a lane that a spare worker may enter. `in_flight` is
+-- their number in this lane now, `entered` that of all lanes that this call has added and not stored yet.
+function lanes.spare_width(call, in_flight, entered)
+  local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
+  return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
+end
+
+-- Enters workers among those that deliver.
+function lanes.add_workers(call, workers)
+  redis.call('SADD', call.keys.workers_main(), unpack(workers))
+  call.live_workers = nil
 end
 
 -- Returns the number of jobs that wait for room in each share. Usually there are none, which one command
@@ -43,6 +69,14 @@ function lanes.count_ready(call, q)
     if waiting > 0 then ready = ready + math.max(0, math.min(waiting, lanes.share_room(call, share))) end
   end
   return ready
+end
+
+-- Enters a worker into the share of the slow ones, unless it is in the other share. The share need not have
+-- room.
+function lanes.enter_slow_share(call, worker)
+  if redis.call('SISMEMBER', call.keys.share_workers('failing'), worker) == 0 then
+    redis.call('SADD', call.keys.share_workers('slow'), worker)
+  end
 end
 
 -- Removes workers from the shares. Returns the number of workers that were in a share.

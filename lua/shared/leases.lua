@@ -1,7 +1,24 @@
 --[[
 Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
+
+The number of a lease is the time (µs) at which it was given. It is also above all earlier numbers, whatever
+Redis's clock does.
 ]]
 local leases = {}
+
+-- Returns the number of the last lease; 0 if there was none.
+function leases.last(call)
+  call.last_lease = call.last_lease or tonumber(redis.call('GET', call.keys.leases_last())) or 0
+  return call.last_lease
+end
+
+-- Draws the numbers of `count` new leases. Returns the first; the others follow it.
+function leases.draw(call, count)
+  local first = math.max(leases.last(call) + 1, call.now_us)
+  call.last_lease = first + count - 1
+  redis.call('SET', call.keys.leases_last(), string.format('%d', call.last_lease))
+  return first
+end
 
 -- Returns true if a worker was last heard of longer ago than `lease_ms`, by Redis's clock. Also true if the
 -- worker was never heard of.

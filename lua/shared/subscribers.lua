@@ -2,12 +2,11 @@
 Subscribers: writes the changes that deliveries make to the hash of a subscriber.
 ]]
 local jobs = include('jobs')
+local late = include('late')
 local subscribers = {}
 
 -- Maximum health points, and the health points of a new subscriber.
 local PERFECT_HEALTH = 100
--- A subscriber whose last accepted batch took longer than this (ms) is slow.
-local SLOW_MS = 1000
 -- Maximum failed attempts in the history of a batch.
 local MAX_ATTEMPTS_KEPT = 20
 
@@ -37,18 +36,19 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Records accepted batches with `events` events in all, the last of which took `took_ms`. Returns a true
--- value if the acceptance ended the subscriber's trial, and false or nil otherwise.
-function subscribers.heal(call, token, events, heal, took_ms)
+-- Records accepted batches with `events` events in all, the last of which took `took_ms`. It makes the
+-- subscriber slow if that is more than `slow_ms`, and otherwise quick, unless another delivery of it is late.
+-- Returns a true value if the acceptance ended the subscriber's trial, and false or nil otherwise.
+function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
     unpack(redis.call('HMGET', subscriber, 'callback', 'health_points', 'throttled_until', 'slow', 'probe'))
   if not callback then return false end
   local first = redis.call('HINCRBY', subscriber, 'sent', events) == events
   change_health(subscriber, health, heal)
-  if took_ms > SLOW_MS then
+  if took_ms > slow_ms then
     redis.call('HSET', subscriber, 'slow', 1)
-  elseif slow then
+  elseif slow and not late.has_any(call, token, slow_ms) then
     redis.call('HDEL', subscriber, 'slow')
   end
   if throttled then redis.call('HDEL', subscriber, 'throttled_until') end

@@ -113,13 +113,13 @@ const delivering = {
     'Threads of a worker process; about one a core. In compatibility mode, if the next is not set, its deliveries under way.',
   ),
   workersPerThread: setting('ROUTEMASTER_WORKERS_PER_THREAD', whole(1, 1000), '32').help(
-    'Maximum deliveries under way in each thread.',
+    'Maximum deliveries under way in each thread; a third more while all of these hang.',
   ),
   laneLimit: setting('ROUTEMASTER_LANE_LIMIT', whole(1, 1000), '16').help(
     'Maximum deliveries under way to one subscriber, over all processes, unless the subscriber asks for another number.',
   ),
   laneLimitMax: setting('ROUTEMASTER_LANE_LIMIT_MAX', whole(1, 1000), '64').help(
-    'Maximum that a subscriber may ask for instead (`max_in_flight` of its subscription).',
+    'Maximum that a subscriber may ask for instead (`max_in_flight` of its subscription); it gets a quarter of all workers at most.',
   ),
   maxAttempts: setting('ROUTEMASTER_MAX_ATTEMPTS', whole(1, 1_000_000), '1500').help(
     'Failed attempts after which a batch becomes a dead letter; a subscription may set its own `max_attempts`.',

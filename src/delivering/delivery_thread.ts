@@ -13,8 +13,7 @@ import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { batchJob } from './deliver_batch.ts';
 import { Delivery } from './delivery.ts';
 import { IdleWorkers } from './idle_workers.ts';
-import { Queue } from './queue.ts';
-import { tickMs, Workers } from './workers.ts';
+import { ThreadWorkers } from './thread_workers.ts';
 
 export interface ThreadData {
   config: Config;
@@ -52,10 +51,7 @@ function runThread({ config, index, idleCounts }: ThreadData): void {
       if (idleWorkers.mostIdleThread() !== undefined) parentPort?.postMessage('wake');
     },
   };
-  const settings = { count: config.workersPerThread, tickMs: tickMs(config) };
-  const workers = partitions.all.map(
-    (partition) => new Workers({ ...parts, queue: new Queue(partition, 'main', config) }, settings),
-  );
+  const workers = partitions.all.map((partition) => new ThreadWorkers(partition, parts, config));
   counters.start();
   redis.once('ready', () => {
     for (const each of workers) each.start();

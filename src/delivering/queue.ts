@@ -8,18 +8,24 @@ import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
-type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs'>;
+/** A subscriber is slow while a delivery of it takes longer, and after that until it accepts one sooner. */
+export const SLOW_MS = 1000;
+
+export type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs'>;
 
 /** One queue of jobs. Each change is one script, so a crash leaves every job in exactly one state. */
 export class Queue {
   readonly name: QueueName;
   readonly #partition: Partition;
-  readonly #settings: QueueSettings;
+  readonly #settings: QueueSettings & { slowMs: number };
+  readonly #spare: boolean;
 
-  constructor(partition: Partition, name: QueueName, settings: QueueSettings) {
+  /** `spare`: the workers that acquire are the spare ones of a thread. */
+  constructor(partition: Partition, name: QueueName, settings: QueueSettings, { spare = false } = {}) {
     this.#partition = partition;
     this.name = name;
-    this.#settings = settings;
+    this.#settings = { ...settings, slowMs: SLOW_MS };
+    this.#spare = spare;
   }
 
   /** Adds an instant job and returns true; returns false if the queue has the job already, in any state. */
@@ -38,7 +44,7 @@ export class Queue {
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
       ...{ q: this.name, ...this.#settings },
-      ...{ finished: finished.map(finishedArguments), workers, uidSeed: uidSeed() },
+      ...{ finished: finished.map(finishedArguments), workers, spare: this.#spare, uidSeed: uidSeed() },
     };
     return readAcquired(await this.#partition.run('acquire', args));
   }

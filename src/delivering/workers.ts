@@ -9,9 +9,11 @@ import type { Grant } from './grant.ts';
 import { HeldJobs } from './held_jobs.ts';
 import type { Finished } from './settlement.ts';
 
-interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
+export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers, at the start and at every change. */
   onIdle?: (idle: number) => void;
+  /** False while idle workers ask at ticks alone. If absent, they ask whenever a job may be ready. */
+  mayAsk?: () => boolean;
   /** Called when a job may be ready and all these workers are busy. */
   wakeOthers?: () => void;
 }
@@ -90,7 +92,7 @@ export class Workers {
       void this.#held.renewLeases();
     }, this.#settings.tickMs);
     while (!signal.aborted || this.#held.size > 0) {
-      const mustAsk = this.#readyJobs > 0 && !signal.aborted && this.#idle.size > 0;
+      const mustAsk = this.#readyJobs > 0 && !signal.aborted && this.#idle.size > 0 && this.#mayAsk();
       const waitMs = mustAsk ? 0 : this.#acks.dueInMs(this.#held.size);
       if (waitMs === 0) await this.#call();
       else await this.#bell.wait(waitMs);
@@ -119,9 +121,13 @@ export class Workers {
     }
   }
 
+  #mayAsk(): boolean {
+    return this.#allAsk || (this.#parts.mayAsk?.() ?? true);
+  }
+
   /** Returns the workers of the finished jobs and, for each job that is probably ready, an idle worker. */
   #askingWorkers(finished: Finished[]): string[] {
-    if (this.#stopping.signal.aborted) return [];
+    if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
     const finishing = finished.map(({ grant }) => grant.worker);
     if (this.#readyJobs === 0) return finishing;
     const max = this.#allAsk ? this.#idle.size : this.#readyJobs;

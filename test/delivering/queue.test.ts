@@ -146,7 +146,9 @@ test('a subscriber has the limits that it asked for', async () => {
 
 test('left tells whether to ask again', async () => {
   await bus.subscribe('alice', { max: 1 });
-  await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
+  await bus.subscribe('bob', { topics: ['gadgets'], max: 1 });
+  await bus.publish('a', 'widgets', ['e1']);
+  await bus.publish('b', 'gadgets', ['e2', 'e3']);
   const { grants, left } = await main().acquire(['w1', 'w2']);
   assert.deepEqual([grants.length, left], [2, 1]);
 });

@@ -40,6 +40,7 @@ const noneQueued = () => until(async () => (await bus.state()).main.index.length
 
 beforeEach(async () => {
   await redis.flush();
+  await bus.addIdleWorkers();
   await bus.subscribe('alice', { max: 1 });
 });
 afterEach(async () => {

@@ -219,3 +219,58 @@ test('has only one scheduled attempt while its lane fails', async () => {
   assert.deepEqual(main.scheduled.length, 3);
   assert.equal(after.waiting.alice?.length, 2);
 });
+
+describe('a lane, whatever its subscriber asked for,', () => {
+  const WORKERS = Array.from({ length: 64 }, (_, i) => `w${i}`);
+  const SPARE = Array.from({ length: 22 }, (_, i) => `spare${i}`);
+  const TOKENS = ['ann', 'ben', 'cat', 'dan', 'eve'];
+
+  /** These subscribers have a hundred ready batches each, and ask for as many deliveries as there may be. */
+  async function greedy(...tokens: string[]): Promise<void> {
+    for (const token of tokens) {
+      await bus.subscribe(token, { topics: [token], max: 1, inFlight: 100 });
+      await bus.publish(token, token, Array(100).fill('e'));
+    }
+  }
+  /** A call passes over 500 jobs at most, and these are up to 1,500. */
+  async function fill(workers = WORKERS, spare = false): Promise<void> {
+    for (let calls = 0; calls < 4; calls++) await bus.acquire(workers, { idle: 0, laneLimit: 100, spare });
+  }
+  const inFlight = async () => (await lanes()).inFlight;
+
+  test('holds at most a quarter of the workers', async () => {
+    await greedy('ann');
+    await fill();
+    assert.deepEqual(await inFlight(), { ann: 16 });
+  });
+
+  test('holds of the spare workers at most a quarter of what other lanes leave, so that others find some', async () => {
+    await greedy('ann', 'ben', 'cat', 'dan');
+    await fill();
+    assert.deepEqual(await inFlight(), { ann: 16, ben: 16, cat: 16, dan: 16 });
+    await greedy('eve', 'fay', 'gus', 'hal', 'ian', 'joe', 'kim');
+    await fill(SPARE, true);
+    const { ann, ben, cat, dan, ...others } = await inFlight();
+    assert.deepEqual([ann, ben, cat, dan], [16, 16, 16, 16]);
+    assert.deepEqual(others, { eve: 5, fay: 4, gus: 3, hal: 2, ian: 2, joe: 1, kim: 1 });
+    await greedy('zoe');
+    await fill(SPARE, true);
+    assert.equal((await inFlight()).zoe, 1);
+  });
+
+  for (const workers of [2, 3, 4]) {
+    test(`holds one of ${workers}, and all lanes take turns`, async () => {
+      await greedy(...TOKENS);
+      const crew = WORKERS.slice(0, workers);
+      const served = new Set<string>();
+      for (let round = 1; round <= 40; round++) {
+        const { main, lanes: now } = await bus.state();
+        for (const token of Object.values(now.held)) served.add(token);
+        assert.ok(Object.values(now.inFlight).every((count) => count === 1));
+        const finished = Object.entries(main.pending).map(([worker, [job = '']]) => ({ worker, job }));
+        await bus.acquire(crew, { idle: 0, laneLimit: 100, finished });
+      }
+      assert.equal(served.size, 5);
+    });
+  }
+});

@@ -7,16 +7,18 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const laneLimit = 3;
+/** No other worker is live: shares are parts of these 16. */
+const idle = 0;
 const SLOWLY = { laneLimit, tookMs: 1001 };
 const QUICKLY = { laneLimit, tookMs: 1000 };
 
-const WORKERS = Array.from({ length: 8 }, (_, i) => `w${i + 1}`);
+const WORKERS = Array.from({ length: 16 }, (_, i) => `w${i + 1}`);
 const named = (prefix: string, from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, i) => `${prefix}${from + i}`);
 
 /** The jobs that go to these workers. */
 async function acquire(...workers: string[]): Promise<string[]> {
-  return (await bus.acquire(workers, { laneLimit })).grants.map(({ job }) => job);
+  return (await bus.acquire(workers, { laneLimit, idle })).grants.map(({ job }) => job);
 }
 
 const lanes = async () => (await bus.state()).lanes;
@@ -62,51 +64,56 @@ describe('subscribers that are slow', () => {
   });
 
   test('hold half of the workers together; the rest is for those that are quick', async () => {
-    await bus.acquire(WORKERS);
-    for (const token of ['alice', 'bob', 'carol']) await subscriber(token, 4);
+    await bus.acquire(WORKERS, { idle });
+    for (const token of ['alice', 'bob', 'carol', 'erin']) await subscriber(token, 4);
     await subscriber('dave', 4, 'quick');
     const jobs = await acquire(...WORKERS);
-    assert.deepEqual(jobs, [...named('alice', 1, 3), 'bob1', ...named('dave', 1, 3)]);
+    const slow = [...named('alice', 1, 3), ...named('bob', 1, 3), ...named('carol', 1, 2)];
+    assert.deepEqual(jobs, [...slow, ...named('dave', 1, 3)]);
     const { shares, sharing, waiting } = await lanes();
-    assert.deepEqual(shares.slow, ['w1', 'w2', 'w3', 'w4']);
-    assert.deepEqual(sharing.slow, ['carol1'], 'of a lane that holds none, one waits for room');
+    assert.deepEqual(shares.slow.sort(), WORKERS.slice(0, 8).sort());
+    assert.deepEqual(sharing.slow, ['erin1'], 'of a lane that holds none, one waits for room');
     assert.deepEqual(waiting, {
       alice: ['alice4'],
-      bob: named('bob', 2, 4),
-      carol: named('carol', 2, 4),
+      bob: ['bob4'],
+      carol: named('carol', 3, 4),
+      erin: named('erin', 2, 4),
       dave: ['dave4'],
     });
   });
 
   test('leave a quarter of the workers when others fail, too', async () => {
-    await bus.acquire(WORKERS);
-    for (const token of ['ann', 'ben', 'eve']) {
+    await bus.acquire(WORKERS, { idle });
+    for (const token of ['ann', 'ben', 'eve', 'ida', 'joe']) {
       await subscriber(token, 1, 'quick');
       await bus.store.redis.hset(`subscriber:${token}`, 'throttled_until', 1);
     }
-    for (const token of ['alice', 'bob']) await subscriber(token, 3);
-    assert.equal((await acquire(...WORKERS)).length, 6);
+    for (const token of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']) await subscriber(token, 1);
+    assert.equal((await acquire(...WORKERS)).length, 12);
     const { sharing, shares } = await lanes();
-    assert.deepEqual([shares.slow.length, shares.failing.length], [4, 2]);
-    assert.deepEqual(sharing, { slow: [], failing: ['eve1'] });
+    assert.deepEqual([shares.slow.length, shares.failing.length], [8, 4]);
+    assert.deepEqual(sharing, { slow: ['i1'], failing: ['joe1'] });
   });
 
   test('take turns: who waits for room comes before who has had some', async () => {
-    await bus.acquire(WORKERS);
-    for (const token of ['alice', 'bob', 'carol']) await subscriber(token, 4);
-    assert.deepEqual(await acquire(...WORKERS), [...named('alice', 1, 3), 'bob1']);
+    const crew = WORKERS.slice(0, 8);
+    for (const token of ['alice', 'bob', 'carol', 'dave']) await subscriber(token, 3);
+    assert.deepEqual(await acquire(...crew), ['alice1', 'alice2', 'bob1', 'bob2'], 'half of eight');
+    assert.deepEqual((await lanes()).sharing.slow, ['carol1', 'dave1']);
     await bus.ack('w1', 'alice1', SLOWLY);
     assert.deepEqual(await acquire('w1'), ['carol1']);
     await bus.ack('w2', 'alice2', SLOWLY);
-    assert.deepEqual(await acquire('w2'), ['alice4'], 'nobody else waits for room');
-    await bus.ack('w3', 'alice3', QUICKLY);
+    assert.deepEqual(await acquire('w2'), ['dave1']);
+    await bus.ack('w3', 'bob1', SLOWLY);
+    assert.deepEqual(await acquire('w3'), ['alice3'], 'nobody else waits for room');
+    await bus.ack('w4', 'bob2', QUICKLY);
     const { shares, inFlight } = await lanes();
-    assert.deepEqual([shares.slow, inFlight], [['w1', 'w2', 'w4'], { alice: 1, bob: 1, carol: 1 }]);
+    assert.deepEqual([shares.slow, inFlight], [['w1', 'w2', 'w3'], { alice: 1, carol: 1, dave: 1 }]);
   });
 
   test('get their width back when there is room again, twice as much with each round', async () => {
     await subscriber('alice', 12);
-    const limited = { ...SLOWLY, laneLimit: 1 };
+    const limited = { idle, laneLimit: 1 };
     assert.equal((await bus.acquire(WORKERS, limited)).grants.length, 1);
     await bus.ack('w1', 'alice1', SLOWLY);
     assert.deepEqual(await acquire(...WORKERS), named('alice', 2, 3));
@@ -116,12 +123,88 @@ describe('subscribers that are slow', () => {
   });
 
   test('wake the workers when they leave room that is waited for', async () => {
-    await bus.acquire(['w1', 'w2']);
+    await bus.acquire(['w1', 'w2'], { idle });
     await subscriber('alice', 1);
     await subscriber('bob', 1);
     assert.deepEqual(await acquire('w1', 'w2'), ['alice1']);
     assert.deepEqual((await lanes()).sharing.slow, ['bob1']);
     await bus.nack('w1', 'alice1', { delayMs: 60_000 });
     assert.deepEqual(await acquire('w2'), ['bob1']);
+  });
+});
+
+describe('a delivery in flight for more than a second', () => {
+  /** Makes what these workers deliver older by a minute. */
+  async function age(...workers: string[]): Promise<void> {
+    for (const worker of workers)
+      bus.leases.set(worker, await bus.store.redis.hincrby('leases', worker, -60_000_000));
+    await bus.store.redis.decrby('leases:last', 60_000_000);
+  }
+
+  /** alice, who was quick, holds w1 to w3. */
+  async function hanging(): Promise<void> {
+    await bus.acquire(WORKERS, { idle });
+    await subscriber('alice', 9, 'quick');
+    assert.deepEqual(await acquire(...WORKERS), named('alice', 1, 3));
+  }
+
+  test('makes its subscriber slow, and holds a worker of the share', async () => {
+    await hanging();
+    await age('w1', 'w2');
+    await acquire('w4');
+    assert.equal(await isSlow('alice'), true);
+    assert.deepEqual((await lanes()).shares, { slow: ['w1', 'w2'], failing: [] });
+  });
+
+  test('is not noticed by a second call in the same quarter of a second', async () => {
+    await hanging();
+    await bus.store.redis.hset('leases', 'w1', 1);
+    await bus.store.redis.set('leases:last', ((await bus.nowMs()) + 250) * 1000);
+    await acquire('w4');
+    assert.equal(await isSlow('alice'), false);
+  });
+
+  test('leaves the share of those that fail where it is', async () => {
+    await bus.acquire(WORKERS, { idle });
+    await subscriber('alice', 1, 'quick');
+    await bus.store.redis.hset('subscriber:alice', 'throttled_until', 1);
+    await acquire('w1');
+    await age('w1');
+    await acquire('w2');
+    assert.deepEqual((await lanes()).shares, { slow: [], failing: ['w1'] });
+  });
+
+  test('keeps its subscriber slow, however quickly others are accepted', async () => {
+    await hanging();
+    await age('w1');
+    await bus.ack('w2', 'alice2', QUICKLY);
+    assert.deepEqual((await acquire('w2')).length, 1);
+    assert.equal(await isSlow('alice'), true);
+    await bus.ack('w3', 'alice3', QUICKLY);
+    assert.equal(await isSlow('alice'), true);
+    await bus.ack('w1', 'alice1', SLOWLY);
+    await bus.ack('w2', 'alice4', QUICKLY);
+    assert.equal(await isSlow('alice'), false);
+  });
+
+  test('counts in the share also beyond its room: no slow one begins until half of the workers are quick', async () => {
+    await bus.acquire(WORKERS, { idle });
+    for (const token of ['alice', 'bob', 'carol', 'dave', 'erin']) await subscriber(token, 3, 'quick');
+    assert.equal((await acquire(...WORKERS)).length, 15);
+    await age(...WORKERS.slice(0, 15));
+    await subscriber('fred', 1);
+    assert.deepEqual(await acquire('w16'), []);
+    const { shares, sharing } = await lanes();
+    assert.deepEqual([shares.slow.length, sharing.slow], [15, ['fred1']]);
+    await subscriber('quick', 1, 'quick');
+    assert.deepEqual(await acquire('w16'), ['quick1']);
+  });
+
+  test('does not bring back a subscriber that has left', async () => {
+    await hanging();
+    await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
+    await age('w1');
+    await acquire('w4');
+    assert.deepEqual(await bus.subscriber('alice'), {});
   });
 });

@@ -117,9 +117,10 @@ describe('the job autodrop', () => {
     for (let worker = 0, left = 1; left > 0; worker++)
       ({ left } = readAcquired(
         await redis.store.run('acquire', {
-          ...{ q: 'main', leaseMs: 30_000, laneLimit: 1000, laneLimitMax: 1000 },
+          ...{ q: 'main', leaseMs: 30_000, laneLimit: 1000, laneLimitMax: 1000, slowMs: 1000 },
           finished: [],
           workers: [`w${worker}`],
+          spare: false,
           uidSeed: 'cut',
         }),
       ));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { ongoingLeases } from './delivering.ts';
-import { LEASE_MS, type Model } from './model.ts';
+import { LEASE_MS, type Model, SLOW_MS } from './model.ts';
 import type { World } from './world.ts';
 
 export async function enqueue(world: World, model: Model, job: string): Promise<string> {
@@ -13,9 +13,12 @@ export async function enqueue(world: World, model: Model, job: string): Promise<
 }
 
 export async function acquireAux(world: World, model: Model, worker: string): Promise<string> {
-  const { grants } = await world.bus.acquire([worker], { q: 'aux', leaseMs: LEASE_MS });
+  await world.lookForLate();
+  const settings = { q: 'aux', leaseMs: LEASE_MS, slowMs: SLOW_MS, idle: 0 } as const;
+  const { grants } = await world.bus.acquire([worker], settings);
   const ongoing = ongoingLeases(model);
   model.hear([worker]);
+  model.noticeLate();
   const [grant] = grants;
   const held = model.holds.get(worker);
   if (!grant) {
@@ -29,7 +32,14 @@ export async function acquireAux(world: World, model: Model, worker: string): Pr
     held.lease = lease;
   } else {
     assert.ok(model.aux.has(job) && model.holderOf(job) === undefined);
-    model.take(worker, { lease, work: job, share: undefined, inOrder: false, telling: 0 });
+    model.take(worker, {
+      lease,
+      sinceMs: model.nowMs,
+      work: job,
+      share: undefined,
+      inOrder: false,
+      telling: 0,
+    });
   }
   return `acquireAux ${worker} ${job}`;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Handed } from '../../harness/scripts/bus.ts';
 import { enter } from './lane_rules.ts';
-import { LANE_LIMIT, LEASE_MS, type Model } from './model.ts';
+import { LANE_LIMIT, LEASE_MS, type Model, SLOW_MS } from './model.ts';
 import { pick } from './step.ts';
 import type { Failure } from './things.ts';
 import type { World } from './world.ts';
@@ -9,23 +9,38 @@ import type { World } from './world.ts';
 /** No throttling ends just when a step ends: what Redis's own clock adds does not matter. */
 const THROTTLE_MS = 150_000;
 
-const SLOW_MS = 1001;
-const QUICK_MS = 1000;
+const SLOWLY_MS = SLOW_MS + 1;
 
 /** By the same call, what some of those that deliver have done is acknowledged. */
-export async function acquire(world: World, model: Model, workers: string[], done = 0): Promise<string> {
+export async function acquire(
+  world: World,
+  model: Model,
+  workers: string[],
+  done = 0,
+  spare = false,
+): Promise<string> {
   const finished = delivering(model)
     .slice(0, done)
-    .map((worker) => ({ worker, job: model.nameOf(worker) ?? '', tookMs: SLOW_MS }));
+    .map((worker) => ({ worker, job: model.nameOf(worker) ?? '', tookMs: SLOWLY_MS }));
   const removed = finished.flatMap(({ job }) => [1, model.find(job).events.length]);
-  const settings = { laneLimit: LANE_LIMIT, leaseMs: LEASE_MS, finished, seed: world.seed() };
+  const settings = {
+    laneLimit: LANE_LIMIT,
+    leaseMs: LEASE_MS,
+    slowMs: SLOW_MS,
+    idle: 0,
+    spare,
+    finished,
+    seed: world.seed(),
+  };
+  await world.lookForLate();
   const { left, grants, acks } = await world.bus.acquire(workers, settings);
   assert.deepEqual(acks, removed);
   for (const { worker } of finished) model.ack(worker, true);
   const ongoing = ongoingLeases(model);
   model.hear(workers);
+  model.noticeLate();
   for (const worker of workers) model.mainWorkers.add(worker);
-  for (const grant of grants) take(world, model, grant, ongoing.get(grant.worker));
+  for (const grant of grants) take(world, model, grant, { spare, ongoing: ongoing.get(grant.worker) });
   const idle = workers.filter((worker) => !model.holds.has(worker));
   assert.equal(workers.length - idle.length, grants.length, 'who holds a job gets it again');
   if (idle.length > 0) assert.equal(left, 0, `no job is ready while ${idle} have none`);
@@ -43,7 +58,7 @@ function take(
   world: World,
   model: Model,
   { worker, job, batch: list = [], gap }: Handed,
-  ongoing: number | undefined,
+  { spare, ongoing }: { spare: boolean; ongoing: number | undefined },
 ): void {
   const held = model.holds.get(worker);
   const lease = world.leaseOf(worker, job, ongoing);
@@ -52,9 +67,10 @@ function take(
   const telling = gap?.events ?? 0;
   if (held) {
     assert.equal(held.work, batch, `${worker} holds it`);
-    Object.assign(held, { lease, telling });
+    const sinceMs = lease === held.lease ? held.sinceMs : model.nowMs;
+    Object.assign(held, { lease, telling, sinceMs });
   } else {
-    model.take(worker, { lease, work: batch, telling, ...enter(model, batch) });
+    model.take(worker, { lease, sinceMs: model.nowMs, work: batch, telling, ...enter(model, batch, spare) });
   }
   // Nothing is read of a batch whose subscriber has left.
   if (!model.subscribers.has(batch.token)) return;
@@ -71,11 +87,10 @@ export async function ack(world: World, model: Model, n: number, slow: boolean):
   if (!worker) return 'ack nothing';
   const name = model.nameOf(worker) ?? '';
   const { events } = model.find(name);
-  const tookMs = slow ? SLOW_MS : QUICK_MS;
-  assert.deepEqual(await world.bus.ack(worker, name, { tookMs, laneLimit: LANE_LIMIT, leaseMs: LEASE_MS }), {
-    held: true,
-    removed: events.length,
-  });
+  const tookMs = slow ? SLOWLY_MS : SLOW_MS;
+  const settings = { laneLimit: LANE_LIMIT, leaseMs: LEASE_MS, slowMs: SLOW_MS };
+  const answer = await world.bus.ack(worker, name, { tookMs, ...settings });
+  assert.deepEqual(answer, { held: true, removed: events.length });
   model.ack(worker, slow);
   return `ack ${worker} ${name}${slow ? ' slowly' : ''}`;
 }

@@ -13,7 +13,7 @@ export interface Entry {
 const PARTS: Record<Share, number> = { slow: 2, failing: 4 };
 
 /** Checks that a worker may be given this batch now. */
-export function enter(model: Model, batch: Batch): Entry {
+export function enter(model: Model, batch: Batch, spare: boolean): Entry {
   const { token, name } = batch;
   assert.equal(model.holderOf(batch), undefined, `${name} is nobody's`);
   const subscriber = model.subscribers.get(token);
@@ -25,15 +25,21 @@ export function enter(model: Model, batch: Batch): Entry {
   assert.ok((throttledUntilMs ?? 0) <= model.nowMs, `${token} may be tried`);
   const fails = throttledUntilMs !== undefined;
   const share = fails ? 'failing' : slow || !proven ? 'slow' : undefined;
-  const most = ordered || fails || !proven ? 1 : (inFlight ?? LANE_LIMIT);
-  assert.ok(ofLane.length < most, `${token} has room for ${name} beside ${ofLane.length}`);
+  const workers = [...model.workers.keys()].filter((worker) => model.mainWorkers.has(worker)).length;
+  const others =
+    [...model.holds.values()].filter((hold) => typeof hold.work !== 'string').length - ofLane.length;
+  const quarter = Math.max(1, Math.floor((spare ? workers - others : workers) / 4));
+  const most = ordered || fails || !proven ? 1 : Math.min(inFlight ?? LANE_LIMIT, quarter);
+  assert.ok(
+    ofLane.length < most,
+    `${token} has room for ${name} beside ${ofLane.length} and ${others} of others`,
+  );
   if (ordered) assert.equal(oldest(model, token), batch, `${name} is the oldest of ${token}`);
   if (share) {
-    const others = [...model.holds.values()].filter((hold) => hold.share === share).length;
-    const workers = [...model.workers.keys()].filter((worker) => model.mainWorkers.has(worker)).length;
+    const sharing = [...model.holds.values()].filter((hold) => hold.share === share).length;
     assert.ok(
-      others < Math.max(1, Math.floor(workers / PARTS[share])),
-      `${others} of ${workers} are ${share}`,
+      sharing < Math.max(1, Math.floor(workers / PARTS[share])),
+      `${sharing} of ${workers} are ${share}`,
     );
   }
   return { share, inOrder: ordered };

@@ -3,6 +3,8 @@ import type { Batch, Ending, Failure, Hold, Publication, Settings, Subscriber } 
 
 /** How long a worker holds a job without being heard of. Times are of the model: they pass when a step says so. */
 export const LEASE_MS = 250_000;
+/** A delivery that is in flight for longer is late. Between steps the model's time passes in larger steps, Redis's in shorter ones. */
+export const SLOW_MS = 50_000;
 /** How many deliveries to one subscriber may be in flight, unless it asks for another number. */
 export const LANE_LIMIT = 2;
 const MOST_ATTEMPTS_KEPT = 20;
@@ -164,12 +166,28 @@ export class Model {
     hold.work.attempts++;
   }
 
+  /** Before jobs are given out: late deliveries are of the slow share, and make their subscribers slow. */
+  noticeLate(): void {
+    for (const hold of this.#late()) {
+      hold.share ??= 'slow';
+      const subscriber = this.subscribers.get(this.tokenOf(hold) ?? '');
+      if (subscriber) subscriber.slow = true;
+    }
+  }
+
+  #late(): Hold[] {
+    const isLate = (hold: Hold) => typeof hold.work !== 'string' && this.nowMs - hold.sinceMs > SLOW_MS;
+    return [...this.holds.values()].filter(isLate);
+  }
+
   /** Its delivery was taken. */
-  ack(worker: string, slow: boolean): void {
+  ack(worker: string, tookLong: boolean): void {
     const { work, telling, inOrder } = this.#release(worker);
     if (typeof work === 'string') return void this.aux.delete(work);
     const subscriber = this.subscribers.get(work.token);
     if (subscriber) {
+      const anyLate = this.#late().some((hold) => this.tokenOf(hold) === work.token);
+      const slow = tookLong || (subscriber.slow && anyLate);
       Object.assign(subscriber, { proven: true, slow, throttledUntilMs: undefined });
       subscriber.told += telling;
     }

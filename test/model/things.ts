@@ -38,6 +38,8 @@ export interface Batch {
 /** What a worker has in its hands: a batch, or an aux job. */
 export interface Hold {
   lease: number;
+  /** When the lease was given. */
+  sinceMs: number;
   work: Batch | string;
   share: Share | undefined;
   /** The lane was ordered when it was given out. */

@@ -9,8 +9,7 @@ import type { World } from './world.ts';
 const PASS_MS = 100_000;
 
 export async function pass(world: World, model: Model, times: number): Promise<string> {
-  await world.pass(times * PASS_MS);
-  model.nowMs += times * PASS_MS;
+  await world.pass(model, times * PASS_MS);
   return `pass ${times}`;
 }
 

@@ -15,6 +15,8 @@ for _, q in ipairs({ 'main', 'aux' }) do
   for _, job in ipairs(scheduled) do redis.call('ZINCRBY', 'jobs:scheduled:' .. q, -ms, job) end
 end
 for _, worker in ipairs(redis.call('HKEYS', 'workers')) do redis.call('HINCRBY', 'workers', worker, -ms) end
+for _, worker in ipairs(redis.call('HKEYS', 'leases')) do redis.call('HINCRBY', 'leases', worker, -1000 * ms) end
+redis.call('DECRBY', 'leases:last', 1000 * ms)
 for _, token in ipairs(redis.call('SMEMBERS', 'subscribers')) do
   local subscriber = 'subscriber:' .. token
   if redis.call('HEXISTS', subscriber, 'throttled_until') == 1 then redis.call('HINCRBY', subscriber, 'throttled_until', -ms) end
@@ -70,8 +72,17 @@ export class World {
     return (await redis.zrange(keys.dead_letters_index(), '0', '-1')).map(shortName);
   }
 
-  async pass(ms: number): Promise<void> {
+  /** Leases have other numbers then, as these are times. */
+  async pass(model: Model, ms: number): Promise<void> {
     await this.bus.store.redis.eval(PASS, 0, ms);
+    model.nowMs += ms;
+    for (const each of [...this.leases, ...model.holds.values()]) each.lease -= 1000 * ms;
+    for (const [worker, lease] of this.bus.leases) this.bus.leases.set(worker, lease - 1000 * ms);
+  }
+
+  /** Has the next call look for late deliveries, which is done four times a second. */
+  async lookForLate(): Promise<void> {
+    await this.bus.store.redis.decrby(this.bus.store.keys.leases_last(), 250_000);
   }
 
   /** Checks that nothing has changed since it was looked at last, down to the byte. */

@@ -15,15 +15,24 @@ const finished = {
   tookMs: 'number',
 } as const;
 
-/** `laneLimit` is the width of a lane whose subscriber asked for none. `laneLimitMax` limits every lane. */
-const lanes = { q, leaseMs: 'number', laneLimit: 'number', laneLimitMax: 'number' } as const;
+/**
+ * `laneLimit` is the width of a lane whose subscriber asked for none. `laneLimitMax` limits every lane. A
+ * delivery that takes longer than `slowMs` makes its subscriber slow.
+ */
+const lanes = {
+  q,
+  leaseMs: 'number',
+  laneLimit: 'number',
+  laneLimitMax: 'number',
+  slowMs: 'number',
+} as const;
 
 /** The token of the client that asks; undefined if root asks. */
 const client = 'text?';
 
 export const deliveringContracts = {
   acquire: {
-    arguments: { ...lanes, finished: [finished], workers: ['text'], uidSeed: 'text' },
+    arguments: { ...lanes, finished: [finished], workers: ['text'], spare: 'flag', uidSeed: 'text' },
     reply: ['bytes'],
   },
   ack: {

@@ -1,0 +1,46 @@
+--[[
+Late deliveries: those in flight for longer than `slow_ms`, the time after which an accepted one counts as
+slow. A hanging subscriber is noticed by them, long before its first delivery times out.
+
+The number of a lease is the time (µs) at which it was given, so leases tell how old deliveries are.
+]]
+local lanes = include('lanes')
+local leases = include('leases')
+local late = {}
+
+-- Late deliveries are looked for in the first call of each such time (µs). That reads all leases, which takes
+-- Redis 20 µs for 64 deliveries in flight.
+local LOOK_EVERY_US = 250000
+
+-- Returns the lane (the subscriber's token) of each worker whose delivery is late, by worker.
+local function late_lanes(call, slow_ms)
+  local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
+  for i = 1, #numbers, 2 do
+    if call.now_us - numbers[i + 1] > slow_ms * 1000 then
+      found[numbers[i]] = redis.call('HGET', call.keys.lanes_held(), numbers[i]) or nil
+    end
+  end
+  return found
+end
+
+-- Enters late deliveries into the share of the slow ones, unless they are in a share, and makes their
+-- subscribers slow. Does nothing if a job was given to a worker in the present quarter of a second, because
+-- that call has looked.
+function late.notice(call, slow_ms)
+  if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
+  for worker, token in pairs(late_lanes(call, slow_ms)) do
+    lanes.enter_slow_share(call, worker)
+    local subscriber = call.keys.subscriber(token)
+    if redis.call('EXISTS', subscriber) == 1 then redis.call('HSETNX', subscriber, 'slow', 1) end
+  end
+end
+
+-- Returns true if a delivery of the subscriber `token` is late.
+function late.has_any(call, token, slow_ms)
+  for _, lane in pairs(late_lanes(call, slow_ms)) do
+    if lane == token then return true end
+  end
+  return false
+end
+
+return late

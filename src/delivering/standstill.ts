@@ -1,0 +1,49 @@
+import { clock } from '../clock.ts';
+
+/** Longer than the pauses between the ends of quick deliveries, and short for those that wait behind slow ones. */
+const AFTER_MS = 10;
+
+/**
+ * Notices when workers stand still: all are busy, and for 10 ms none has begun or ended a job. Quick deliveries
+ * never do that, however many there are.
+ */
+export class Standstill {
+  readonly #begins: () => void;
+  #changedMs = 0;
+  #busy = false;
+  #holds = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `begins` is called when a standstill begins. */
+  constructor(begins: () => void) {
+    this.#begins = begins;
+  }
+
+  /** True until a worker ends a job. */
+  get holds(): boolean {
+    return this.#holds;
+  }
+
+  /** Call it whenever a worker has begun or ended a job, with the number of idle workers. */
+  changed(idle: number): void {
+    this.#changedMs = clock.monotonicMs();
+    this.#busy = idle === 0;
+    this.#holds = false;
+    if (this.#busy) this.#timer ??= this.#look(AFTER_MS);
+  }
+
+  #look(afterMs: number): NodeJS.Timeout {
+    const look = () => {
+      this.#timer = undefined;
+      if (!this.#busy) return;
+      const leftMs = this.#changedMs + AFTER_MS - clock.monotonicMs();
+      if (leftMs > 0) {
+        this.#timer = this.#look(leftMs);
+      } else {
+        this.#holds = true;
+        this.#begins();
+      }
+    };
+    return setTimeout(look, afterMs).unref();
+  }
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { Attacker } from '../../../harness/fences/attacker.ts';
+import { besideAttack } from '../../../harness/fences/beside_attack.ts';
+import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
+import { type Answer, answer, type Receiver } from '../../../harness/http/receiver.ts';
+import { until } from '../../../harness/until.ts';
+
+const bus = busWithDefaultLimits();
+const victim = Victim.forTests(bus);
+
+/** Of two threads with the default number each. */
+const WORKERS = 64;
+const SPARE = 22;
+/** Asks for as many deliveries in flight as there may be. */
+const GREEDY = { max: 1, timeout: 0, max_in_flight: WORKERS };
+
+/** How many deliveries are in flight to these subscribers. */
+async function inFlight(...attackers: Attacker[]): Promise<number> {
+  const { redis, keys } = bus.store;
+  const tokens = attackers.map(({ client }) => client.token);
+  const counts = await redis.hmget(keys.lanes_in_flight(), ...tokens);
+  return counts.reduce((sum, count) => sum + Number(count), 0);
+}
+
+/** A greedy subscriber to a topic of its own that has accepted a batch quickly. From then on it `answers` so. */
+async function quickAtFirst(t: TestContext, topic: string, answers: Answer) {
+  const attacker = await Attacker.start(bus, t);
+  const receiver: Receiver = await attacker.subscribe([topic], answer.status(204), GREEDY);
+  await attacker.client.publish(topic, [{ url: 'https://evil.example.com/' }]);
+  await until(() => receiver.deliveries.length > 0);
+  await until(async () => (await inFlight(attacker)) === 0);
+  receiver.usual = answers;
+  const publish = (count: number) =>
+    attacker.client.publish(
+      topic,
+      Array.from({ length: count }, (_, n) => ({ url: `https://evil.example.com/${n}` })),
+    );
+  const leave = () => attacker.client.call('DELETE', '/subscriber');
+  return { attacker, publish, leave };
+}
+
+test('a subscriber that takes a little less than a second holds a quarter of the workers', async (t) => {
+  const { attacker, publish, leave } = await quickAtFirst(t, 'laggards', answer.late(900));
+  for (let posts = 0; posts < 10; posts++) await publish(100);
+  await until(async () => (await inFlight(attacker)) >= 12);
+  await besideAttack(victim, async (signal) => {
+    while (!signal.aborted) {
+      const found = await inFlight(attacker);
+      assert.ok(found <= (WORKERS + SPARE) / 4, `${found} deliveries in flight`);
+    }
+  });
+  await leave();
+});
+
+test('four subscribers that were quick and hang at once leave workers to others', async (t) => {
+  const topics = ['traps1', 'traps2', 'traps3', 'traps4'];
+  const hanging = await Promise.all(topics.map((topic) => quickAtFirst(t, topic, answer.hang)));
+  await besideAttack(victim, () => Promise.all(hanging.map(({ publish }) => publish(50))));
+  const held = await inFlight(...hanging.map(({ attacker }) => attacker));
+  assert.ok(held > WORKERS - 16 && held <= WORKERS + SPARE / 2, `${held} deliveries hang`);
+  for (const { leave } of hanging) await leave();
+});
