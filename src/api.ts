@@ -14,6 +14,7 @@ import { DeadLetters } from './delivering/dead_letters.ts';
 import { deadLettersApi } from './delivering/dead_letters_api.ts';
 import { Queue } from './delivering/queue.ts';
 import type { Dialect } from './dialect.ts';
+import { CallLimits } from './http/call_limits.ts';
 import type { PipelineParts } from './http/pipeline.ts';
 import { routes } from './http/routes.ts';
 import { WorkBudget } from './http/work_budget.ts';
@@ -43,7 +44,10 @@ interface ApiParts {
   log: Log;
 }
 
-type Built = { routesIn: (dialect: Dialect) => Route[] } & Pick<PipelineParts, 'authentication' | 'proxies'>;
+type Built = { routesIn: (dialect: Dialect) => Route[] } & Pick<
+  PipelineParts,
+  'authentication' | 'callLimits' | 'proxies'
+>;
 
 /** Creates the parts of a web process, and a function that makes the route table that uses them. */
 export function buildApi({ config, partitions, recorder, log }: ApiParts): Built {
@@ -106,5 +110,5 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
       limits: config,
       dialect,
     });
-  return { routesIn, authentication, proxies };
+  return { routesIn, authentication, callLimits: new CallLimits(config, proxies), proxies };
 }

@@ -81,6 +81,12 @@ const web = {
   publishBurstMs: setting('ROUTEMASTER_PUBLISH_BURST', seconds(1, 3600), '10').help(
     'Seconds for which a client saves up what it may publish and does not.',
   ),
+  callRate: setting('ROUTEMASTER_CALL_RATE', whole(0, 1_000_000), '50').help(
+    'Calls a second other than publishing that each client may make of a web process; 16 KiB of an answer count as one more. 0: no limit.',
+  ),
+  strangerRate: setting('ROUTEMASTER_STRANGER_RATE', whole(0, 1_000_000), '100').help(
+    'Requests a second without credentials that a web process answers to an address, health checks apart. 0: no limit.',
+  ),
   maxTopics: setting('ROUTEMASTER_MAX_TOPICS', whole(1, 1_000_000), '10000').help('Maximum topics.'),
   maxClientTopics: setting('ROUTEMASTER_MAX_CLIENT_TOPICS', whole(1, 1_000_000), '1000').help(
     'Maximum topics that one client owns.',

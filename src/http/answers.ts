@@ -5,27 +5,39 @@ import type { Answer } from '../route.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** Sends an answer. Node leaves out the body of an answer to HEAD. Throws what producing the body throws. */
-export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<void> {
+/**
+ * Sends an answer. Resolves with about the length of its body. Node leaves out the body of
+ * an answer to HEAD. Throws what producing the body throws.
+ */
+export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
   if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
   if (body === undefined || typeof body === 'string') {
     response.writeHead(status, headers).end(body);
-    return;
+    return body?.length ?? 0;
   }
   const text = JSON.stringify(body);
   const length = Buffer.byteLength(text);
   response.writeHead(status, { 'Content-Type': JSON_TYPE, 'Content-Length': length, ...headers }).end(text);
+  return length;
 }
 
 function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
-  await pipeline(Readable.from(pieces), response).catch((error: NodeJS.ErrnoException) => {
+async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<number> {
+  let bytes = 0;
+  const counted = async function* () {
+    for await (const piece of pieces) {
+      bytes += piece.length;
+      yield piece;
+    }
+  };
+  await pipeline(Readable.from(counted()), response).catch((error: NodeJS.ErrnoException) => {
     // Ignore a premature close: the caller has closed the connection.
     if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   });
+  return bytes;
 }
 
 /**

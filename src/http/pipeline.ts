@@ -11,6 +11,7 @@ import type { Answer, Call, Route } from '../route.ts';
 import { Admission, overloaded } from './admission.ts';
 import { send, setBrowserHeaders } from './answers.ts';
 import { bodyRefusal, checkIsOpen, MAX_BODY_BYTES, readText } from './body.ts';
+import type { CallLimits } from './call_limits.ts';
 import { answerProblem, preparedProblem } from './problems.ts';
 import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
@@ -32,6 +33,8 @@ export interface PipelineParts {
   ready: () => boolean;
   log: Log;
   admission?: Admission;
+  /** Without it, calls are not limited. */
+  callLimits?: CallLimits;
 }
 
 interface Arrival {
@@ -60,12 +63,17 @@ export class Pipeline {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
       checkHeaders(request);
       if (!route.isHealthCheck) {
-        if (this.#isPlainHttp(request)) return await send(response, this.#redirectToHttps(request));
+        if (this.#isPlainHttp(request)) return void (await send(response, this.#redirectToHttps(request)));
         this.#refuseUntilReady();
+        this.#parts.callLimits?.admit(request);
       }
       // Checked before authentication, because authentication is half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
-      await send(response, await this.#call(route, arrival));
+      const caller = route.roles.length === 0 ? undefined : await this.#callerOf(request, route);
+      const counted = route.isFrequent || caller?.role !== 'client' ? undefined : caller.token;
+      if (counted !== undefined) this.#parts.callLimits?.begin(counted, response);
+      const bytes = await send(response, await this.#call(route, arrival, caller));
+      if (counted !== undefined) this.#parts.callLimits?.answered(counted, bytes);
     } catch (error) {
       this.fail(error, request, response);
     }
@@ -75,9 +83,11 @@ export class Pipeline {
     answerProblem(this.#parts.log, error, request, response);
   }
 
-  async #call(route: Route, { request, path, params, query }: Arrival): Promise<Answer> {
-    const isOpen = route.roles.length === 0;
-    const caller = isOpen ? undefined : await this.#callerOf(request, route);
+  async #call(
+    route: Route,
+    { request, path, params, query }: Arrival,
+    caller: Caller | undefined,
+  ): Promise<Answer> {
     const call: Call = {
       caller: caller as Call['caller'],
       path,
@@ -136,7 +146,7 @@ export class Pipeline {
     if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
     const { reads, others } = this.#parts.dialect.redirected;
     const status = method === 'GET' || method === 'HEAD' ? reads : others;
-    return { status, headers: { Location: `https://${host}${url}`, 'Content-Length': '0' } };
+    return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}`, 'Content-Length': '0' } };
   }
 
   #callerOf(request: IncomingMessage, { roles }: Route): Promise<Caller> {
@@ -147,6 +157,12 @@ export class Pipeline {
   #refuseUntilReady(): void {
     if (!this.#parts.ready()) throw new StorageUnavailable('the storage is not prepared yet');
   }
+}
+
+/** Returns the path and query of a request's target, which has a host before it if it is in absolute form. */
+function pathOf(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?]*/i, '');
+  return path.startsWith('/') ? path : `/${path}`;
 }
 
 /** Returns under which name the room of a call is counted. */

@@ -39,8 +39,13 @@ export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessa
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   const site = headers['sec-fetch-site'];
   // A browser sends its credentials with requests of other sites' pages too.
-  if (site !== undefined && !OWN_SITE.has(site as string))
+  if (site === undefined ? isOtherOrigin(headers) : !OWN_SITE.has(site as string))
     throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
+}
+
+/** Browsers that do not send `Sec-Fetch-Site` send the page's origin with whatever changes something. */
+function isOtherOrigin({ origin, host }: IncomingMessage['headers']): boolean {
+  return origin !== undefined && URL.parse(origin)?.host !== host?.toLowerCase();
 }
 
 /**

@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { z } from 'zod';
 import { ok } from '../route.ts';
+import { SharedReading } from '../shared_reading.ts';
 import { exposition } from './exposition.ts';
 import type { FigureParts } from './figures.ts';
 
@@ -13,7 +14,8 @@ export function metricsApi(parts: FigureParts) {
   const own = new Registry();
   collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
   const headers = { 'Content-Type': own.contentType };
+  const text = new SharedReading(() => exposition(parts, own));
   return {
-    show: async () => ({ ...ok(await exposition(parts, own)), headers }),
+    show: async () => ({ ...ok(await text.get()), headers }),
   };
 }

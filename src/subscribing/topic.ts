@@ -12,7 +12,7 @@ const SLICE = 500;
  * the number of events ever accepted.
  */
 export const TOPIC = z.object({ name: z.string(), publisher: z.string().nullable(), events: z.int() });
-type Topic = z.infer<typeof TOPIC>;
+export type Topic = z.infer<typeof TOPIC>;
 
 export class Topics {
   readonly #partitions: Partitions;

@@ -72,6 +72,18 @@ describe('FORCE_SSL', () => {
     }
   });
 
+  test('redirects a target in absolute form to its path', async () => {
+    const headers = { host: 'bus.example.com', 'x-forwarded-proto': 'http' };
+    for (const [target, path] of [
+      ['http://bus.example.com/topics?a=b', '/topics?a=b'],
+      ['HTTP://bus.example.com:80', '/'],
+      ['http://other.example.com?a', '/?a'],
+    ] as const) {
+      const { status, headers: answered } = await api.call('GET', target, { headers });
+      assert.deepEqual([status, answered.location], [308, `https://bus.example.com${path}`]);
+    }
+  });
+
   test('leaves out the port of plain http', async () => {
     for (const [host, named] of [
       ['127.0.0.1:3000', '127.0.0.1'],

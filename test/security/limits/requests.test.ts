@@ -238,6 +238,22 @@ describe('a request that a page of another site makes a browser send with stored
     });
   }
 
+  for (const origin of ['https://evil.example.com', 'null', 'http://127.0.0.1:1']) {
+    test(`is refused by the Origin ${origin} where the browser sends nothing else`, async () => {
+      const headers = { origin, 'content-type': 'text/plain' };
+      const publish = () => api.call('POST', '/topics/widgets', { as: 'pub', headers, body: EVENT });
+      await assertRefused(api, publish, { code: 'forbidden', detail: /another site/ });
+    });
+  }
+
+  test('is accepted from a page of the bus itself', async () => {
+    const headers = { origin: `http://127.0.0.1:${api.port}` };
+    assert.equal(
+      (await api.call('POST', '/topics/widgets', { as: 'pub', headers, body: EVENT })).status,
+      204,
+    );
+  });
+
   test('a request that a person makes in a browser is accepted', async () => {
     assert.equal((await from('none', 'GET', '/topics')).status, 200);
     assert.equal((await from('same-origin', 'POST', '/topics/widgets', EVENT)).status, 204);

@@ -1,0 +1,98 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { LRUCache } from 'lru-cache';
+import { clock } from '../clock.ts';
+import type { Config } from '../config.ts';
+import { BusError } from '../errors.ts';
+import { type Proxies, sourceOf } from '../proxies.ts';
+
+const MAX_REMEMBERED = 10_000;
+/** A caller saves up what it could have asked in this time. */
+const BURST_MS = 10_000;
+/** An answer counts as one more call for each of these bytes. */
+const BYTES_PER_CALL = 16_384;
+/** Maximum calls of a client under way, until their answers are sent. */
+const MAX_AT_ONCE = 16;
+
+/** A token bucket for each caller, in this process. A rate of 0 means no limit. */
+class Buckets {
+  readonly perSecond: number;
+  /** When the bucket of each caller will be full again, by the monotonic clock. */
+  readonly #fullAtMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
+
+  constructor(perSecond: number) {
+    this.perSecond = perSecond;
+  }
+
+  /** Throws rate_limited if the bucket is empty. */
+  check(caller: string, detail: string): void {
+    if (this.perSecond === 0) return;
+    const waitMs = (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - BURST_MS;
+    if (waitMs > 0) throw tooMany(detail, waitMs);
+  }
+
+  /** Takes calls out of the bucket, even more than it holds. */
+  take(caller: string, calls: number): void {
+    if (this.perSecond === 0) return;
+    const fromMs = Math.max(clock.monotonicMs(), this.#fullAtMs.get(caller) ?? 0);
+    this.#fullAtMs.set(caller, fromMs + (1000 * calls) / this.perSecond);
+  }
+}
+
+/**
+ * Limits the calls other than publishing of each client, and the requests without credentials of each address.
+ * Each web process counts for itself, because it is its own time that they take.
+ */
+export class CallLimits {
+  readonly #proxies: Proxies;
+  readonly #clients: Buckets;
+  readonly #strangers: Buckets;
+  readonly #underWay = new Map<string, number>();
+
+  constructor({ callRate, strangerRate }: Pick<Config, 'callRate' | 'strangerRate'>, proxies: Proxies) {
+    this.#proxies = proxies;
+    this.#clients = new Buckets(callRate);
+    this.#strangers = new Buckets(strangerRate);
+  }
+
+  /** Counts a request. Throws rate_limited if it has no credentials, and its address has sent too many such. */
+  admit(request: IncomingMessage): void {
+    if (request.headers.authorization !== undefined) return;
+    const source = sourceOf(this.#proxies.addressOf(request));
+    const rate = `${this.#strangers.perSecond} requests a second without credentials`;
+    this.#strangers.check(source, `an address may send ${rate}`);
+    this.#strangers.take(source, 1);
+  }
+
+  /** Counts a call of a client until its answer is sent. Throws rate_limited. */
+  begin(client: string, response: ServerResponse): void {
+    if (this.#clients.perSecond === 0) return;
+    const rate = `${this.#clients.perSecond} calls a second other than publishing, less if answers are long`;
+    this.#clients.check(client, `a client may make ${rate}`);
+    const underWay = this.#underWay.get(client) ?? 0;
+    if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
+    this.#clients.take(client, 1);
+    this.#underWay.set(client, underWay + 1);
+    // Node does not close a response that waits for an earlier one when the connection is closed.
+    const { socket } = response.req;
+    const end = () => {
+      response.off('close', end);
+      socket.off('close', end);
+      const left = (this.#underWay.get(client) ?? 1) - 1;
+      if (left === 0) this.#underWay.delete(client);
+      else this.#underWay.set(client, left);
+    };
+    response.once('close', end);
+    socket.once('close', end);
+  }
+
+  /** Charges a client for the length of an answer. */
+  answered(client: string, bytes: number): void {
+    this.#clients.take(client, bytes / BYTES_PER_CALL);
+  }
+}
+
+function tooMany(detail: string, waitMs: number): BusError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  const headers = { 'Retry-After': String(seconds) };
+  return new BusError('rate_limited', `${detail}; try again in ${seconds} s`, { headers });
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Api, problemIn } from '../../../harness/http/api.ts';
+import { SharedReading } from '../../../src/shared_reading.ts';
+
+const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+
+describe('a client that calls too often', () => {
+  const api = new Api({ env: { ROUTEMASTER_CALL_RATE: '2', ROUTEMASTER_STRANGER_RATE: '3' } });
+
+  test('is refused with the time to wait; its publishes, others and root are not', async () => {
+    const statuses: number[] = [];
+    for (let n = 0; n < 30; n++)
+      statuses.push((await api.call('GET', '/subscriptions', { as: 'eager' })).status);
+    const accepted = statuses.filter((status) => status === 200).length;
+    assert.ok(accepted >= 20 && accepted < 25, `${accepted}`);
+    for (const [method, path] of [
+      ['GET', '/topics'],
+      ['DELETE', '/topics/none'],
+      ['GET', '/metrics'],
+    ] as const) {
+      const refused = await api.call(method, path, { as: 'eager' });
+      const { code, detail } = problemIn(refused);
+      assert.deepEqual([code, refused.headers['retry-after']], ['rate_limited', '1']);
+      assert.match(detail, /2 calls a second other than publishing.*try again in 1 s/);
+    }
+    assert.equal((await api.call('POST', '/topics/widgets', { as: 'eager', body: EVENT })).status, 204);
+    assert.equal((await api.call('GET', '/topics', { as: 'other' })).status, 200);
+    for (let n = 0; n < 30; n++) assert.equal((await api.call('GET', '/pulse', { as: 'root' })).status, 204);
+  });
+
+  test('pays for long answers', async () => {
+    let answered = 0;
+    while ((await api.call('GET', '/metrics', { as: 'prometheus' })).status === 200) answered++;
+    assert.ok(answered > 0 && answered < 20, `${answered}`);
+  });
+
+  test('without credentials is refused by its address, but for health checks; right credentials are let in', async () => {
+    const ask = async (path: string) => (await api.call('GET', path)).status;
+    const statuses = [];
+    for (let n = 0; n < 40; n++) statuses.push(await ask(n % 2 ? '/topics' : '/nothing'));
+    assert.equal(statuses.at(-1), 429);
+    assert.ok(statuses.filter((status) => status !== 429).length < 36);
+    assert.equal(await ask('/health'), 200);
+    assert.equal((await api.call('GET', '/topics', { as: 'another' })).status, 200);
+  });
+});
+
+describe('a shared reading', () => {
+  test('is one at a time, and nobody gets what was read before it asked', async () => {
+    const ends: ((value: number) => void)[] = [];
+    const shared = new SharedReading(() => new Promise<number>((resolve) => ends.push(resolve)));
+    const first = shared.get();
+    const during = [shared.get(), shared.get(), shared.get()];
+    assert.equal(ends.length, 1);
+    ends[0]?.(1);
+    assert.equal(await first, 1);
+    const later = shared.get();
+    ends[1]?.(2);
+    assert.deepEqual(await Promise.all(during), [2, 2, 2]);
+    ends[2]?.(3);
+    assert.equal(await later, 3);
+    assert.equal(ends.length, 3);
+  });
+
+  test('that fails is begun anew', async () => {
+    let readings = 0;
+    const shared = new SharedReading(async () => {
+      if (++readings === 1) throw new Error('away');
+      return readings;
+    });
+    const [first, second] = [shared.get(), shared.get()];
+    await assert.rejects(first, /away/);
+    assert.equal(await second, 2);
+    assert.equal(await shared.get(), 3);
+  });
+});
