@@ -304,11 +304,12 @@ describe('pages', () => {
 });
 
 describe('a large letter', () => {
-  const COUNT = 400;
+  const COUNT = 240;
   const data = 'x'.repeat(60_000);
 
   async function largeDeath(): Promise<string> {
-    await ok('sub', 'POST', '/subscription', { topics: ['widgets'], callback: CALLBACK, max: COUNT });
+    const limits = { max: COUNT, max_bytes: 16 * 1024 * 1024 };
+    await ok('sub', 'POST', '/subscription', { topics: ['widgets'], callback: CALLBACK, ...limits });
     const events = Array(COUNT / 8).fill({ type: 'noop', url: 'https://a.example/1', data });
     for (let i = 0; i < 8; i++) await ok('pub', 'POST', '/topics/widgets', events);
     await buryAll(api.store);
