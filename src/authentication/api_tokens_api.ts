@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Scopes } from '../caller.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
+import { listed } from '../listing.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, type Clients, credentialToken, maxNameLength } from './client.ts';
 import { ROOT_USER } from './credentials.ts';
@@ -107,7 +108,7 @@ export function apiTokensApi({ clients, minTokenLength, removeSubscriber }: ApiT
   return {
     async list() {
       const all = await clients.list();
-      return all.length === 0 ? NO_CONTENT : ok(all);
+      return all.length === 0 ? NO_CONTENT : listed(all, async (slice) => [...slice]);
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {

@@ -29,6 +29,9 @@ export function credentialToken(name: string): string {
   return `${name}--${credentialSuffix()}`;
 }
 
+/** Maximum clients that one pipeline reads. */
+const LIST_SLICE = 500;
+
 export type DigestAlgorithm = 'SHA-256' | 'MD5';
 
 export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
@@ -114,14 +117,20 @@ export class Clients {
     const names = Object.entries(
       await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens())),
     );
-    const scopes = await this.#control.command((redis, keys) => {
+    const scopes: unknown[] = [];
+    for (let from = 0; from < names.length; from += LIST_SLICE)
+      scopes.push(...(await this.#scopesOf(names.slice(from, from + LIST_SLICE))));
+    return names
+      .map(([token, name], index) => ({ token, name, ...readScopes(...(scopes[index] as [Field, Field])) }))
+      .sort((a, b) => compare(a.name, b.name) || compare(a.token, b.token));
+  }
+
+  #scopesOf(names: readonly [token: string, name: string][]): Promise<unknown[]> {
+    return this.#control.command((redis, keys) => {
       const reads = redis.pipeline();
       for (const [token] of names) reads.hmget(keys.api_token(token), 'publish', 'subscribe');
       return replies(reads);
     });
-    return names
-      .map(([token, name], index) => ({ token, name, ...readScopes(...(scopes[index] as [Field, Field])) }))
-      .sort((a, b) => compare(a.name, b.name) || compare(a.token, b.token));
   }
 
   /** Returns the tokens that match, of clients without a secret, those of `ROUTEMASTER_CLIENTS` among them. */

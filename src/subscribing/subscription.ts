@@ -5,6 +5,8 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 
+/** Maximum subscribers that are read at once: each takes nine commands. */
+const LIST_SLICE = 50;
 /** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
 const DROP_SLICE = 500;
 
@@ -99,7 +101,13 @@ export class Subscriptions {
     const reports = this.#partitions.holding(token).map((partition) =>
       partition.command(async (redis, keys) => {
         const tokens = token === undefined ? await redis.smembers(keys.subscribers()) : [token];
-        return Promise.all(tokens.map((each) => readReport(redis, keys, each, this.#defaults)));
+        const reports: (SubscriberReport | undefined)[] = [];
+        for (let from = 0; from < tokens.length; from += LIST_SLICE) {
+          const slice = tokens.slice(from, from + LIST_SLICE);
+          const read = slice.map((each) => readReport(redis, keys, each, this.#defaults));
+          reports.push(...(await Promise.all(read)));
+        }
+        return reports;
       }),
     );
     return (await Promise.all(reports))

@@ -7,7 +7,9 @@ import type { Config } from '../config.ts';
 import { isSecret, newKeyPair, newSecret } from '../delivering/signatures.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
+import { listed } from '../listing.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
+import { SharedReading } from '../shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import type { CallbackPolicy } from './callback_policy.ts';
 import { splitCallback } from './callback_url.ts';
@@ -151,15 +153,20 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
     refuseBeyondScope(client, topics);
   };
 
+  const everybody = new SharedReading(() => subscriptions.list());
+
   return {
     async list({ caller }: { caller: Caller }) {
       if (caller.role === 'root')
-        return ok((await subscriptions.list()).map((report) => ({ ...report, uuid: null })));
+        return listed(await everybody.get(), async (slice) =>
+          slice.map((report) => ({ ...report, uuid: null })),
+        );
       const own = caller.token;
       if (!dialect.listsOthers) return ok(await subscriptions.list(own));
-      const reports = await subscriptions.list();
-      const nameOf = await publicNames.of(reports.map(({ subscriber }) => subscriber));
-      return ok(reports.map((report) => (report.subscriber === own ? report : seenByOthers(report, nameOf))));
+      return listed(await everybody.get(), async (slice) => {
+        const nameOf = await publicNames.of(slice.map(({ subscriber }) => subscriber));
+        return slice.map((report) => (report.subscriber === own ? report : seenByOthers(report, nameOf)));
+      });
     },
 
     refuseEarly({ caller }: { caller: ClientCaller }) {

@@ -1,11 +1,11 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { allows } from '../authentication/scope.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { type Input, NO_CONTENT, ok } from '../route.ts';
+import { listed } from '../listing.ts';
+import { type Input, NO_CONTENT } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import { TOPIC, type Topic, type Topics } from './topic.ts';
@@ -19,22 +19,6 @@ export const TOPIC_PARAMS: Input<TopicParams> = {
   wording: { code: 'bad_topic', whole: `a topic name has ${TOPIC_NAME_RULE}` },
 };
 export const TOPICS = z.array(TOPIC);
-
-/** Maximum topics of which one turn of the event loop makes JSON. */
-const SLICE = 500;
-
-/** Yields a JSON array in pieces, with other work in between. */
-async function* inSlices(
-  all: readonly Topic[],
-  shown: (slice: readonly Topic[]) => Promise<readonly Topic[]>,
-): AsyncGenerator<string> {
-  for (let from = 0; from < all.length; from += SLICE) {
-    const json = JSON.stringify(await shown(all.slice(from, from + SLICE)));
-    yield (from === 0 ? '[' : ',') + json.slice(1, -1);
-    await nextTurn();
-  }
-  yield ']';
-}
 
 interface TopicsParts {
   topics: Topics;
@@ -66,10 +50,7 @@ export function topicsApi({ topics, publicNames, clients }: TopicsParts) {
 
   return {
     async list({ caller }: { caller: Caller }) {
-      const all = await listing.get();
-      if (all.length <= SLICE) return ok(await shownTo(caller, all));
-      const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-      return { ...ok(inSlices(all, (slice) => shownTo(caller, slice))), headers };
+      return listed(await listing.get(), (slice) => shownTo(caller, slice));
     },
 
     async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {

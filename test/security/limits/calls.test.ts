@@ -46,6 +46,27 @@ describe('a client that calls too often', () => {
   });
 });
 
+describe('a long list', () => {
+  const api = new Api();
+
+  test('is sent in pieces, whole and in order', async () => {
+    const names = Array.from({ length: 801 }, (_, n) => `topic_${String(n).padStart(4, '0')}`);
+    await api.token('pub');
+    const publish = (name: string) => api.call('POST', `/topics/${name}`, { as: 'pub', body: EVENT });
+    for (let from = 0; from < names.length; from += 100)
+      await Promise.all(names.slice(from, from + 100).map(publish));
+    for (const as of ['pub', 'root', 'other']) {
+      const { headers, text } = await api.call('GET', '/topics', { as });
+      assert.equal(headers['content-type'], 'application/json; charset=utf-8');
+      const publisher = await api.token('pub');
+      assert.deepEqual(
+        JSON.parse(text),
+        names.map((name) => ({ name, publisher, events: 1 })),
+      );
+    }
+  });
+});
+
 describe('a shared reading', () => {
   test('is one at a time, and nobody gets what was read before it asked', async () => {
     const ends: ((value: number) => void)[] = [];

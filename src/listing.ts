@@ -1,0 +1,22 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ok } from './route.ts';
+
+/** Maximum entries of which one turn of the event loop makes JSON. */
+const SLICE = 200;
+
+type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
+
+/** Answers a list with all entries as `show` shows them; a long one in pieces, with other work in between. */
+export async function listed<T, Shown>(all: readonly T[], show: Show<T, Shown>) {
+  if (all.length <= SLICE) return ok(await show(all));
+  return { ...ok(pieces(all, show)), headers: { 'Content-Type': 'application/json; charset=utf-8' } };
+}
+
+async function* pieces<T, Shown>(all: readonly T[], show: Show<T, Shown>): AsyncGenerator<string> {
+  for (let from = 0; from < all.length; from += SLICE) {
+    const json = JSON.stringify(await show(all.slice(from, from + SLICE)));
+    yield (from === 0 ? '[' : ',') + json.slice(1, -1);
+    await nextTurn();
+  }
+  yield ']';
+}
