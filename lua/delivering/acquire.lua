@@ -58,10 +58,14 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- If Redis did not know one of the workers, enter them among the delivering workers. The number of these
-  -- determines the size of the shares.
-  if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 and q == 'main' then
-    lanes.add_workers(call, workers)
+  -- If Redis did not know one of the workers, enter them among those of their queue. The number of delivering
+  -- workers determines the size of the shares.
+  if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
+    if q == 'main' then
+      lanes.add_workers(call, workers)
+    else
+      redis.call('SADD', call.keys.workers_aux(), unpack(workers))
+    end
   end
 end
 

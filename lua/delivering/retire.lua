@@ -15,6 +15,7 @@ return function(call, args)
       redis.call('SREM', keys.jobs_pending_index(q), worker)
       forgotten = forgotten + redis.call('HDEL', keys.workers(), worker)
       redis.call('SREM', keys.workers_main(), worker)
+      redis.call('SREM', keys.workers_aux(), worker)
     end
   end
   if lanes.count_ready(call, q) > 0 then call.wakes[q] = true end

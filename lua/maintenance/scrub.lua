@@ -54,6 +54,7 @@ return function(call, args)
   for _, worker in ipairs(dead) do
     redis.call('HDEL', keys.workers(), worker)
     redis.call('SREM', keys.workers_main(), worker)
+    redis.call('SREM', keys.workers_aux(), worker)
   end
   return { workers = #dead, jobs = given_back }
 end

@@ -15,6 +15,7 @@ local batches = include('batches')
 local dead_letters = include('dead_letters')
 local findings = include('findings')
 local open_batches = include('open_batches')
+local ruby = include('ruby')
 
 local function exists(name)
   return redis.call('EXISTS', name) == 1
@@ -24,14 +25,6 @@ end
 -- false; if the key has another type, returns an error table.
 local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
-end
-
--- Returns the subscriber's token and the time of creation (ms); nothing if the list does not begin with a
--- readable header.
-local function read_header(list)
-  local header = redis.pcall('LRANGE', list, 0, batches.HEADER - 1)
-  local created_ms, attempts = tostring(header[2]), tostring(header[3])
-  if created_ms:match('^%d+$') and attempts:match('^%d+$') and header[1] ~= '' then return header[1], created_ms end
 end
 
 -- Makes a dead letter of a batch whose header is damaged: puts a readable header before its items. If the
@@ -66,17 +59,23 @@ local check = {}
 function check.batch(call, bid, found)
   local keys = call.keys
   if not exists(keys.batch(bid)) then return end
-  local owner, created_ms = read_header(keys.batch(bid))
+  local owner, created_ms = batches.read_header(keys.batch(bid))
   if not owner then return set_apart(call, bid, found) end
   local entered = redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
     + redis.call('ZADD', keys.batches_queued(owner), 'NX', created_ms * 1000, bid)
   if entered > 0 then findings.add(found, 'batch_unindexed', bid) end
 end
 
+function check.ruby_batch(call, bid, found)
+  local adopted = ruby.adopt(call, bid)
+  if adopted == nil then return end
+  findings.add(found, adopted and 'batch_of_ruby' or 'batch_of_ruby_unreadable', bid)
+end
+
 function check.dead_letter(call, bid, found)
   local keys = call.keys
   if not exists(keys.dead_letter(bid)) then return end
-  local owner = read_header(keys.dead_letter(bid))
+  local owner = batches.read_header(keys.dead_letter(bid))
   if not owner then return findings.add(found, 'dead_letter_unreadable', bid) end
   local about = keys.dead_letter_about(bid)
   local indexed_at = redis.call('ZSCORE', keys.dead_letters_index(), bid)
@@ -112,6 +111,7 @@ end
 -- Removes a batch from its subscriber's current batches. It stays only if it is the open batch of this subscriber
 -- and was never attempted.
 function check.batches_current(call, bid, found, token)
+  if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
   if entry and open_batches.read_entry(entry) == bid and may_be_open(call, bid, token) then return end
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
@@ -126,7 +126,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  local is_current = redis.call('SISMEMBER', current, bid) == 1
+  -- Where the Ruby Routemaster was, open batches are not in `batches:current`: see opening.lua.
+  local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   redis.call('HDEL', keys.batches_open(), token)
   redis.call('SREM', current, bid)

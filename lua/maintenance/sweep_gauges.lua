@@ -12,6 +12,7 @@ call.
 ]]
 local batches = include('batches')
 local findings = include('findings')
+local open_batches = include('open_batches')
 
 -- Number of batches after which a call counts no further slice. This bounds the time that it blocks Redis.
 local MAX_LISTS = 2000
@@ -28,7 +29,7 @@ local function subject_of(call, what, token)
   if what == 'dead_letters' then
     return { index = keys.dead_letters_of(token), list_of = keys.dead_letter, open = open, read = 0 }
   end
-  for _, bid in ipairs(redis.call('SMEMBERS', keys.batches_current(token))) do open[bid] = true end
+  open[open_batches.bid_of(call, token) or ''] = true
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 

@@ -8,7 +8,8 @@ in the list of a share: acquire removes it there. The script searches the instan
 the caller passes only a few suspects at a time if that list is long.
 
 `job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs.
-`lane` is the subscriber in whose lane the caller saw the job wait, if it saw that.
+`lane` is the subscriber in whose lane the caller saw the job wait, if it saw that. `ruby_workers` is the number
+of living workers of the Ruby Routemaster, if there are any.
 ]]
 local findings = include('findings')
 local jobs = include('jobs')
@@ -84,8 +85,16 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
-local function check(call, q, suspect, holders, found)
-  local job, bid = suspect.job, suspect.bid
+-- Makes a job instant that was in no state. Workers of the Ruby Routemaster take instant jobs and forget them. But
+-- they do not know the lists of the shares.
+local function give_state(call, q, job, ruby_workers)
+  if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
+  redis.call('RPUSH', call.keys.share_jobs('slow'), job)
+  call.wakes[q] = true
+end
+
+local function check(call, args, suspect, holders, found)
+  local q, job, bid = args.q, suspect.job, suspect.bid
   if bid and redis.call('TYPE', call.keys.batch(bid)).ok ~= 'list' then
     if not holders[job] then forget(call, q, suspect, found) end
     return
@@ -96,7 +105,7 @@ local function check(call, q, suspect, holders, found)
   if places > 1 then findings.add(found, 'job_in_two_states', name) end
   -- A job of another kind that is neither in the index nor in a state has run since the caller saw it.
   if places == 0 and not indexed and not bid then return end
-  if places == 0 then jobs.make_instant(call, q, job) end
+  if places == 0 then give_state(call, q, job, args.ruby_workers) end
   if not indexed then
     redis.call('SADD', call.keys.jobs_index(q), job)
     findings.add(found, places == 0 and 'batch_without_job' or 'job_unindexed', name)
@@ -107,6 +116,6 @@ end
 
 return function(call, args)
   local holders, found = read_holders(call, args.q), {}
-  for _, suspect in ipairs(args.suspects) do check(call, args.q, suspect, holders, found) end
+  for _, suspect in ipairs(args.suspects) do check(call, args, suspect, holders, found) end
   return found
 end

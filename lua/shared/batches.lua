@@ -8,6 +8,14 @@ local batches = {}
 -- The number of list items before the events.
 batches.HEADER = 3
 
+-- Returns the subscriber's token, the time of creation (ms) and the number of attempts, all as text; nothing if the
+-- key is not a list or does not begin with a readable header.
+function batches.read_header(list)
+  local token, created_ms, attempts = unpack(redis.pcall('LRANGE', list, 0, batches.HEADER - 1))
+  if not (tostring(created_ms):match('^%d+$') and tostring(attempts):match('^%d+$')) then return end
+  if token ~= '' then return token, created_ms, attempts end
+end
+
 -- Returns the score in `batches:index` of a batch that is opened now: the time in ms, with three decimals.
 function batches.index_score(call)
   return call.now_us / 1000

@@ -5,6 +5,7 @@ local batches = include('batches')
 local jobs = include('jobs')
 local lane_entry = include('lane_entry')
 local lanes = include('lanes')
+local ruby = include('ruby')
 local choosing = {}
 
 -- Maximum jobs that one call passes over because they cannot run now. It bounds the time that a call blocks
@@ -28,6 +29,14 @@ end
 function choosing.start_of(call, bid)
   local start = redis.pcall('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
   if tonumber(start[3]) then return start end
+end
+
+-- Does the same for a batch that a process of the Ruby Routemaster has stored since the takeover. It becomes a batch
+-- of this bus.
+local function start_of_stray(call, bid)
+  if not ruby.adopt(call, bid) then return end
+  redis.call('INCR', call.keys.strays_adopted())
+  return choosing.start_of(call, bid)
 end
 
 -- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first,
@@ -59,7 +68,7 @@ function choosing.take_next(call, choice, reader, worker)
       return
     end
     local bid = jobs.batch_of(job)
-    local start = bid and choosing.start_of(call, bid)
+    local start = bid and (choosing.start_of(call, bid) or start_of_stray(call, bid))
     if bid and not start then
       redis.call('SREM', call.keys.jobs_index(choice.q), job)
       choice.passed_over = choice.passed_over + 1

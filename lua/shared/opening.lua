@@ -9,6 +9,7 @@ local batches = include('batches')
 local bulk = include('bulk')
 local jobs = include('jobs')
 local open_batches = include('open_batches')
+local ruby = include('ruby')
 local uids = include('uids')
 local opening = {}
 
@@ -66,7 +67,8 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  redis.call('SADD', call.keys.batches_current(token), bid)
+  -- A web process of the Ruby Routemaster would append to this batch under another name.
+  if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry
   return true

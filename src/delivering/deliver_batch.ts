@@ -13,7 +13,10 @@ import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } 
 
 const GONE = 410;
 
-export type BatchSettings = Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs'>;
+export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs'> {
+  /** When the bus took over from a Ruby Routemaster. The age of a batch counts from then at the earliest. */
+  takenOverAtMs?: number | undefined;
+}
 
 interface BatchParts {
   delivery: Delivery;
@@ -69,7 +72,8 @@ async function afterFailure(
     return { end: 'retry', retry: { ...retry, gone: subscriber.subscribedAt } };
   }
   const { maxAttempts, maxAgeMs } = limitsOf(subscriber, settings);
-  const isOld = atMs + durationMs - batch.createdAtMs >= maxAgeMs;
+  const sinceMs = Math.max(batch.createdAtMs, settings.takenOverAtMs ?? 0);
+  const isOld = atMs + durationMs - sinceMs >= maxAgeMs;
   const death: DeathReason | undefined =
     batch.attempts >= maxAttempts ? 'max_attempts' : isOld ? 'max_age' : undefined;
   if (death) {

@@ -19,12 +19,13 @@ export interface ThreadData {
   config: Config;
   index: number;
   idleCounts: Int32Array;
+  takenOverAtMs: number | undefined;
 }
 
 export type ThreadOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 
 /** Runs one thread of the worker process. It delivers batches from `main` until a `stop` order. */
-function runThread({ config, index, idleCounts }: ThreadData): void {
+function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
   const redis = connect(config.redisUrl, log, config.redisTls);
   // No log for the partitions, as the main thread already reports which commands Redis refuses.
@@ -43,7 +44,7 @@ function runThread({ config, index, idleCounts }: ThreadData): void {
   );
   const idleWorkers = new IdleWorkers(idleCounts);
   const parts = {
-    handler: batchJob({ delivery, recorder, publicNames, settings: config, log }),
+    handler: batchJob({ delivery, recorder, publicNames, settings: { ...config, takenOverAtMs }, log }),
     recorder,
     log,
     onIdle: (idle: number) => idleWorkers.set(index, idle),

@@ -12,6 +12,7 @@ export class Supervisor {
   readonly #idleWorkers: IdleWorkers;
   readonly #threads = new Map<number, { worker: Worker; ended: Promise<void> }>();
   readonly #stopping = new AbortController();
+  #takenOverAtMs: number | undefined;
 
   constructor(config: Config, log: Log) {
     this.#config = config;
@@ -19,7 +20,9 @@ export class Supervisor {
     this.#idleWorkers = IdleWorkers.ofThreads(config.workerThreads);
   }
 
-  start(): void {
+  /** `takenOverAtMs` is when the bus took over from a Ruby Routemaster, if it did. */
+  start(takenOverAtMs: number | undefined): void {
+    this.#takenOverAtMs = takenOverAtMs;
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 
@@ -44,7 +47,12 @@ export class Supervisor {
   }
 
   #spawn(index: number, backoff: Backoff): void {
-    const workerData: ThreadData = { config: this.#config, index, idleCounts: this.#idleWorkers.counts };
+    const workerData: ThreadData = {
+      config: this.#config,
+      index,
+      idleCounts: this.#idleWorkers.counts,
+      takenOverAtMs: this.#takenOverAtMs,
+    };
     const worker = new Worker(new URL('./delivery_thread.ts', import.meta.url), { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
     // The only message of a thread means that there are more jobs than it has idle workers.

@@ -6,7 +6,9 @@ import { type Log, reasonOf } from '../log.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 import type { JobParts } from './job_parts.ts';
 import { type PeriodicJob, periodicJobs } from './periodic_jobs.ts';
+import { RubyWatch } from './ruby_watch.ts';
 import { Scheduler } from './scheduler.ts';
+import { sweepJob } from './sweep_job.ts';
 
 const MAX_SLEEP_MS = 10_000;
 /** Two, since the sweep of a big bus occupies one of them for minutes. */
@@ -22,6 +24,7 @@ export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
+  readonly #rubyWatch: RubyWatch;
   readonly #startTickers: () => NodeJS.Timeout[];
   readonly #stopping = new AbortController();
   #tickers: NodeJS.Timeout[] = [];
@@ -37,6 +40,13 @@ export class Maintenance {
     );
     wakeups.on('aux', () => this.#workers.wake());
     this.#scheduler = new Scheduler(partition, wakeups, MAX_SLEEP_MS, log);
+    const sweep = sweepJob(parts);
+    this.#rubyWatch = new RubyWatch({
+      partition,
+      leaseMs: config.leaseMs,
+      sweep: (rubyWorkers) => sweep(this.#stopping.signal, rubyWorkers),
+      log,
+    });
     const periodic = jobs.filter(({ everyMs }) => everyMs > 0);
     this.#startTickers = () => periodic.map((job) => startTicker(queue, job, log));
   }
@@ -44,13 +54,14 @@ export class Maintenance {
   start(): void {
     this.#workers.start();
     this.#scheduler.start();
+    this.#rubyWatch.start();
     this.#tickers = this.#startTickers();
   }
 
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     this.#tickers.forEach(clearInterval);
-    await Promise.all([this.#scheduler.stop(), this.#workers.stop(graceMs)]);
+    await Promise.all([this.#scheduler.stop(), this.#rubyWatch.stop(), this.#workers.stop(graceMs)]);
     this.#wakeups.close();
   }
 }

@@ -1,4 +1,4 @@
-import { sleep } from '../clock.ts';
+import { clock, sleep } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
@@ -10,6 +10,8 @@ const OLDEST_REDIS = 7;
 const SLICE = 200;
 /** Interval at which a boot checks whether workers of the former release still run. */
 const LOOK_EVERY_MS = 500;
+/** Interval at which a long takeover tells its progress. */
+const TELL_EVERY_MS = 2000;
 
 /**
  * Checks that the bus can use this Redis, and upgrades its data to the current layout. Several processes may
@@ -25,6 +27,7 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
   }
   if (found === null) {
+    await refuseBesideRubyWorkers(partition, leaseMs);
     await takeOver(partition, log);
     await partition.run('adopt', { layout: SCHEMA });
   } else if (Number(found) < SCHEMA) {
@@ -34,7 +37,28 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 
 /** True if the bus took this Redis over from the Ruby Routemaster. Buses that did so before this was noted are not known. */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
-  return (await partition.command((redis, keys) => redis.exists(keys.taken_over()))) === 1;
+  return (await takenOverAtMs(partition)) !== undefined;
+}
+
+/** Returns when this happened, by Redis's clock; undefined if the bus was not taken over. */
+export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
+  const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));
+  return at === null ? undefined : Number(at);
+}
+
+/** A Ruby worker would take jobs whose batches it does not find, and forget them. */
+async function refuseBesideRubyWorkers(partition: Partition, leaseMs: number): Promise<void> {
+  const { workers, silentMs = 0 } = await partition.run('ruby_workers', { leaseMs });
+  if (workers === 0) return;
+  throw new BootError(
+    `${workers} workers of the Ruby Routemaster use this Redis; the last was heard of ${seconds(silentMs)} s ago. ` +
+      `Stop them all, and start this bus when they have been silent for ${seconds(leaseMs)} s. ` +
+      'Nothing was changed; Ruby web processes may go on until then. docs/migrating.md has all steps.',
+  );
+}
+
+function seconds(ms: number): number {
+  return Math.round(ms / 1000);
 }
 
 /** Layout 1 stores events in another form, which workers can decode. So queued events are not changed. */
@@ -50,7 +74,7 @@ async function upgrade(partition: Partition, from: string, leaseMs: number, log:
   log.info({ from: Number(from), to: SCHEMA }, 'upgraded the data in Redis');
 }
 
-async function checkServer(partition: Partition, log: Log): Promise<void> {
+export async function checkServer(partition: Partition, log: Log): Promise<void> {
   const info = await partition.command((redis) => redis.info());
   const version = infoField(info, 'redis_version') ?? 'unknown';
   if (Number.parseInt(version, 10) < OLDEST_REDIS) {
@@ -70,6 +94,7 @@ async function takeOver(partition: Partition, log: Log): Promise<void> {
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');
   let renamed = 0;
   let cursor = '0';
+  let toldAtMs = clock.monotonicMs();
   do {
     const [next, members] = await partition.command((redis, keys) =>
       redis.zscan(keys.batches_index(), cursor, 'COUNT', SLICE),
@@ -77,6 +102,9 @@ async function takeOver(partition: Partition, log: Log): Promise<void> {
     cursor = next;
     const bids = members.filter((_, index) => index % 2 === 0);
     if (bids.length > 0) renamed += await partition.run('takeover', { bids });
+    if (clock.monotonicMs() - toldAtMs < TELL_EVERY_MS) continue;
+    log.info({ renamed, batches: total }, 'taking over');
+    toldAtMs = clock.monotonicMs();
   } while (cursor !== '0');
   if (total > 0) log.info({ renamed }, 'took over from the Ruby Routemaster');
 }

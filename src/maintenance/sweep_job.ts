@@ -4,13 +4,16 @@ import type { RepairParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
-/** The `sweep` job: finds and repairs inconsistencies in Redis, logs and counts them. */
-export function sweepJob(parts: RepairParts): (signal: AbortSignal) => Promise<void> {
+/**
+ * The `sweep` job: finds and repairs inconsistencies in Redis, logs and counts them. `rubyWorkers` is for the watch
+ * for Ruby processes.
+ */
+export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?: number) => Promise<void> {
   const { partition, publicNames, recorder, log } = parts;
-  return async (signal) => {
+  return async (signal, rubyWorkers) => {
     const findings: Finding[] = [];
     try {
-      await sweep(partition, { signal, findings });
+      await sweep(partition, { signal, findings, ...(rubyWorkers && { rubyWorkers }) });
     } finally {
       // Also if the sweep failed, since no later sweep will find the inconsistencies that this one has
       // repaired.
@@ -29,6 +32,8 @@ async function report(findings: readonly Finding[], publicNames: PublicNames, lo
     const line = { kind, [FINDING_KINDS[kind]]: namesSubscriber(finding) ? publicName(name) : name };
     if (kind.endsWith('_unreadable'))
       log.error(line, 'the sweep found an inconsistency that it cannot repair');
+    else if (kind === 'batch_of_ruby')
+      log.error(line, 'a Ruby process still writes here: the sweep adopted a batch that it stored');
     else log.warn(line, 'the sweep found an inconsistency and repaired it');
   }
 }

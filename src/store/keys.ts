@@ -46,6 +46,7 @@ export const LAYOUT = {
   leases: { pattern: 'leases', type: 'hash' },
   leases_last: { pattern: 'leases:last', type: 'string' },
   workers_main: { pattern: 'workers:main', type: 'set' },
+  workers_aux: { pattern: 'workers:aux', type: 'set' },
   workers: { pattern: 'workers', type: 'hash' },
   counters: { pattern: 'counters', type: 'hash' },
   counters_reported: { pattern: 'counters:reported', type: 'hash' },
@@ -60,6 +61,8 @@ export const LAYOUT = {
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },
   schema: { pattern: 'schema', type: 'string' },
   taken_over: { pattern: 'taken_over', type: 'string' },
+  strays_adopted: { pattern: 'strays:adopted', type: 'string' },
+  ruby_watched: { pattern: 'ruby:watched', type: 'string' },
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;

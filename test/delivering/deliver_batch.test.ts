@@ -116,6 +116,16 @@ describe('a batch that its subscriber refuses becomes a dead letter', () => {
     assert.deepEqual([b1?.attempts, c1?.attempts], [1, 1]);
   });
 
+  test('counting its age from the takeover, if a Ruby Routemaster opened it', async () => {
+    const takenOverAtMs = (await bus.nowMs()) + HOUR_MS;
+    const { buried } = await deliver({ maxAgeMs: 1, maxAttempts: 3, takenOverAtMs });
+    receiver.usual = answer.status(500);
+    await subscribe();
+    await bus.publish('a', 'widgets', [event(1)]);
+    await isOver();
+    assert.deepEqual([buried.length, (await letters()).a1?.reason], [1, 'max_attempts']);
+  });
+
   test('untried, if its last attempt never ended: it may have killed its workers', async () => {
     await subscribe({ maxAttempts: 2 });
     await bus.publish('a', 'widgets', [event(1)]);

@@ -15,6 +15,7 @@ import './sweep/dead_letters.ts';
 import './sweep/gauges.ts';
 import './sweep/jobs.ts';
 import './sweep/lanes.ts';
+import './sweep/ruby.ts';
 
 test('a sweep of a consistent Redis finds nothing and writes nothing', async () => {
   await assertConsistent(redis.store);

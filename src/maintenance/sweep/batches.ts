@@ -19,7 +19,7 @@ export interface Seen {
 }
 
 /** Names of the keys that each hold one batch. */
-const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch'] as const;
+const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
 /** Names of the keys whose members are batches, with the types of the keys. */
 const INDEXES = {
   batches_queued: 'zset',

@@ -4,6 +4,8 @@ export const FINDING_KINDS = {
   batch_malformed: 'bid',
   batch_unreadable: 'bid',
   batch_without_job: 'bid',
+  batch_of_ruby: 'bid',
+  batch_of_ruby_unreadable: 'bid',
   entry_without_batch: 'bid',
   attempts_without_batch: 'bid',
   dead_letter_incomplete: 'bid',

@@ -10,6 +10,8 @@ const MAX_SUSPECTS = 100;
 interface JobClues {
   waiting: Iterable<string>;
   jobless: Iterable<string>;
+  /** Number of living workers of the Ruby Routemaster, which take jobs; undefined if there are none. */
+  rubyWorkers?: number | undefined;
   /** Maximum jobs of the queue that one sweep checks, which bounds the memory of this process. */
   maxJobs: number;
 }
@@ -111,7 +113,11 @@ export class JobSweep {
       const count = Math.min(MAX_SUSPECTS, Math.ceil(MAX_COMPARISONS / (long + 1)));
       const slice = suspects.slice(at, at + count);
       const suspect = (job: Buffer) => ({ job, bid: deliveredBy(job), lane: this.#lanes.get(textOf(job)) });
-      await this.#walk.repair('sweep_jobs', { q: this.#q, suspects: slice.map(suspect) });
+      await this.#walk.repair('sweep_jobs', {
+        q: this.#q,
+        rubyWorkers: this.#clues.rubyWorkers,
+        suspects: slice.map(suspect),
+      });
       at += slice.length;
     }
   }

@@ -8,7 +8,7 @@ const findings = [{ kind: 'text', name: 'bytes' }] as const;
 /** Counted slices of a subscriber's index. Each begins where the previous one ends, and ends at score `to`. */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
-const single = 'batch|dead_letter|attempts|dead_letter_about';
+const single = 'batch|ruby_batch|dead_letter|attempts|dead_letter_about';
 const indexes =
   'batches_index|batches_queued|batches_current|batches_open|batches_room|dead_letters_index|dead_letters_of';
 
@@ -26,6 +26,14 @@ export const maintenanceContracts = {
   takeover: {
     arguments: { bids: ['text'] },
     reply: 'number',
+  },
+  ruby_workers: {
+    arguments: { leaseMs: 'number' },
+    reply: { workers: 'number', silentMs: 'number?' },
+  },
+  watch_ruby: {
+    arguments: { leaseMs: 'number', everyMs: 'number' },
+    reply: { workers: 'number', adopted: 'number' },
   },
   schedule: {
     arguments: { limit: 'number' },
@@ -68,7 +76,7 @@ export const maintenanceContracts = {
     reply: findings,
   },
   sweep_jobs: {
-    arguments: { q, suspects: [{ job: 'bytes', bid: 'text?', lane: 'text?' }] },
+    arguments: { q, rubyWorkers: 'number?', suspects: [{ job: 'bytes', bid: 'text?', lane: 'text?' }] },
     reply: findings,
   },
   sweep_workers: {

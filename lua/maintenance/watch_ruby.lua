@@ -1,0 +1,18 @@
+#!lua flags=allow-oom
+--[[
+watch_ruby: look for processes of the Ruby Routemaster that still use a Redis that was taken over.
+
+`workers` is the number of its living workers. `adopted` is the number of strays that acquire adopted since the last
+report: a web process stored them. Of all callers within `every_ms` one gets the report; the others get zeros.
+]]
+local ruby = include('ruby')
+
+return function(call, args)
+  local keys, nothing = call.keys, { workers = 0, adopted = 0 }
+  if not ruby.was_here(call) and redis.call('EXISTS', keys.strays_adopted()) == 0 then return nothing end
+  if not redis.call('SET', keys.ruby_watched(), '1', 'NX', 'PX', args.every_ms) then return nothing end
+  local workers = ruby.was_here(call) and ruby.workers(call, args.lease_ms) or {}
+  local adopted = tonumber(redis.call('GET', keys.strays_adopted())) or 0
+  redis.call('DEL', keys.strays_adopted())
+  return { workers = #workers, adopted = adopted }
+end

@@ -1,0 +1,78 @@
+--[[
+Ruby: what the processes of a Ruby Routemaster leave in this Redis.
+
+A batch under the name that they give it is a *stray* once the Redis was taken over. Adopting it makes it a
+batch of this bus. They count each event, and each batch that they begin, in the gauges themselves.
+]]
+local batches = include('batches')
+local jobs = include('jobs')
+local leases = include('leases')
+local ruby = {}
+
+function ruby.was_here(call)
+  if call.ruby_was_here == nil then call.ruby_was_here = redis.call('EXISTS', call.keys.taken_over()) == 1 end
+  return call.ruby_was_here
+end
+
+-- Returns the living workers that are not of this bus, and how long ago (ms) the last of them was heard of.
+function ruby.workers(call, lease_ms)
+  local keys, living, silent_ms = call.keys, {}, math.huge
+  local heard = redis.call('HGETALL', keys.workers())
+  for i = 1, #heard, 2 do
+    local worker, ours = heard[i], false
+    if not leases.ran_out(call, heard[i + 1], lease_ms) then
+      for _, set in ipairs({ keys.workers_main(), keys.workers_aux() }) do
+        ours = ours or redis.call('SISMEMBER', set, worker) == 1
+      end
+      if not ours then
+        living[#living + 1] = worker
+        silent_ms = math.min(silent_ms, math.max(0, call.now_ms - heard[i + 1]))
+      end
+    end
+  end
+  return living, silent_ms
+end
+
+-- Returns a UID for a batch of events that were appended to the list `batches:{bid}` of another one.
+local function new_uid(call, bid)
+  return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
+end
+
+-- Puts a header before events without one. A Ruby web process appends to a batch of this bus in this way, if it
+-- takes it for its own. Returns the UID of the new batch, its subscriber's token and its time of creation. Returns
+-- nothing if the subscriber cannot be told, because the other batch no longer exists.
+local function add_header(call, bid)
+  local keys = call.keys
+  local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
+  if not token then return end
+  local now = string.format('%d', call.now_ms)
+  redis.call('LPUSH', keys.ruby_batch(bid), 0, now, token)
+  redis.call('HINCRBY', keys.gauge_batches(), token, 1)
+  local uid = new_uid(call, bid)
+  redis.call('RENAME', keys.ruby_batch(bid), keys.ruby_batch(uid))
+  return uid, token, now
+end
+
+-- Makes the stray a batch of this bus that takes no more events, and gives it a job if it has none. Returns true if
+-- it did so, false if there is a stray that it cannot adopt, and nothing if there is none.
+function ruby.adopt(call, bid)
+  local keys = call.keys
+  if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
+  local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
+  if token then
+    -- A Ruby web process that finds no current batch opens another one.
+    redis.call('SREM', keys.batches_current(token), bid)
+  else
+    bid, token, created_ms = add_header(call, bid)
+  end
+  if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
+  -- The Ruby Routemaster never gives up, so its attempts can be more than are allowed here.
+  if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
+  redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
+  redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)
+  local job = jobs.delivery_of(bid)
+  if redis.call('SADD', keys.jobs_index('main'), job) == 1 then jobs.make_scheduled(call, 'main', job, call.now_ms) end
+  return true
+end
+
+return ruby
