@@ -20,8 +20,6 @@ export class Listener {
     const channels = partitions.flatMap((keys) => KINDS.map((kind) => keys.wake(kind)));
     const listener = new Listener(url, channels);
     await listener.#redis.subscribe(...channels);
-    // A test that fails does not close its listener. An open connection would keep the test file running instead of failing.
-    listener.#redis.stream.unref();
     return listener;
   }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { after, afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
@@ -94,6 +94,7 @@ describe('ack', () => {
     await delivering();
     assert.deepEqual((await bus.acquire(['w2'], { laneLimit: 1 })).grants, []);
     const listener = await Listener.open(redis.redis.url);
+    after(() => listener.close());
     const finished = [{ worker: 'w1', job: 'a1' }];
     const call = async () => {
       const { grants } = await bus.acquire(['w1'], { laneLimit: 1, finished });
@@ -103,7 +104,6 @@ describe('ack', () => {
       );
     };
     assert.deepEqual(await listener.during(redis.store, call), []);
-    listener.close();
   });
 
   test('tells others of what it brings back beyond what who asks takes', async () => {
@@ -111,10 +111,10 @@ describe('ack', () => {
     await bus.publish('b', 'gadgets', ['1', '2', '3', '4']);
     assert.equal((await bus.acquire(['w1', 'w2', 'w3'])).grants.length, 1);
     const listener = await Listener.open(redis.redis.url);
+    after(() => listener.close());
     const finished = [{ worker: 'w1', job: 'b1' }];
     const call = async () => assert.equal((await bus.acquire(['w1'], { finished })).left, 2);
     assert.deepEqual(await listener.during(redis.store, call), ['wake:main']);
-    listener.close();
   });
 
   test('of the last batch leaves nothing: gauges have no field, the index no key', async () => {
