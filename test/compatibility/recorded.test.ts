@@ -3,7 +3,12 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { basic } from '../../harness/http/api.ts';
 import { noOpenssl, selfSigned } from '../../harness/http/certificates.ts';
-import { answer, type Receiver } from '../../harness/http/receiver.ts';
+import {
+  answer,
+  type Delivery,
+  type Receiver,
+  type Answer as ReceiverAnswer,
+} from '../../harness/http/receiver.ts';
 import { ROOT_KEY, RunningBus } from '../../harness/processes/running_bus.ts';
 import { WebProcess } from '../../harness/processes/web_process.ts';
 import { type Exchange, readTranscript } from '../http/transcript.ts';
@@ -41,6 +46,12 @@ function expectedOf({ status, answer = '' }: Exchange): Expected {
     used.add(reason);
   }
   return { status: Number(digits), answer: ours };
+}
+
+/** A path such as /rc404 says how the subscriber answers. At /events it is slow, so that others see what is queued. */
+function usual({ path }: Delivery): ReceiverAnswer {
+  if (path === '/events') return answer.late(2000);
+  return answer.status(Number(/^\/rc(\d+)$/.exec(path)?.[1] ?? 204));
 }
 
 /** Starts one more web process, which redirects plain http. Resolves with its port. */
@@ -91,9 +102,7 @@ describe('a bus in compatibility mode answers as the Ruby Routemaster was seen t
       const bus = await RunningBus.open({ env });
       t.after(() => bus.close());
       const receiver = await bus.receiver(t, selfSigned());
-      // A path such as /rc404 says how the subscriber answers.
-      receiver.usual = (response, { path }) =>
-        answer.status(Number(/^\/rc(\d+)$/.exec(path)?.[1] ?? 204))(response);
+      receiver.usual = (response, delivery) => usual(delivery)(response, delivery);
       await Promise.all([bus.start('web'), bus.start('worker')]);
       const port = title === 'FORCE_SSL' ? await forcingSsl(t, bus) : Number(new URL(bus.url).port);
       const replay = new Replay(port, receiver);

@@ -27,7 +27,7 @@ export class Replay {
     const once = async () => this.#check(each, await this.#call(each), expected);
     if (each.method !== 'GET') return once();
     // Deliveries change what is queued, and a client that was removed is known for a second.
-    await until(() => once().then(() => true), { timeoutMs: 3000, what: each.line });
+    await until(() => once().then(() => true), { everyMs: 50, what: each.line });
   }
 
   #check(each: Exchange, got: Answer, expected: Expected): void {
