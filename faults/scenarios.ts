@@ -2,6 +2,7 @@ import type { Scenario } from './scenario.ts';
 import { badSubscribers } from './scenarios/bad_subscribers.ts';
 import { clocks } from './scenarios/clocks.ts';
 import { frozenWorker } from './scenarios/frozen_worker.ts';
+import { hostileClients } from './scenarios/hostile_clients.ts';
 import { ordered } from './scenarios/ordered.ts';
 import { overload } from './scenarios/overload.ts';
 import { poison } from './scenarios/poison.ts';
@@ -23,6 +24,7 @@ export const SCENARIOS: readonly Scenario[] = [
   poison,
   ordered,
   badSubscribers,
+  hostileClients,
   clocks,
   storageFull,
   overload,
