@@ -44,10 +44,10 @@ export class Admission {
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
     const holding = this.#holdings.get(client) ?? { requests: 0, bytes: 0 };
-    const fits = () => this.#fits(bytes) && this.#fitsShare(bytes, holding);
-    if (!fits() && !(this.#takeFromStalled() && fits())) throw overloaded();
+    if (!this.#admits(bytes, holding) && !(this.#takeFromStalled() && this.#admits(bytes, holding)))
+      throw overloaded();
     const reservation = new Reservation(this, client);
-    this.#holdings.set(client, holding);
+    if (holding.requests === 0) this.#holdings.set(client, holding);
     this.#change(holding, 1, bytes);
     reservation.heldBytes = bytes;
     this.#reading.add(reservation);
@@ -55,10 +55,14 @@ export class Admission {
   }
 
   /** Called by a reservation that needs more bytes than it holds. Throws `overloaded`. */
-  grow(bytes: number, { client }: Reservation): void {
-    const holding = this.#holdings.get(client) as Holding;
+  grow(bytes: number, reservation: Reservation): void {
+    const holding = this.#holdings.get(reservation.client) as Holding;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
-    if (!fits() && !(this.#takeFromStalled() && fits())) throw overloaded();
+    if (!fits()) {
+      this.#takeFromStalled();
+      // It may be among those that stalled.
+      if (reservation.isFreed || !fits()) throw overloaded();
+    }
     this.#change(holding, 0, bytes);
   }
 
@@ -80,10 +84,14 @@ export class Admission {
   }
 
   #change(holding: Holding, requests: number, bytes: number): void {
-    for (const each of [holding, this.#all]) {
-      each.requests += requests;
-      each.bytes += bytes;
-    }
+    holding.requests += requests;
+    holding.bytes += bytes;
+    this.#all.requests += requests;
+    this.#all.bytes += bytes;
+  }
+
+  #admits(bytes: number, holding: Holding): boolean {
+    return this.#fits(bytes) && this.#fitsShare(bytes, holding);
   }
 
   #fits(bytes: number): boolean {
@@ -120,7 +128,7 @@ export class Reservation {
   readonly #admission: Admission;
   #arrivedBytes = 0;
   #progressBytes = 0;
-  #isFreed = false;
+  isFreed = false;
   #onTakenBack = (_: BusError) => {};
 
   constructor(admission: Admission, client: string) {
@@ -159,8 +167,8 @@ export class Reservation {
 
   /** Frees what the reservation holds. A repeat is harmless. */
   release(): void {
-    if (this.#isFreed) return;
-    this.#isFreed = true;
+    if (this.isFreed) return;
+    this.isFreed = true;
     this.#admission.hasRead(this);
     this.#admission.free(this.heldBytes, this.client);
   }

@@ -149,6 +149,21 @@ test('a body that stalls gives its room back as soon as somebody needs it, with 
   assert.ok(admission.hasRoom(request('1000000')));
 });
 
+test('a body without a length that stalls can lose its own room, and leaves nothing behind', async () => {
+  const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
+  const admission = new Admission({ maxBytes: 1000 });
+  const dripping = admission.reserve(request('0'), 'one');
+  dripping.arrived(100);
+  const other = admission.reserve(request('700'), 'other');
+  await until(() => performance.now() - dripping.progressMs > 1000);
+  assert.throws(() => dripping.arrived(900), /try again/);
+  dripping.release();
+  other.release();
+  const whole = admission.reserve(request('1'), 'one');
+  assert.ok(admission.hasRoom(request('999')), 'all is free');
+  whole.release();
+});
+
 test('a body that makes progress keeps its room, however long it takes', async () => {
   const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
   const admission = new Admission({ maxBytes: 5_000_000 });
