@@ -3,7 +3,8 @@
 
 const leaves =
   '^src/(backoff|caller|clock|config|config/values|config/settings|config/ruby_variables|dialect|errors|ids|json|listing|log|proxies|route|shared_reading|subscription_defaults|topic_name)[.]ts$';
-const entries = '^src/(entry[.]cjs|(web|worker|web_main|worker_main|api|process|web_processes)[.]ts)$';
+const entries =
+  '^src/(entry[.]cjs|(web|worker|takeover|web_main|worker_main|api|process|web_processes)[.]ts)$';
 
 /** What each folder of src/ may import, beside itself and the leaves. */
 const folders = {

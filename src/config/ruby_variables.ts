@@ -56,3 +56,21 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
 export function isOfRuby(variable: string): boolean {
   return variable in WITHOUT_USE;
 }
+
+/** Variables of the Ruby Routemaster that mean something else here, and what. */
+const OTHER_MEANING: Readonly<Record<string, string>> = {
+  ROUTEMASTER_MAX_EVENT_DATA:
+    'counts the bytes of `data` as JSON, and not as MessagePack: mostly more of them',
+  ROUTEMASTER_WORKER_THREADS:
+    'means deliveries under way in compatibility mode, as before; out of it threads, of 32 deliveries each',
+};
+
+/** Returns what operators should know of those that are set, and of those that count while they are not. */
+export function otherMeanings(env: NodeJS.ProcessEnv): string[] {
+  const told = Object.entries(OTHER_MEANING).flatMap(([name, meaning]) =>
+    env[name] ? `${name} ${meaning}` : [],
+  );
+  if (!env.METRIC_COLLECTION_SERVICE)
+    told.push('METRIC_COLLECTION_SERVICE is not set: figures are at GET /metrics, and nothing is pushed');
+  return told;
+}

@@ -34,7 +34,7 @@ test('Node 24 is locked, with a checksum, for each platform that bin/setup knows
   assert.deepEqual(Object.keys(locked).length, 4);
 });
 
-for (const name of ['setup', 'start', 'receive', 'test']) {
+for (const name of ['setup', 'start', 'receive', 'takeover', 'test']) {
   test(`bin/${name} --help says how to use it`, async () => {
     const command = new Command(name, ['--help']);
     assert.equal(await command.exitCode, 0);
@@ -46,6 +46,7 @@ for (const [name, argument] of [
   ['setup', '--all'],
   ['start', '--demos'],
   ['receive', 'here'],
+  ['takeover', '--now'],
 ] as const) {
   test(`bin/${name} ${argument} is refused with its usage`, async () => {
     const command = new Command(name, [argument]);

@@ -1,0 +1,70 @@
+import type { Rehearsal } from './rehearsal.ts';
+
+interface Report {
+  /** True if nothing needs to be done before the takeover. */
+  ready: boolean;
+  text: string;
+}
+
+/** Maximum items of a kind that are listed. */
+const MAX_LISTED = 20;
+
+/** Describes what a takeover would do. `settings` says what the environment means here. */
+export function reportOf(found: Rehearsal, settings: readonly string[], leaseMs: number): Report {
+  if (found.layout !== undefined) {
+    const text = `There is nothing to take over: this bus uses this Redis already (layout ${found.layout}). Nothing was changed.`;
+    return { ready: true, text };
+  }
+  const toDo = thingsToDo(found, leaseMs);
+  const parts = [
+    'A takeover of this Redis would find:',
+    ...counts(found).map((line) => `  ${line}`),
+    ...section('Before it:', toDo),
+    ...section('Good to know:', [...thingsToKnow(found), ...settings]),
+    '',
+    `${toDo.length === 0 ? 'It can be taken over. ' : ''}Nothing was changed.`,
+  ];
+  return { ready: toDo.length === 0, text: parts.join('\n') };
+}
+
+function section(title: string, items: readonly string[]): string[] {
+  return items.length === 0 ? [] : ['', title, ...items.map((item) => `  - ${item}`)];
+}
+
+function counts({ subscribers, topics, clients, batches, oldestMs }: Rehearsal): string[] {
+  const since = oldestMs === undefined ? '' : `, the oldest since ${new Date(oldestMs).toISOString()}`;
+  return [
+    `${topics} topics, ${subscribers} subscribers, ${clients} clients`,
+    `${batches.count} batches of ${batches.events} events${since}`,
+  ];
+}
+
+function thingsToDo({ unfit, workers, refused }: Rehearsal, leaseMs: number): string[] {
+  const toDo = unfit === undefined ? [] : [unfit];
+  if (workers.count > 0)
+    toDo.push(
+      `${workers.count} Ruby workers run (heard of ${Math.round(workers.silentMs / 1000)} s ago): stop them, and wait ` +
+        `${leaseMs / 1000} s. Ruby web processes may go on`,
+    );
+  for (const { subscriber, callback, reason } of refused.slice(0, MAX_LISTED))
+    toDo.push(`the callback of ${subscriber} at ${callback} would be refused: ${reason}`);
+  if (refused.length > MAX_LISTED) toDo.push(`and ${refused.length - MAX_LISTED} other callbacks`);
+  return toDo;
+}
+
+function thingsToKnow({ batches, lost, shortTokens }: Rehearsal): string[] {
+  const toKnow: string[] = [];
+  if (batches.jobless > 0) toKnow.push(`${batches.jobless} batches have no job: each gets one, due at once`);
+  if (batches.unindexed > 0)
+    toKnow.push(`${batches.unindexed} batches are not in batches:index: the first sweep takes them over`);
+  if (batches.unreadable > 0)
+    toKnow.push(
+      `${batches.unreadable} lists do not begin with subscriber, time and attempts: they stay as they are`,
+    );
+  if (lost > 0) toKnow.push(`${lost} entries of batches:index name no batch: they are removed`);
+  if (shortTokens.length > 0)
+    toKnow.push(
+      `tokens of fewer than 16 characters work on, but can be guessed: ${shortTokens.slice(0, MAX_LISTED).join(', ')}`,
+    );
+  return toKnow;
+}

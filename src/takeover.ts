@@ -1,0 +1,46 @@
+import { otherMeanings } from './config/ruby_variables.ts';
+import { environmentWarnings, readConfig } from './config.ts';
+import { BootError } from './errors.ts';
+import { createLog } from './log.ts';
+import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
+import { reportOf } from './maintenance/rehearsal_report.ts';
+import { start } from './process.ts';
+import { connect } from './store/connection.ts';
+import { Partition } from './store/partition.ts';
+import { CallbackPolicy } from './subscribing/callback_policy.ts';
+
+/** Minimum characters of a token that is a credential, in production. */
+const MIN_TOKEN_LENGTH = 16;
+
+/** The environment of the bus; its root key is not needed to check. */
+function environment([url]: string[]): NodeJS.ProcessEnv {
+  const { REDIS_ENV_KEY, ...env } = process.env;
+  const redis = url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url };
+  const production = { NODE_ENV: undefined, RACK_ENV: undefined };
+  return { ROUTEMASTER_ROOT_KEY: 'not-needed', ...env, ...production, ...redis };
+}
+
+await start(async () => {
+  const [mode, ...rest] = process.argv.slice(2);
+  if (mode !== '--check' || rest.length > 1) throw new BootError('Usage: bin/takeover --check [REDIS_URL]');
+  const config = readConfig(environment(rest));
+  const log = createLog('silent', {});
+  const redis = connect(config.redisUrl, log, config.redisTls);
+  const partition = new Partition(redis, { prefix: config.redisPrefix });
+  const parts = {
+    policy: new CallbackPolicy(config.callbackAllow, config),
+    leaseMs: config.leaseMs,
+    minTokenLength: MIN_TOKEN_LENGTH,
+    tell: (progress: string) => void process.stderr.write(`${progress}\n`),
+    log,
+  };
+  await new Promise<void>((resolve, reject) => {
+    redis.once('ready', resolve);
+    redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${error.message}`)));
+  });
+  const found: Rehearsal = await rehearse(partition, parts);
+  redis.disconnect();
+  const report = reportOf(found, [...environmentWarnings(), ...otherMeanings(process.env)], config.leaseMs);
+  process.stdout.write(`${report.text}\n`);
+  process.exitCode = report.ready ? 0 : 1;
+});

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { Command } from '../../harness/processes/command.ts';
+import { RubyWorker } from '../../harness/redis/ruby_processes.ts';
+import { RUBY_TOKEN, writeRubyRedis } from '../../harness/redis/ruby_redis.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { snapshot } from '../../harness/scripts/invariants.ts';
+
+const redis = new TestStore();
+const ENV = {
+  ROUTEMASTER_REDIS_PREFIX: '',
+  ROUTEMASTER_CALLBACK_ALLOW: '',
+  METRIC_COLLECTION_SERVICE: 'print',
+};
+
+/** Runs the check, which must change nothing, and returns its status and what it printed. */
+async function check(env: Record<string, string> = {}): Promise<{ status: number | null; output: string }> {
+  const [keys, functions] = [await snapshot(redis.store), await functionsOf()];
+  const command = new Command('takeover', ['--check', redis.redis.url], { ...ENV, ...env });
+  const status = await command.exitCode;
+  assert.deepEqual(await snapshot(redis.store), keys, 'every key has the bytes that it had');
+  assert.deepEqual(await functionsOf(), functions);
+  return { status, output: command.output };
+}
+
+const functionsOf = () => redis.store.redis.call('FUNCTION', 'LIST');
+
+beforeEach(async () => {
+  await redis.flush();
+  await writeRubyRedis(redis.store.redis);
+  await redis.store.redis.hset(`subscriber:${RUBY_TOKEN}`, 'callback', 'https://8.8.8.8/events');
+});
+
+test('bin/takeover --check counts what a takeover would find, and changes nothing', async () => {
+  const { status, output } = await check();
+  assert.equal(
+    output,
+    `A takeover of this Redis would find:
+  1 topics, 1 subscribers, 2 clients
+  3 batches of 4 events, the oldest since 2026-11-20T09:28:33.600Z
+
+Good to know:
+  - 1 batches have no job: each gets one, due at once
+  - 1 entries of batches:index name no batch: they are removed
+  - tokens of fewer than 16 characters work on, but can be guessed: shop
+
+It can be taken over. Nothing was changed.
+`,
+  );
+  assert.equal(status, 0);
+});
+
+test('names living workers and callbacks that the policy refuses, and what variables mean here', async (t) => {
+  const worker = new RubyWorker(redis.store.redis);
+  t.after(() => worker.stop());
+  await worker.heartbeat();
+  await redis.store.redis.hset(`subscriber:${RUBY_TOKEN}`, 'callback', 'https://10.1.2.3/secret-path');
+  const { status, output } = await check({
+    ROUTEMASTER_WORKER_THREADS: '5',
+    DATADOG_API_KEY: 'x',
+    METRIC_COLLECTION_SERVICE: '',
+  });
+  assert.equal(status, 1);
+  assert.match(
+    output,
+    /Before it:\n {2}- 1 Ruby workers run \(heard of \d+ s ago\): stop them, and wait 30 s/,
+  );
+  assert.match(
+    output,
+    /the callback of demo at https:\/\/10\.1\.2\.3 would be refused: its host is at an address/,
+  );
+  assert.match(output, /ROUTEMASTER_WORKER_THREADS means deliveries under way/);
+  assert.match(output, /DATADOG_API_KEY of the Ruby Routemaster is set, and has no effect/);
+  assert.match(output, /METRIC_COLLECTION_SERVICE is not set/);
+  assert.doesNotMatch(output, new RegExp(`${RUBY_TOKEN}|secret-path|can be taken over`));
+  const allowed = await check({ ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/8' });
+  assert.doesNotMatch(allowed.output, /would be refused/);
+});
+
+test('says so if there is nothing to take over, or no Redis', async () => {
+  await redis.store.redis.set('schema', '2');
+  const { status, output } = await check();
+  assert.deepEqual([status, /^There is nothing to take over.*layout 2/.test(output)], [0, true], output);
+  const away = new Command('takeover', ['--check', 'redis://127.0.0.1:1'], ENV);
+  assert.equal(await away.exitCode, 78);
+  assert.match(away.output, /^Redis cannot be reached: /);
+});
