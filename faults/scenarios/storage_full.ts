@@ -32,7 +32,10 @@ export const storageFull: Scenario = {
   name: 'storage-full',
   title: `publishers send three times what fits into Redis (maxmemory ${MAX_MEMORY / MIB} MiB)`,
   events: { full: 60_000, quick: 3000 },
-  bus: { redis: { maxmemory: String(MAX_MEMORY) }, env: { ROUTEMASTER_REDIS_MIN_FREE: String(MIN_FREE) } },
+  bus: {
+    redis: { maxmemory: String(MAX_MEMORY) },
+    env: { ROUTEMASTER_REDIS_MIN_FREE: String(MIN_FREE), ROUTEMASTER_DROP_POLICY: 'oldest' },
+  },
   async run(lab) {
     const processes = [await lab.start('web'), await lab.start('worker')];
     const readers = await subscribe(lab);

@@ -77,7 +77,7 @@ interface Failing {
 }
 
 /** What a call of `autodrop` began to count. */
-export type Begun = Omit<Arguments<'autodrop'>, 'maxDeleted'>;
+export type Begun = Omit<Arguments<'autodrop'>, 'cuts'>;
 
 /** Unless a test says otherwise. */
 const LANE_LIMIT = 10;
@@ -333,8 +333,13 @@ export class Bus {
   }
 
   /** The same, with how many of the events were in batches; `begun` is what the step before had begun to count. */
-  async autodropStep(n: number, before: Begun = { begunTopics: [] }) {
-    const { deleted, drops, ...begun } = await this.store.run('autodrop', { ...before, maxDeleted: n });
+  async autodropStep(
+    n: number,
+    before: Begun = { begunTopics: [] },
+    wanted: Arguments<'autodrop'>['cuts'] = [{ maxDeleted: n }],
+  ) {
+    const { cuts, drops, ...begun } = await this.store.run('autodrop', { ...before, cuts: wanted });
+    const deleted = cuts.reduce((sum, each) => sum + each.deleted, 0);
     const by = (count: 'events' | 'queued'): Record<string, number> =>
       Object.fromEntries(drops.map((each) => [each.subscriber, each[count]]));
     return { batches: deleted, dropped: by('events'), queued: by('queued'), begun };

@@ -2,15 +2,15 @@
 --[[
 autodrop: free memory by deleting the oldest dead letters, and then the oldest batches with their jobs.
 
-Batches that workers are delivering now are skipped. Every dropped event is counted for its subscriber: in the
-next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted by topic before it is
-deleted. A large batch needs several calls for that. Until the last of them deletes it, the batch stays
-unchanged and can be delivered.
+Each of `cuts` names a subscriber, or none for all of them together, and how many to delete at most. Its reply
+has how many were deleted. `is_spent` is true if nothing else can be deleted there. Batches that workers are
+delivering now are skipped. Every dropped event is counted for its subscriber: in the next drop notice, and in
+the sum `dropped:{token}`. The events of a batch are counted by topic before it is deleted. A large batch needs
+several calls for that. Until the last of them deletes it, the batch stays unchanged and can be delivered.
 
-`deleted` is the number of dead letters and batches that this call deleted, at most `max_deleted`. `drops` has
-one record for each subscriber with dropped events; `queued` of its events were in batches, the others in dead
-letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its end. The
-caller passes them to the next call. If `deleted` is 0 and `begun_bid` is missing, nothing is left to drop.
+`drops` has one record for each subscriber with dropped events; `queued` of its events were in batches, the
+others in dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its
+end. The caller passes them to the next call, with the same first cut.
 ]]
 local batches = include('batches')
 local dead_letters = include('dead_letters')
@@ -22,14 +22,14 @@ local jobs = include('jobs')
 -- One chunk of events of the largest size is already that much.
 local MAX_WORK = 1900
 -- Work of each part of a call, in µs.
-local WORK_OF = { subscriber = 30, dead_letter = 25, batch = 6, event = 0.5, byte = 0.0015 }
+local WORK_OF = { cut = 4, subscriber = 30, dead_letter = 25, batch = 6, event = 0.5, byte = 0.0015 }
 -- How many events one LRANGE reads. This many events of the largest size that is allowed by default have
 -- 1.3 MB.
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
 local function has_room(progress)
-  return progress.deleted < progress.max_deleted and progress.work < MAX_WORK and not progress.begun
+  return progress.work < MAX_WORK and not progress.begun
 end
 
 -- Returns the record of the subscriber's drops; creates it if the call has none yet.
@@ -112,32 +112,47 @@ local function note_drop(call, progress, bid, list, is_queued)
   return true, token, events
 end
 
-local function drop_dead_letters(call, progress)
-  for _, bid in ipairs(redis.call('ZRANGE', call.keys.dead_letters_index(), 0, progress.max_deleted - 1)) do
+local function drop_dead_letters(call, progress, cut)
+  for _, bid in ipairs(redis.call('ZRANGE', cut.letters, 0, cut.max_deleted - 1)) do
     if not has_room(progress) then return end
     if note_drop(call, progress, bid, call.keys.dead_letter(bid), false) then
-      dead_letters.delete(call, bid)
-      progress.deleted = progress.deleted + 1
+      if not dead_letters.delete(call, bid) then redis.call('ZREM', cut.letters, bid) end
+      cut.deleted = cut.deleted + 1
       progress.work = progress.work + WORK_OF.dead_letter
     end
   end
 end
 
-local function drop_batches(call, progress)
-  local collection, held, held_count = drops.collection(), drops.jobs_held(call)
-  for _, bid in ipairs(redis.call('ZRANGE', call.keys.batches_index(), 0, progress.max_deleted + held_count - 1)) do
-    if not has_room(progress) then break end
+local function drop_batches(call, progress, cut, held, held_count)
+  local max = cut.max_deleted - cut.deleted
+  if max == 0 then return end
+  for _, bid in ipairs(redis.call('ZRANGE', cut.queue, 0, max + held_count - 1)) do
+    if not has_room(progress) or cut.deleted == cut.max_deleted then return end
     local noted, token, events = false, nil, nil
     if not held[jobs.delivery_of(bid)] then
       noted, token, events = note_drop(call, progress, bid, call.keys.batch(bid), true)
     end
     if noted then
-      drops.add(call, collection, bid, token, events)
-      progress.deleted = progress.deleted + 1
+      if not token then redis.call('ZREM', cut.queue, bid) end
+      drops.add(call, progress.collection, bid, token, events)
+      cut.deleted = cut.deleted + 1
       progress.work = progress.work + WORK_OF.batch
     end
   end
-  drops.settle(call, collection)
+end
+
+-- Drops what one cut asks for, as far as the call has room. Returns the record for the reply.
+local function carry_out(call, progress, wanted, held, held_count)
+  local keys, token = call.keys, wanted.token
+  local cut = {
+    letters = token and keys.dead_letters_of(token) or keys.dead_letters_index(),
+    queue = token and keys.batches_queued(token) or keys.batches_index(),
+    max_deleted = wanted.max_deleted, deleted = 0,
+  }
+  progress.work = progress.work + WORK_OF.cut
+  drop_dead_letters(call, progress, cut)
+  drop_batches(call, progress, cut, held, held_count)
+  return { deleted = cut.deleted, is_spent = cut.deleted < cut.max_deleted and has_room(progress) }
 end
 
 local function notify(call, sum)
@@ -156,18 +171,21 @@ local function as_list(counts)
 end
 
 return function(call, args)
-  local progress = {
-    before = args, max_deleted = args.max_deleted, deleted = 0, work = 0, by_token = {}, drops = {},
-  }
-  drop_dead_letters(call, progress)
-  drop_batches(call, progress)
+  local progress = { before = args, work = 0, by_token = {}, drops = {}, collection = drops.collection() }
+  local held, held_count = drops.jobs_held(call)
+  local cuts = {}
+  for i, wanted in ipairs(args.cuts) do
+    if not has_room(progress) then break end
+    cuts[i] = carry_out(call, progress, wanted, held, held_count)
+  end
+  drops.settle(call, progress.collection)
   for _, sum in ipairs(progress.drops) do
     notify(call, sum)
     sum.topics = as_list(sum.topics)
   end
   local begun = progress.begun or { counts = {} }
   return {
-    deleted = progress.deleted, drops = progress.drops,
+    cuts = cuts, drops = progress.drops,
     begun_bid = begun.bid, begun_at = begun.at, begun_topics = as_list(begun.counts),
   }
 end

@@ -3,6 +3,7 @@ import {
   bytes,
   certificates,
   compatibility,
+  dropPolicy,
   keyPrefix,
   list,
   logLevel,
@@ -189,7 +190,10 @@ const storage = {
     'Bytes of Redis that the bus may fill. 0: as many as `maxmemory` of Redis.',
   ),
   redisMinFreeBytes: setting('ROUTEMASTER_REDIS_MIN_FREE', bytes, '10000000').help(
-    'Bytes to keep free: with less, publishing is refused, and the oldest dead letters and batches are dropped.',
+    'Bytes to keep free: with less, publishing is refused, and dead letters and batches are dropped (`ROUTEMASTER_DROP_POLICY`).',
+  ),
+  dropPolicy: setting('ROUTEMASTER_DROP_POLICY', dropPolicy, 'fair').help(
+    'Whose batches are dropped when memory runs short: `fair`, those of subscribers that hold most; `oldest`, the oldest of all.',
   ),
 };
 

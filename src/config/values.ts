@@ -105,6 +105,8 @@ export const logLevel = z
 
 export const compatibility = z.enum(['routemaster', 'none'], { error: 'must be routemaster or none' });
 
+export const dropPolicy = z.enum(['fair', 'oldest'], { error: 'must be fair or oldest' });
+
 export const metricService = z.enum(['print', 'prometheus', 'datadog'], {
   error: 'must be print, prometheus or datadog',
 });

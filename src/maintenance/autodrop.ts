@@ -6,20 +6,15 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
+import { type Cut, fairCuts, oldestCut, sum } from './fair_share.ts';
 import type { RepairParts } from './job_parts.ts';
-import { findShortage, findTarget, type Shortage } from './shortage.ts';
+import { findShortage, type Shortage } from './shortage.ts';
 
 /** Maximum batches that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
 
 /** Wait between two reads of Redis's memory while Redis frees dropped batches. */
 const FREEING_MS = 5;
-
-/** The target is computed again after this many steps, because it is an estimate and other data changes. */
-const STEPS_PER_TARGET = 50;
-
-/** Wait before a shortage that dropping cannot end is checked again: other calls can cause a brief one. */
-const MOMENT_MS = 1000;
 
 /** The error "dropping does not help" is logged at most once in this time. */
 const COMPLAIN_EVERY_MS = 60_000;
@@ -30,22 +25,29 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /** The state that a script call passes on to the next call. */
-type Begun = Omit<Arguments<'autodrop'>, 'maxDeleted'>;
+type Begun = Omit<Arguments<'autodrop'>, 'cuts'>;
+
+export type DropPolicy = 'fair' | 'oldest';
 
 /**
- * The `autodrop` job. When Redis uses more memory than the high mark, it drops the oldest dead letters, then
- * the oldest batches, down to the low mark. If other data fills Redis, so that dropping would not help, it
- * drops nothing and logs an error.
+ * The `autodrop` job. When Redis stores more than the high mark, it drops the oldest dead letters, then the
+ * oldest batches, down to the low mark: of those subscribers that hold more than their fair share, or of all
+ * together. If other data fills Redis, so that dropping would not help, it drops nothing and logs an error.
  */
 export class Autodrop {
   readonly #partition: Partition;
   readonly #limits: MemoryLimits;
+  readonly #policy: DropPolicy;
   readonly #recorder: Recorder;
   readonly #log: Log;
   readonly #publicNames: PublicNames;
   #complainedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ partition, publicNames, recorder, log }: RepairParts, limits: MemoryLimits) {
+  constructor(
+    { partition, publicNames, recorder, log }: RepairParts,
+    limits: MemoryLimits & { dropPolicy: DropPolicy },
+  ) {
+    this.#policy = limits.dropPolicy;
     this.#partition = partition;
     this.#publicNames = publicNames;
     this.#recorder = recorder;
@@ -54,66 +56,63 @@ export class Autodrop {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const shortage = await this.#lastingShortage(signal);
-    if (!shortage) return;
-    if (shortage.targetBytes === undefined) return this.#complain(shortage);
-    this.#log.warn(
-      { ...shortage.memory },
-      'Redis is short of memory; dropping the oldest dead letters and batches',
-    );
+    let shortage = await this.#findShortage(signal);
+    if (shortage && shortage.targetBytes === undefined) return this.#complain(shortage);
+    if (shortage)
+      this.#log.warn(
+        { ...shortage.memory, policy: this.#policy },
+        'Redis is short of memory; dropping the oldest dead letters and batches',
+      );
     const drops = new Map<string, Drops>();
     try {
-      for await (const dropped of this.#dropDownTo(shortage.targetBytes, signal)) {
-        const { subscriber, queued, events } = dropped;
-        if (queued > 0) this.#recorder.removed(subscriber, queued);
-        this.#recorder.autodropped(subscriber, events);
-        drops.set(subscriber, join(drops.get(subscriber), dropped));
+      for (let any = true; any && shortage?.targetBytes !== undefined; ) {
+        any = false;
+        for await (const dropped of this.#dropDownTo(shortage.targetBytes, shortage, signal)) {
+          const { subscriber, queued, events } = dropped;
+          if (queued > 0) this.#recorder.removed(subscriber, queued);
+          this.#recorder.autodropped(subscriber, events);
+          drops.set(subscriber, join(drops.get(subscriber), dropped));
+          any = true;
+        }
+        // The plan rests on estimates, and may not have freed enough.
+        if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
       await this.#report(drops);
     }
   }
 
-  /** Returns the shortage, if any. If dropping cannot end it, waits a moment and looks again. */
-  async #lastingShortage(signal: AbortSignal): Promise<Shortage | undefined> {
-    const shortage = await findShortage(this.#partition, this.#limits);
-    if (!shortage || shortage.targetBytes !== undefined) return shortage;
-    await sleep(MOMENT_MS, signal);
-    return findShortage(this.#partition, this.#limits);
-  }
-
-  /** Drops until Redis uses no more than the target, nothing is left, or dropping does not help any more. */
-  async *#dropDownTo(firstTarget: number, signal: AbortSignal): AsyncGenerator<Dropped> {
-    let target: number | undefined = firstTarget;
-    let begun: Begun = { begunTopics: [] };
-    for (let steps = 1; !signal.aborted; ) {
-      const memory = await readMemory(this.#partition, this.#limits);
-      if (target === undefined || memory.used <= target) return;
-      if (memory.unfreed > 0) {
-        await sleep(FREEING_MS, signal);
-        continue;
-      }
-      if (steps++ % STEPS_PER_TARGET === 0) {
-        target = (await findTarget(this.#partition, memory)).targetBytes;
-        continue;
-      }
-      const maxDeleted = await this.#sliceSize(memory.used, target);
-      const reply = await this.#partition.run('autodrop', { ...begun, maxDeleted });
-      begun = reply;
-      if (reply.deleted === 0 && begun.begunBid === undefined) return;
-      yield* reply.drops;
-    }
+  #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
+    return findShortage(this.#partition, this.#limits, signal, mark);
   }
 
   /**
-   * Returns the number of batches to drop next: half of the estimate of what is needed, so that later steps
-   * can correct it. A fixed number could drop everything, as 100 batches of 400 kB fill a Redis of 40 MB.
+   * Drops what the plan says, or less if Redis uses no more than the target before. It never drops more than that
+   * without a new look at what is stored, since a buffer of a client can look like stored data for a second.
    */
-  async #sliceSize(used: number, target: number): Promise<number> {
-    const [batches, letters] = await this.#partition.command((redis, keys) =>
-      Promise.all([redis.zcard(keys.batches_index()), redis.zcard(keys.dead_letters_index())]),
-    );
-    return Math.min(MAX_SLICE, Math.ceil(((batches + letters) * (used - target)) / used / 2));
+  async *#dropDownTo(
+    target: number,
+    { memory, holdings }: Shortage,
+    signal: AbortSignal,
+  ): AsyncGenerator<Dropped> {
+    const planned = (this.#policy === 'fair' ? fairCuts : oldestCut)(holdings, memory.used - target);
+    let plan = planned.filter(({ maxDeleted }) => maxDeleted > 0);
+    let begun: Begun = { begunTopics: [] };
+    while (plan.length > 0 && !signal.aborted) {
+      const { used, unfreed } = await readMemory(this.#partition, this.#limits);
+      if (used <= target) return;
+      if (unfreed > 0) {
+        await sleep(FREEING_MS, signal);
+        continue;
+      }
+      const { cuts, drops, ...rest } = await this.#partition.run('autodrop', {
+        ...begun,
+        cuts: nextOf(plan),
+      });
+      begun = rest;
+      plan = carriedOut(plan, cuts);
+      yield* drops;
+    }
   }
 
   /** Logs at most once a minute that other data fills Redis, and what to do about it. */
@@ -135,6 +134,31 @@ export class Autodrop {
     for (const [token, drop] of drops)
       this.#log.warn({ subscriber: nameOf(token), ...drop }, 'dropped the oldest batches');
   }
+}
+
+/**
+ * Returns the next cuts of the plan: half of what is left of it, so that memory is looked at in between, at most
+ * MAX_SLICE batches.
+ */
+function nextOf(plan: readonly Cut[]): Cut[] {
+  let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
+  const next: Cut[] = [];
+  for (const { maxDeleted, ...of } of plan) {
+    if (room === 0) break;
+    next.push({ ...of, maxDeleted: Math.min(room, maxDeleted) });
+    room -= Math.min(room, maxDeleted);
+  }
+  return next;
+}
+
+/** Takes what was carried out off the plan. What is spent has nothing left but what is being delivered. */
+function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
+  return plan
+    .map((cut, index) => {
+      const { deleted, isSpent } = cuts[index] ?? { deleted: 0, isSpent: false };
+      return { ...cut, maxDeleted: isSpent ? 0 : cut.maxDeleted - deleted };
+    })
+    .filter(({ maxDeleted }) => maxDeleted > 0);
 }
 
 function join(one: Drops | undefined, { batches, events, fromMs, toMs }: Drops): Drops {

@@ -1,85 +1,67 @@
-import { BATCH_HEADER_LENGTH } from '../delivering/batch.ts';
-import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
-import type { Commands, Partition } from '../store/partition.ts';
+import { sleep } from '../clock.ts';
+import { type Memory, type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
+import { type Holding, sum } from './fair_share.ts';
 
-interface DropTarget {
+export interface Shortage {
+  memory: Memory;
+  /** Estimates of what each subscriber holds. */
+  holdings: Holding[];
   /** Estimate of the bytes that Redis would free if all batches and dead letters were dropped. */
   droppableBytes: number;
   /** Drop until Redis uses this many bytes; undefined if other data alone exceeds the high mark. */
   targetBytes: number | undefined;
 }
 
-export type Shortage = DropTarget & { memory: Memory };
-
-/** Returns undefined unless Redis uses more memory than the high mark. Throws as Partition does. */
+/**
+ * Returns undefined unless Redis stores more than `mark`, the high mark unless given, now and a second later. Throws as
+ * Partition does.
+ */
 export async function findShortage(
   partition: Partition,
   limits: MemoryLimits,
+  signal: AbortSignal,
+  mark?: number,
 ): Promise<Shortage | undefined> {
-  const memory = await readMemory(partition, limits);
-  if (memory.used <= memory.highMark) return undefined;
-  return { memory, ...(await findTarget(partition, memory)) };
+  const before = await readMemory(partition, limits);
+  if (before.used <= (mark ?? before.highMark)) return undefined;
+  await sleep(SETTLED_MS, signal);
+  const now = await readMemory(partition, limits);
+  const memory = { ...now, used: Math.min(before.used, now.used) };
+  if (memory.used <= (mark ?? memory.highMark)) return undefined;
+  const holdings = await estimateHoldings(partition);
+  const droppableBytes = sum(holdings.map(({ bytes }) => bytes));
+  return { memory, holdings, droppableBytes, targetBytes: targetOf(memory, droppableBytes) };
 }
 
-/** Computes the target, whether or not there is a shortage now. Throws as Partition does. */
-export async function findTarget(
-  partition: Partition,
-  { used, lowMark, highMark }: Memory,
-): Promise<DropTarget> {
-  const droppableBytes = await estimateDroppable(partition);
+/** If other data exceeds the low mark, batches keep half of the memory between other data and the high mark. */
+function targetOf({ used, lowMark, highMark }: Memory, droppableBytes: number): number | undefined {
   const otherBytes = used - droppableBytes;
-  if (otherBytes >= highMark) return { droppableBytes, targetBytes: undefined };
-  // If other data exceeds the low mark, batches keep half of the memory between other data and the high mark.
-  return { droppableBytes, targetBytes: otherBytes <= lowMark ? lowMark : (otherBytes + highMark) / 2 };
+  if (otherBytes >= highMark) return undefined;
+  return otherBytes <= lowMark ? lowMark : (otherBytes + highMark) / 2;
 }
 
 /**
- * Maximum number of batches, and of dead letters, whose size is measured. To measure 500 takes Redis about
+ * Maximum number of batches, and of dead letters, whose size one call measures. To measure 500 takes Redis about
  * 1 ms. If 1 % of the batches holds 90 % of the bytes, the standard deviation of the estimate is a quarter of
  * the true value. With a sample of 100 it would be more than half of it.
  */
 const SAMPLE = 500;
+const MIN_SAMPLE_EACH = 5;
 
-/** Memory that a batch uses for its job and in indexes, in addition to its list; 390 to 510 were measured. */
-const OVERHEAD_BYTES = 400;
-
-/** Multiplies the number of events by the mean size of an event in a random sample of batches. */
-async function estimateDroppable(partition: Partition): Promise<number> {
-  return partition.command(async (redis, keys) => {
-    const batches = { index: keys.batches_index(), gauge: keys.gauge_events(), list: keys.batch };
-    const letters = {
-      index: keys.dead_letters_index(),
-      gauge: keys.dead_letters_events(),
-      list: keys.dead_letter,
-    };
-    return sum(await Promise.all([batches, letters].map((kind) => estimateKind(redis, kind))));
+async function estimateHoldings(partition: Partition): Promise<Holding[]> {
+  const tokens = await partition.command(async (redis, keys) => {
+    const gauges = [keys.gauge_batches(), keys.dead_letters_events()];
+    const counts = await Promise.all(gauges.map((gauge) => redis.hgetall(gauge)));
+    return [...new Set(counts.flatMap((each) => Object.keys(each)))];
   });
+  const samples = Math.max(MIN_SAMPLE_EACH, Math.floor(SAMPLE / Math.max(1, tokens.length)));
+  const perCall = Math.floor(SAMPLE / samples);
+  const holdings: Holding[] = [];
+  for (let at = 0; at < tokens.length; at += perCall) {
+    const some = tokens.slice(at, at + perCall);
+    const held = await partition.run('holdings', { samples, tokens: some });
+    for (const [index, each] of held.entries()) holdings.push({ token: some[index] ?? '', ...each });
+  }
+  return holdings;
 }
-
-interface Kind {
-  /** The key of the sorted set of all ids. */
-  index: string;
-  /** The key of the hash that holds the number of events of each subscriber. */
-  gauge: string;
-  list: (bid: string) => string;
-}
-
-async function estimateKind(redis: Commands, { index, gauge, list }: Kind): Promise<number> {
-  const [count, events, bids] = await Promise.all([
-    redis.zcard(index),
-    redis.hvals(gauge),
-    redis.zrandmember(index, SAMPLE),
-  ]);
-  const sample = await Promise.all(bids.map((bid) => measure(redis, list(bid))));
-  const bytes = sum(sample.map((each) => each.bytes));
-  const bytesPerEvent = bytes / Math.max(1, sum(sample.map((each) => each.events)));
-  return sum(events.map(Number)) * bytesPerEvent + count * OVERHEAD_BYTES;
-}
-
-/** Returns zeros for a list that was deleted meanwhile. */
-async function measure(redis: Commands, key: string): Promise<{ bytes: number; events: number }> {
-  const [bytes, length] = await Promise.all([redis.memory('USAGE', key), redis.llen(key)]);
-  return { bytes: bytes ?? 0, events: Math.max(0, length - BATCH_HEADER_LENGTH) };
-}
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);

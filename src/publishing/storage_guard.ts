@@ -1,14 +1,15 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
-import { type MemoryLimits, readMemory } from '../store/memory.ts';
+import { type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /** Time for which a measurement of Redis's memory is used. A burst may exceed the high mark for this long. */
 const FRESH_MS = 250;
 
 /**
- * Refuses publishes while the memory of Redis is above the high mark. Redis is asked only while requests
- * arrive. A request waits for a new measurement only if the last one would refuse it.
+ * Refuses publishes while what Redis stores is above the high mark, once it has been for a second (`SETTLED_MS`).
+ * Redis is asked only while requests arrive. A request waits for a new measurement only if the last one would
+ * refuse it.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
@@ -16,11 +17,12 @@ export class StorageGuard {
   readonly #onFull: () => void;
   readonly #nowMs: () => number;
   #full = false;
+  #shortSinceMs = Number.POSITIVE_INFINITY;
   #maxBytes = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
-  /** `onFull` is called if a measurement is above the high mark: the caller must free memory. */
+  /** `onFull` is called if a measurement is above the high mark: the caller must free memory if that lasts. */
   constructor(partitions: Partitions, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
     this.#partitions = partitions;
     this.#limits = limits;
@@ -50,13 +52,18 @@ export class StorageGuard {
         this.#partitions.all.map((partition) => readMemory(partition, this.#limits)),
       );
       this.#maxBytes = Math.min(...memories.map(({ max }) => max));
-      this.#full = memories.some(({ used, highMark }) => used > highMark);
+      this.#note(memories.some(({ used, highMark }) => used > highMark));
     } catch {
       // Ignored, because the publish itself will report that Redis is away.
-      this.#full = false;
+      this.#note(false);
     }
-    this.#lookedAtMs = this.#nowMs();
     this.#looking = undefined;
-    if (this.#full) this.#onFull();
+  }
+
+  #note(isShort: boolean): void {
+    this.#lookedAtMs = this.#nowMs();
+    this.#shortSinceMs = isShort ? Math.min(this.#shortSinceMs, this.#lookedAtMs) : Number.POSITIVE_INFINITY;
+    this.#full = this.#lookedAtMs - this.#shortSinceMs >= SETTLED_MS;
+    if (isShort) this.#onFull();
   }
 }

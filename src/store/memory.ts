@@ -3,9 +3,15 @@ import type { Partition } from './partition.ts';
 
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
+/**
+ * Redis sums up the buffers of its clients once a second. A reply of 255 MB counts as stored until then, so a shortage
+ * is one only if it lasts for this long.
+ */
+export const SETTLED_MS = 1100;
+
 /** The state of Redis's memory. Sizes are in bytes. */
 export interface Memory {
-  /** The memory that counts against `maxmemory`, so without the buffers of the AOF and of replicas. */
+  /** What is stored: without the buffers of clients, of replicas and of the AOF. See `SETTLED_MS`. */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
@@ -25,7 +31,7 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 }
 
 export function memoryIn(info: string, limits: MemoryLimits): Memory {
-  const used = infoNumber(info, 'used_memory') - infoNumber(info, 'mem_not_counted_for_evict');
+  const used = Math.max(0, infoNumber(info, 'used_memory') - bufferBytesIn(info));
   const both = [limits.redisMaxBytes, infoNumber(info, 'maxmemory')].filter((bytes) => bytes > 0);
   const max = both.length > 0 ? Math.min(...both) : 0;
   return {
@@ -34,6 +40,14 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
     ...marks(max, limits.redisMinFreeBytes),
     unfreed: infoNumber(info, 'lazyfree_pending_objects'),
   };
+}
+
+/** What is not counted for eviction is, as far as Redis says, a part of the buffers of replicas and of the AOF. */
+function bufferBytesIn(info: string): number {
+  const replicasAndAof =
+    infoNumber(info, 'mem_total_replication_buffers') + infoNumber(info, 'mem_aof_buffer');
+  const notCounted = infoNumber(info, 'mem_not_counted_for_evict');
+  return infoNumber(info, 'mem_clients_normal') + Math.max(replicasAndAof, notCounted);
 }
 
 /** Returns a field of INFO as a number; 0 if it is missing, since some hosting providers hide fields. */

@@ -48,9 +48,14 @@ export const maintenanceContracts = {
     reply: { workers: 'number', jobs: { main: 'number', aux: 'number' } },
   },
   autodrop: {
-    arguments: { maxDeleted: 'number', begunBid: 'text?', begunAt: 'number?', begunTopics: eventsByTopic },
+    arguments: {
+      cuts: [{ token: 'text?', maxDeleted: 'number' }],
+      begunBid: 'text?',
+      begunAt: 'number?',
+      begunTopics: eventsByTopic,
+    },
     reply: {
-      deleted: 'number',
+      cuts: [{ deleted: 'number', isSpent: 'flag' }],
       drops: [
         {
           subscriber: 'text',
@@ -66,6 +71,10 @@ export const maintenanceContracts = {
       begunAt: 'number?',
       begunTopics: eventsByTopic,
     },
+  },
+  holdings: {
+    arguments: { samples: 'number', tokens: ['text'] },
+    reply: [{ batches: 'number', bytes: 'number' }],
   },
   sweep_batches: {
     arguments: {

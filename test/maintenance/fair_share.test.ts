@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { fairCuts, oldestCut } from '../../src/maintenance/fair_share.ts';
+
+const holding = (token: string, bytes: number, batches = bytes / 10) => ({ token, bytes, batches });
+
+describe('what is dropped fairly', () => {
+  const cases: [what: string, holdings: [string, number][], free: number, cuts: [string, number][]][] = [
+    [
+      'is only of the largest, if it stays the largest',
+      [
+        ['a', 100],
+        ['b', 900],
+        ['c', 100],
+      ],
+      500,
+      [['b', 50]],
+    ],
+    [
+      'is of the larger ones, down to one share',
+      [
+        ['a', 100],
+        ['b', 900],
+        ['c', 500],
+      ],
+      800,
+      [
+        ['b', 60],
+        ['c', 20],
+      ],
+    ],
+    [
+      'is of all alike, if they hold the same',
+      [
+        ['a', 500],
+        ['b', 500],
+      ],
+      200,
+      [
+        ['a', 10],
+        ['b', 10],
+      ],
+    ],
+    [
+      'is everything, if that is not enough',
+      [
+        ['a', 100],
+        ['b', 50],
+      ],
+      1000,
+      [
+        ['a', 10],
+        ['b', 5],
+      ],
+    ],
+    ['is nothing, if nobody holds anything', [], 100, []],
+  ];
+  for (const [what, holdings, free, cuts] of cases)
+    test(what, () =>
+      assert.deepEqual(
+        fairCuts(
+          holdings.map(([token, bytes]) => holding(token, bytes)),
+          free,
+        ),
+        cuts.map(([token, maxDeleted]) => ({ token, maxDeleted })),
+      ),
+    );
+});
+
+test('the oldest of all are as many as hold that much on average', () => {
+  assert.deepEqual(oldestCut([holding('a', 100), holding('b', 300)], 100), [{ maxDeleted: 10 }]);
+});
