@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { buildApi } from './api.ts';
-import { warnOfShortTokens } from './authentication/short_tokens.ts';
+import { refuseShortTokens, warnOfShortTokens } from './authentication/short_tokens.ts';
 import { sleep } from './clock.ts';
 import { type Config, environmentWarnings, readConfig } from './config.ts';
 import { type Compatibility, DIALECTS } from './dialect.ts';
@@ -50,6 +50,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     redis.disconnect();
   });
   const booting = boot(partitions, config, log).then((compatibility) => {
+    if (compatibility === 'none') refuseShortTokens(config);
     // Until now every call but the health checks was refused.
     app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);

@@ -1,16 +1,30 @@
 import type { Config } from '../config.ts';
+import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import { Clients } from './client.ts';
 import { NameKey } from './name_key.ts';
 import { PublicNames } from './public_names.ts';
 
+type ShortTokenConfig = Pick<Config, 'clients' | 'minTokenLength'>;
+
+/** Throws BootError if a token of ROUTEMASTER_CLIENTS is shorter than production demands. */
+export function refuseShortTokens({ clients, minTokenLength }: ShortTokenConfig): void {
+  const short = clients.filter((token) => token.length < minTokenLength);
+  if (short.length === 0) return;
+  throw new BootError(
+    `${short.length} tokens of ROUTEMASTER_CLIENTS have fewer than ${minTokenLength} characters and can be guessed. ` +
+      'Create these clients with POST /api_tokens, which gives each a secret, or choose longer tokens. ' +
+      'ROUTEMASTER_COMPATIBILITY=routemaster accepts them, as a bus does that took over the Redis of a Ruby Routemaster.',
+  );
+}
+
 /**
  * Warns of clients without a secret whose token is shorter than production demands: those of a bus that was
- * taken over, and of ROUTEMASTER_CLIENTS. They still work. Throws as Partition does.
+ * taken over. They still work. Throws as Partition does.
  */
 export async function warnOfShortTokens(
-  { clients: fixed, minTokenLength }: Pick<Config, 'clients' | 'minTokenLength'>,
+  { clients: fixed, minTokenLength }: ShortTokenConfig,
   control: Partition,
   log: Log,
 ): Promise<void> {

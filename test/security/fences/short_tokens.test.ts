@@ -18,6 +18,7 @@ async function production(t: { after: (end: () => unknown) => void }) {
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
     ROUTEMASTER_REDIS_URL: redis.redis.url,
     ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,
+    ROUTEMASTER_COMPATIBILITY: 'routemaster',
     ROUTEMASTER_CLIENTS: 'f',
   });
   t.after(() => web.kill());
@@ -38,6 +39,21 @@ test('a token without a secret has at least 16 characters in production, but for
   await root.call('POST', '/api_tokens', { name: 'renamed', token: 'r' });
   const [, names] = await web.prints(/"clients":\[([^\]]*)\],"msg":"tokens of fewer than 16 characters/);
   assert.match(names as string, /^"unnamed\.[0-9a-f]{16}","ruby\.[0-9a-f]{16}"$/);
+});
+
+test('in production the bus does not start with a short token in its environment, unless it was taken over', async (t) => {
+  await redis.flush();
+  const web = new WebProcess({
+    NODE_ENV: 'production',
+    FORCE_SSL: 'no',
+    ROUTEMASTER_ROOT_KEY: ROOT_KEY,
+    ROUTEMASTER_REDIS_URL: redis.redis.url,
+    ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,
+    ROUTEMASTER_CLIENTS: 'sixteen--letters,fifteen-letters',
+  });
+  t.after(() => web.kill());
+  assert.equal(await web.exitCode, 78);
+  assert.match(web.output, /1 tokens of ROUTEMASTER_CLIENTS have fewer than 16 characters/);
 });
 
 test('a public name does not tell a token that is easily guessed', async (t) => {
