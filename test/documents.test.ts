@@ -107,6 +107,13 @@ describe('the settings', () => {
 });
 
 describe('SECURITY.md', () => {
+  test('has a test for all that a client can take at most', () => {
+    const section = read('SECURITY.md').split('### What one client can take at most')[1]?.split(/^## /m)[0];
+    const limits = section?.split('\n').filter((line) => line.startsWith('| ')) ?? [];
+    assert.ok(limits.length > 2);
+    for (const limit of limits.slice(2)) assert.match(limit, /`test\/security\/[\w/]+\.test\.ts` \|$/, limit);
+  });
+
   test('names every test of a fence', () => {
     for (const path of globSync('test/security/fences/*.test.ts', { cwd: root }))
       assert.ok(read('SECURITY.md').includes(`\`${path}\``), path);
