@@ -8,6 +8,7 @@ import { overload } from './scenarios/overload.ts';
 import { poison } from './scenarios/poison.ts';
 import { redisKill } from './scenarios/redis_kill.ts';
 import { redisProxy } from './scenarios/redis_proxy.ts';
+import { rollingMove } from './scenarios/rolling_move.ts';
 import { steps } from './scenarios/steps.ts';
 import { storageFull } from './scenarios/storage_full.ts';
 import { webKill } from './scenarios/web_kill.ts';
@@ -27,5 +28,6 @@ export const SCENARIOS: readonly Scenario[] = [
   hostileClients,
   clocks,
   storageFull,
+  rollingMove,
   overload,
 ];

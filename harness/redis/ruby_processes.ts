@@ -109,6 +109,9 @@ export class RubyWeb {
   }
 }
 
+/** Delivers events, as stored, to a callback. */
+type Deliver = (callback: string, events: Buffer[]) => Promise<unknown>;
+
 /** A worker of the Ruby Routemaster for the queue `main`, which also promotes jobs that are due. */
 export class RubyWorker {
   readonly id = uid();
@@ -116,10 +119,12 @@ export class RubyWorker {
   readonly delivered: Buffer[] = [];
   readonly #redis: Commands;
   readonly #eval: Eval;
+  readonly #send: Deliver;
   #loop: Promise<void> | undefined;
   #stopped = false;
 
-  constructor(redis: Commands) {
+  constructor(redis: Commands, send: Deliver = async () => {}) {
+    this.#send = send;
     // Waiting for a job occupies the connection.
     this.#redis = redis.duplicate({ enableOfflineQueue: true });
     this.#eval = evalOn(this.#redis);
@@ -165,6 +170,8 @@ export class RubyWorker {
     await this.#redis.srem(current, bid);
     const isKnown = (await this.#redis.sismember('subscribers', token)) === 1;
     const events = isKnown ? await this.#redis.lrangeBuffer(list, HEADER, -1) : [];
+    if (events.length > 0)
+      await this.#send((await this.#redis.hget(`subscriber:${token}`, 'callback')) ?? '', events);
     this.delivered.push(...events);
     await this.#eval(
       DELETE,
