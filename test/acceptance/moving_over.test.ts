@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Receiver } from '../../harness/http/receiver.ts';
+import { answer, Receiver } from '../../harness/http/receiver.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { RUBY_EVENT, RUBY_EVENT_WITH_DATA, RUBY_JOB } from '../../harness/redis/ruby_redis.ts';
 import { until } from '../../harness/until.ts';
@@ -16,6 +16,7 @@ const [PUBLISHER, SUBSCRIBER] = [
   'sub--0b1c2d3e4f5061728394a5b6c7d8e9f0',
 ];
 const [HELD, READY, CURRENT] = ['vHFAAGBX0UExbPAKqIDl', 'aaaaaaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbbbbbb'];
+const DAY_MS = 86_400_000;
 const [DEAD, LIVED] = ['deadworker0000000000', 'auxworker00000000000'];
 
 /** MessagePack `["batch", [bid]]`. */
@@ -28,9 +29,14 @@ let receiver: Receiver;
 
 const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' }, prepare: writeAsRubyDoes });
 
-/** One publisher, one subscriber; a batch that a Ruby worker held when it died, one that is full, and a current one. */
+/**
+ * One publisher, one subscriber; a batch that a Ruby worker held when it died, one of two days ago that is full, and a
+ * current one. The subscriber refuses the old one once.
+ */
 async function writeAsRubyDoes({ redis }: Partition): Promise<void> {
   receiver = await Receiver.start();
+  receiver.usual = (response, { id, attempt }) =>
+    answer.status(id === READY && attempt === 1 ? 500 : 204)(response);
   const nowMs = Date.now();
   await redis.sadd('topics', 'widgets');
   await redis.hset('topic:widgets', { publisher: PUBLISHER, counter: '41' });
@@ -49,10 +55,10 @@ async function writeAsRubyDoes({ redis }: Partition): Promise<void> {
 
   const [created, updated] = [RUBY_EVENT, RUBY_EVENT_WITH_DATA];
   await redis.rpush(`batches:${HELD}`, SUBSCRIBER, String(nowMs - 60_000), '1', created, updated);
-  await redis.rpush(`batches:${READY}`, SUBSCRIBER, String(nowMs - 30_000), '0', updated, created);
+  await redis.rpush(`batches:${READY}`, SUBSCRIBER, String(nowMs - 2 * DAY_MS), '0', updated, created);
   await redis.rpush(`batches:${CURRENT}`, SUBSCRIBER, String(nowMs - 500), '0', created);
   await redis.sadd(`batches:current:${SUBSCRIBER}`, CURRENT);
-  await redis.zadd('batches:index', nowMs - 60_000, HELD, nowMs - 30_000, READY, nowMs - 500, CURRENT);
+  await redis.zadd('batches:index', nowMs - 60_000, HELD, nowMs - 2 * DAY_MS, READY, nowMs - 500, CURRENT);
   await redis.hset('batches:gauges:event', SUBSCRIBER, '5');
   await redis.hset('batches:gauges:batch', SUBSCRIBER, '3');
 
@@ -87,7 +93,8 @@ test('everything that was queued is delivered', async () => {
   assert.deepEqual(batches.get(READY)?.events, [updated, created]);
   assert.deepEqual(batches.get(CURRENT)?.events, [created]);
   assert.equal(batches.get(READY)?.headers.authorization, `Basic ${btoa('delivery-token:x')}`);
-  assert.equal(receiver.deliveries.length, 3);
+  assert.equal(receiver.deliveries.length, 4);
+  assert.equal(batches.get(READY)?.attempt, 2, 'its age counts from the takeover');
 });
 
 test('no batch, job or worker of the Ruby Routemaster is left', async () => {
@@ -135,7 +142,7 @@ test('its subscribers are unchanged', async () => {
   });
   assert.deepEqual(report.topics, ['widgets']);
   assert.deepEqual([report.max_events, report.timeout], [2, 500]);
-  assert.equal(report.health_points, 100, '96 and four batches taken');
+  assert.equal(report.health_points, 98, '96, four batches taken and one refused');
   assert.deepEqual(report.events, { sent: 7, queued: 0, oldest: null });
 });
 
