@@ -82,7 +82,7 @@ export type Begun = Omit<Arguments<'autodrop'>, 'cuts'>;
 /** Unless a test says otherwise. */
 const LANE_LIMIT = 10;
 /** Live workers beside those that acquire, since a lane holds at most a quarter: enough for lanes of any width here. */
-const IDLE_WORKERS = Array.from({ length: 400 }, (_, i) => `idle${i}`);
+const IDLE_WORKERS = 400;
 /** For topics and for subscribers. */
 const ROOM = 10_000;
 const LANE_LIMIT_MAX = 100;
@@ -188,7 +188,7 @@ export class Bus {
       laneLimit = LANE_LIMIT,
       leaseMs = LEASE_MS,
       slowMs = SLOW_MS,
-      idle = IDLE_WORKERS.length,
+      idle = IDLE_WORKERS,
       spare = false,
       finished = [],
       seed = 'cut',
@@ -218,9 +218,9 @@ export class Bus {
   }
 
   /** Live workers that ask for no job. */
-  async addIdleWorkers(count = IDLE_WORKERS.length): Promise<void> {
+  async addIdleWorkers(count = IDLE_WORKERS): Promise<void> {
     const { redis, keys } = this.store;
-    await redis.sadd(keys.workers_main(), ...IDLE_WORKERS.slice(0, count));
+    await redis.sadd(keys.workers_main(), ...Array.from({ length: count }, (_, i) => `idle${i}`));
   }
 
   async ack(

@@ -68,6 +68,8 @@ async function run(
 
 /** Has workers acquire all that is ready. */
 async function holdAll(): Promise<void> {
+  // A lane holds a quarter of the workers at most.
+  await bus.addIdleWorkers(2000);
   for (let worker = 0, left = 1; left > 0; worker++)
     ({ left } = readAcquired(
       await redis.store.run('acquire', {

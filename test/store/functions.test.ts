@@ -95,7 +95,7 @@ describe('the functions of Redis', () => {
     const { log, lines } = capturedLog();
     const poor = new Partition(commands(), { log });
     const poorBus = new Bus(() => poor);
-    assert.equal((await poorBus.acquire(['w1'])).grants.length, 1);
+    assert.equal((await poorBus.acquire(['w1'], { idle: 0 })).grants.length, 1);
     await assert.rejects(poorBus.publish('b', 'widgets', ['e2']), StorageFull);
     assert.deepEqual(await libraries(), []);
     assert.deepEqual(lines, [], 'that passes');
