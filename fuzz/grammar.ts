@@ -65,6 +65,8 @@ const QUERIES = [
   'limit=',
   'limit=1&limit=2',
   'before=x',
+  'after=x',
+  'limit=1',
   'subscriber=',
   'a[b]=c',
   '%',

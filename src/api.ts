@@ -22,6 +22,7 @@ import type { Log } from './log.ts';
 import { healthApi } from './metrics/health_api.ts';
 import { metricsApi } from './metrics/metrics_api.ts';
 import type { Recorder } from './metrics/recorder.ts';
+import { Pages } from './paging.ts';
 import { Proxies } from './proxies.ts';
 import { maxClientKeys } from './publishing/idempotency.ts';
 import { publishApi } from './publishing/publish_api.ts';
@@ -54,7 +55,9 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const { control } = partitions;
   const clients = new Clients(control, config.clients);
   const directory = new ClientDirectory(clients);
-  const publicNames = new PublicNames(directory, new NameKey(control));
+  const nameKey = new NameKey(control);
+  const publicNames = new PublicNames(directory, nameKey);
+  const pages = new Pages(nameKey);
   const proxies = new Proxies(config.trustedProxies);
   const authentication = new Authentication({
     rootKey: config.rootKey,
@@ -93,10 +96,18 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const routesIn = (dialect: Dialect) =>
     routes({
       publishing: publishApi({ publisher, limits: publishLimits, guard, rateLimit, budget, dialect }),
-      topics: topicsApi({ topics: new Topics(partitions), publicNames, clients }),
-      subscriptions: subscriptionsApi({ clients, subscriptions, policy, publicNames, removed, dialect }),
+      topics: topicsApi({ topics: new Topics(partitions), pages, publicNames, clients }),
+      subscriptions: subscriptionsApi({
+        clients,
+        subscriptions,
+        pages,
+        policy,
+        publicNames,
+        removed,
+        dialect,
+      }),
       deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),
-      apiTokens: apiTokensApi({ clients, minTokenLength: config.minTokenLength, removeSubscriber }),
+      apiTokens: apiTokensApi({ clients, pages, minTokenLength: config.minTokenLength, removeSubscriber }),
       health: healthApi({
         pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
         dueDeliveries: async () => {

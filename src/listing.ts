@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
 /** Maximum entries of which one turn of the event loop makes JSON. */
@@ -7,9 +8,11 @@ const SLICE = 200;
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /** Answers a list with all entries as `show` shows them; a long one in pieces, with other work in between. */
-export async function listed<T, Shown>(all: readonly T[], show: Show<T, Shown>) {
-  if (all.length <= SLICE) return ok(await show(all));
-  return { ...ok(pieces(all, show)), headers: { 'Content-Type': 'application/json; charset=utf-8' } };
+export async function listed<T, Shown>(all: readonly T[], show: Show<T, Shown>, page?: Page<unknown>) {
+  const { headers, calls } = page ?? {};
+  if (all.length <= SLICE) return { ...ok(await show(all)), headers, calls };
+  const type = { 'Content-Type': 'application/json; charset=utf-8' };
+  return { ...ok(pieces(all, show)), headers: { ...type, ...headers }, calls };
 }
 
 async function* pieces<T, Shown>(all: readonly T[], show: Show<T, Shown>): AsyncGenerator<string> {

@@ -33,6 +33,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
+  /** As how many calls its making counts, beside those for its length. */
+  calls?: number | undefined;
   body?: unknown;
 }
 
@@ -43,6 +45,7 @@ type AnswerTo<A extends Answers> = {
   [Status in keyof A]: {
     status: Status;
     headers?: Record<string, string> | undefined;
+    calls?: number | undefined;
   } & (A[Status] extends z.ZodType<infer Body>
     ? { body: Body | AsyncIterable<string> }
     : { body?: undefined });

@@ -3,6 +3,7 @@ import type { Scopes } from '../caller.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
+import type { PagedCall, Pages } from '../paging.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, type Clients, credentialToken, maxNameLength } from './client.ts';
 import { ROOT_USER } from './credentials.ts';
@@ -86,6 +87,7 @@ type NewClient = z.infer<ReturnType<typeof newClient>>;
 
 interface ApiTokensParts {
   clients: Clients;
+  pages: Pages;
   /** Minimum characters of the token of a new client without a secret. */
   minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
@@ -96,7 +98,7 @@ interface ApiTokensParts {
 const SECRET = { 'Cache-Control': 'no-store' };
 
 /** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. */
-export function apiTokensApi({ clients, minTokenLength, removeSubscriber }: ApiTokensParts) {
+export function apiTokensApi({ clients, pages, minTokenLength, removeSubscriber }: ApiTokensParts) {
   const register = async (name: string, token: string, scopes: Scopes) => {
     if ((await clients.register(name, token, scopes)) === 'ok') return { token, name };
     throw new BusError(
@@ -106,9 +108,16 @@ export function apiTokensApi({ clients, minTokenLength, removeSubscriber }: ApiT
   };
 
   return {
-    async list() {
-      const all = await clients.list();
-      return all.length === 0 ? NO_CONTENT : listed(all, async (slice) => [...slice]);
+    async list(call: PagedCall) {
+      const names = await clients.names();
+      if (names.length === 0) return NO_CONTENT;
+      const page = await pages.cut(
+        call,
+        async () => names,
+        ([token, name]) => `${name}\0${token}`,
+      );
+      const list = await clients.read(page?.entries ?? names);
+      return listed(list, async (slice) => [...slice], page);
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {

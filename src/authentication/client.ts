@@ -59,6 +59,9 @@ export interface Client {
   scopes?: Scopes;
 }
 
+type TokenAndName = [token: string, name: string];
+type ListedClient = { token: string; name: string } & Scopes;
+
 type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /** The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. */
@@ -113,19 +116,28 @@ export class Clients {
   }
 
   /** Returns the clients in Redis without those of `ROUTEMASTER_CLIENTS`, by name, then token. */
-  async list(): Promise<({ token: string; name: string } & Scopes)[]> {
-    const names = Object.entries(
-      await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens())),
-    );
+  async list(): Promise<ListedClient[]> {
+    return this.read(await this.names());
+  }
+
+  /** Returns the tokens and names of the clients that `list` would return, in its order. */
+  async names(): Promise<TokenAndName[]> {
+    const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
+    return Object.entries(names).sort((a, b) => compare(a[1], b[1]) || compare(a[0], b[0]));
+  }
+
+  /** Returns the clients with these tokens and names, in this order. */
+  async read(names: readonly TokenAndName[]): Promise<ListedClient[]> {
     const scopes: unknown[] = [];
     for (let from = 0; from < names.length; from += LIST_SLICE)
       scopes.push(...(await this.#scopesOf(names.slice(from, from + LIST_SLICE))));
-    return names
-      .map(([token, name], index) => ({ token, name, ...readScopes(...(scopes[index] as [Field, Field])) }))
-      .sort((a, b) => compare(a.name, b.name) || compare(a.token, b.token));
+    return names.map(([token, name], index) => ({
+      ...{ token, name },
+      ...readScopes(...(scopes[index] as [Field, Field])),
+    }));
   }
 
-  #scopesOf(names: readonly [token: string, name: string][]): Promise<unknown[]> {
+  #scopesOf(names: readonly TokenAndName[]): Promise<unknown[]> {
     return this.#control.command((redis, keys) => {
       const reads = redis.pipeline();
       for (const [token] of names) reads.hmget(keys.api_token(token), 'publish', 'subscribe');

@@ -1,47 +1,30 @@
 import { z } from 'zod';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
-import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
+import { type Input, NO_CONTENT, ok } from '../route.ts';
 import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
-
-const MAX_LISTED = 1000;
-const DEFAULT_LISTED = 100;
-
-const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LISTED}`;
-const BEFORE_RULE = 'must be what the Link header of the page before gives';
 
 const subscriberQuery = z.strictObject({
   subscriber: z.string('must be given once').min(1, 'is empty').optional(),
 });
 const pageQuery = subscriberQuery.extend({
-  limit: z
-    .string(LIMIT_RULE)
-    .regex(/^\d{1,4}$/, LIMIT_RULE)
-    .transform(Number)
-    .pipe(z.number().min(1, LIMIT_RULE).max(MAX_LISTED, LIMIT_RULE))
-    .optional(),
+  limit: LIMIT,
   before: z
-    .string(BEFORE_RULE)
-    .regex(/^\d{1,15}-[\w-]{20}$/, BEFORE_RULE)
+    .string(PLACE_RULE)
+    .regex(/^\d{1,15}-[\w-]{20}$/, PLACE_RULE)
     .transform(readPlace)
     .optional(),
 });
-
-const wording: Wording = {
-  code: 'bad_query',
-  whole: 'the query cannot be read',
-  field: (name, rule) => `${name} ${rule}`,
-  unknown: (name) => `${name} is nothing that can be asked for here`,
-};
 
 type Whose = z.infer<typeof subscriberQuery>;
 type Page = z.infer<typeof pageQuery>;
 type OfOne = { caller: Caller; params: { id: string } };
 
-export const WHOSE: Input<Whose> = { schema: subscriberQuery, wording };
-export const PAGE: Input<Page> = { schema: pageQuery, wording };
+export const WHOSE: Input<Whose> = { schema: subscriberQuery, wording: QUERY_WORDING };
+export const PAGE: Input<Page> = { schema: pageQuery, wording: QUERY_WORDING };
 export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
   schema: z.object({ id: z.string().regex(/^[\w-]{20}$/) }),
   wording: {
@@ -71,10 +54,12 @@ export function deadLettersApi({ deadLetters, isSubscriber, guard }: DeadLetters
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
   return {
-    async list({ caller, query }: { caller: Caller; query: Page }) {
-      const { subscriber, limit = DEFAULT_LISTED, before } = query;
-      const { letters, next } = await deadLetters.list(tokenOf(caller, subscriber), limit, before);
-      return { ...ok(letters), headers: next && { Link: `<${nextPage(query, next)}>; rel="next"` } };
+    async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
+      const { subscriber, limit, before } = query;
+      const count = limit ?? DEFAULT_LISTED;
+      const { letters, next } = await deadLetters.list(tokenOf(caller, subscriber), count, before);
+      const headers = next && nextLink(path, { limit, subscriber, before: `${next.diedAtMs}-${next.id}` });
+      return { ...ok(letters), headers };
     },
 
     async retryAll({ caller, query }: { caller: Caller; query: Whose }) {
@@ -142,14 +127,6 @@ function notFound(): BusError {
 function readPlace(text: string): Place {
   const dash = text.indexOf('-');
   return { diedAtMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };
-}
-
-function nextPage({ subscriber, limit }: Page, { diedAtMs, id }: Place): string {
-  const query = new URLSearchParams();
-  if (limit !== undefined) query.set('limit', String(limit));
-  if (subscriber !== undefined) query.set('subscriber', subscriber);
-  query.set('before', `${diedAtMs}-${id}`);
-  return `/dead_letters?${query}`;
 }
 
 /** Yields a letter and its events as JSON, in pieces, since the events can be hundreds of megabytes. */

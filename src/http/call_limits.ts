@@ -85,9 +85,9 @@ export class CallLimits {
     socket.once('close', end);
   }
 
-  /** Charges a client for the length of an answer. */
-  answered(client: string, bytes: number): void {
-    this.#clients.take(client, bytes / BYTES_PER_CALL);
+  /** Charges a client for the length of an answer, and for `calls` more. */
+  answered(client: string, bytes: number, calls = 0): void {
+    this.#clients.take(client, bytes / BYTES_PER_CALL + calls);
   }
 }
 

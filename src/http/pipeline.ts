@@ -72,8 +72,9 @@ export class Pipeline {
       const caller = route.roles.length === 0 ? undefined : await this.#callerOf(request, route);
       const counted = route.isFrequent || caller?.role !== 'client' ? undefined : caller.token;
       if (counted !== undefined) this.#parts.callLimits?.begin(counted, response);
-      const bytes = await send(response, await this.#call(route, arrival, caller));
-      if (counted !== undefined) this.#parts.callLimits?.answered(counted, bytes);
+      const answer = await this.#call(route, arrival, caller);
+      const bytes = await send(response, answer);
+      if (counted !== undefined) this.#parts.callLimits?.answered(counted, bytes, answer.calls);
     } catch (error) {
       this.fail(error, request, response);
     }

@@ -21,6 +21,7 @@ import {
 import type { Dialect } from '../dialect.ts';
 import { HEALTH, type healthApi, PONG } from '../metrics/health_api.ts';
 import { METRICS_TEXT, type metricsApi } from '../metrics/metrics_api.ts';
+import { PAGE_QUERY } from '../paging.ts';
 import { PUBLISH_ERRORS, PUBLISHED, type publishApi } from '../publishing/publish_api.ts';
 import { type Route, route } from '../route.ts';
 import {
@@ -57,6 +58,8 @@ const BOTH = ['client', 'root'] as const;
 
 const NOTHING = { 204: null } as const;
 
+const PAGED = { query: PAGE_QUERY, errors: ['bad_query'] } as const;
+
 /** All routes of the API. If two paths match a request, the first route handles it. */
 export function routes(apis: Apis): Route[] {
   return [
@@ -88,7 +91,7 @@ function topicRoutes({ publishing, topics }: Apis): Route[] {
     handle: topics.remove,
   } as const;
   return [
-    route('GET /topics', BOTH, { answers: { 200: TOPICS }, handle: topics.list }),
+    route('GET /topics', BOTH, { ...PAGED, answers: { 200: TOPICS }, handle: topics.list }),
     route('POST /topics/:name', CLIENTS, {
       params: TOPIC_PARAMS,
       takesText: true,
@@ -105,7 +108,7 @@ function topicRoutes({ publishing, topics }: Apis): Route[] {
 }
 
 function subscriptionRoutes({ subscriptions, limits, dialect }: Apis): Route[] {
-  const list = { answers: { 200: SUBSCRIBERS }, handle: subscriptions.list } as const;
+  const list = { ...PAGED, answers: { 200: SUBSCRIBERS }, handle: subscriptions.list } as const;
   const subscribe = {
     body: subscriptionInput(limits, dialect),
     maxBodyBytes: Math.max(MAX_BODY_BYTES, limits.maxSubscriptionTopics * BYTES_PER_TOPIC),
@@ -185,7 +188,11 @@ type TokenParts = Pick<Apis, 'apiTokens' | 'isRootKey' | 'dialect'>;
 
 export function apiTokenRoutes({ apiTokens, isRootKey, dialect }: TokenParts): Route[] {
   return [
-    route('GET /api_tokens', ROOT, { answers: { 200: z.array(CLIENT), 204: null }, handle: apiTokens.list }),
+    route('GET /api_tokens', ROOT, {
+      ...PAGED,
+      answers: { 200: z.array(CLIENT), 204: null },
+      handle: apiTokens.list,
+    }),
     route('POST /api_tokens', ROOT, {
       body: newClientInput(isRootKey, dialect),
       answers: { 201: MADE_CLIENT },

@@ -98,9 +98,22 @@ export class Subscriptions {
 
   /** Returns the reports of one subscriber, or of all, sorted by token. */
   async list(token?: string): Promise<SubscriberReport[]> {
-    const reports = this.#partitions.holding(token).map((partition) =>
+    return this.read(token === undefined ? await this.tokens() : [token]);
+  }
+
+  /** Returns the tokens of all subscribers, sorted. */
+  async tokens(): Promise<string[]> {
+    const tokens = this.#partitions.all.map((partition) =>
+      partition.command((redis, keys) => redis.smembers(keys.subscribers())),
+    );
+    return (await Promise.all(tokens)).flat().sort();
+  }
+
+  /** Returns the reports of those of these subscribers that exist, sorted by token. */
+  async read(tokens: readonly string[]): Promise<SubscriberReport[]> {
+    const parts = [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
+    const reports = parts.map(([partition, tokens]) =>
       partition.command(async (redis, keys) => {
-        const tokens = token === undefined ? await redis.smembers(keys.subscribers()) : [token];
         const reports: (SubscriberReport | undefined)[] = [];
         for (let from = 0; from < tokens.length; from += LIST_SLICE) {
           const slice = tokens.slice(from, from + LIST_SLICE);

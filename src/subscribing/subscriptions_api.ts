@@ -2,12 +2,13 @@ import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { allows } from '../authentication/scope.ts';
-import type { Caller, ClientCaller } from '../caller.ts';
+import type { ClientCaller } from '../caller.ts';
 import type { Config } from '../config.ts';
 import { isSecret, newKeyPair, newSecret } from '../delivering/signatures.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
+import type { PagedCall, Pages } from '../paging.ts';
 import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
@@ -119,6 +120,7 @@ export const SIGNING_KEY = z.union([
 interface SubscriptionsParts {
   clients: Pick<Clients, 'find'>;
   subscriptions: Subscriptions;
+  pages: Pages;
   policy: CallbackPolicy;
   publicNames: PublicNames;
   dialect: Pick<Dialect, 'listsOthers'>;
@@ -128,7 +130,7 @@ interface SubscriptionsParts {
 
 /** Handlers of `/subscription`, `/subscriptions`, `/subscriber` and `/subscribers`. */
 export function subscriptionsApi(parts: SubscriptionsParts) {
-  const { clients, subscriptions, policy, publicNames, dialect, removed } = parts;
+  const { clients, subscriptions, pages, policy, publicNames, dialect, removed } = parts;
 
   const remove = async (token: string) => {
     const events = await subscriptions.remove(token);
@@ -153,20 +155,29 @@ export function subscriptionsApi(parts: SubscriptionsParts) {
     refuseBeyondScope(client, topics);
   };
 
+  /** Root's reports have no `uuid`; a client sees its own whole. */
+  const shownTo = async (own: string | undefined, slice: readonly SubscriberReport[]) => {
+    if (own === undefined) return slice.map((report) => ({ ...report, uuid: null }));
+    const others = slice.filter(({ subscriber }) => subscriber !== own);
+    const nameOf = await publicNames.of(others.map(({ subscriber }) => subscriber));
+    return slice.map((report) => (report.subscriber === own ? report : seenByOthers(report, nameOf)));
+  };
+
   const everybody = new SharedReading(() => subscriptions.list());
+  const tokens = new SharedReading(() => subscriptions.tokens());
 
   return {
-    async list({ caller }: { caller: Caller }) {
-      if (caller.role === 'root')
-        return listed(await everybody.get(), async (slice) =>
-          slice.map((report) => ({ ...report, uuid: null })),
-        );
-      const own = caller.token;
-      if (!dialect.listsOthers) return ok(await subscriptions.list(own));
-      return listed(await everybody.get(), async (slice) => {
-        const nameOf = await publicNames.of(slice.map(({ subscriber }) => subscriber));
-        return slice.map((report) => (report.subscriber === own ? report : seenByOthers(report, nameOf)));
-      });
+    async list(call: PagedCall) {
+      const own = call.caller.role === 'client' ? call.caller.token : undefined;
+      const seesAll = own === undefined || dialect.listsOthers;
+      const page = await pages.cut(
+        call,
+        async () => (seesAll ? tokens.get() : [own]),
+        (token) => token,
+      );
+      const all = () => (seesAll ? everybody.get() : subscriptions.list(own));
+      const list = await (page ? subscriptions.read(page.entries) : all());
+      return listed(list, (slice) => shownTo(own, slice), page);
     },
 
     refuseEarly({ caller }: { caller: ClientCaller }) {

@@ -23,7 +23,21 @@ export class Topics {
 
   /** Returns all topics, sorted by name. */
   async list(): Promise<Topic[]> {
-    const topics = await Promise.all(this.#partitions.all.map((partition) => this.#listOne(partition)));
+    return this.read(await this.names());
+  }
+
+  /** Returns the names of all topics, sorted. */
+  async names(): Promise<string[]> {
+    const names = this.#partitions.all.map((partition) =>
+      partition.command((redis, keys) => redis.smembers(keys.topics())),
+    );
+    return (await Promise.all(names)).flat().sort();
+  }
+
+  /** Returns these topics, sorted by name. */
+  async read(names: readonly string[]): Promise<Topic[]> {
+    const parts = [...Map.groupBy(names, (name) => this.#partitions.ofTopic(name))];
+    const topics = await Promise.all(parts.map(([partition, names]) => readTopics(partition, names)));
     return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
   }
 
@@ -32,27 +46,26 @@ export class Topics {
     const series = seriesOf({ topic: name });
     return this.#partitions.ofTopic(name).run('remove_topic', { topic: name, client, series });
   }
+}
 
-  async #listOne(partition: Partition): Promise<Topic[]> {
-    return partition.command(async (redis, keys) => {
-      const names = await redis.smembers(keys.topics());
-      const hashes: (string | null)[][] = [];
-      // Pipelined, since 10,000 single commands would delay other requests by 150 ms.
-      for (let from = 0; from < names.length; from += SLICE) {
-        const slice = names.slice(from, from + SLICE);
-        const pipeline = redis.pipeline(
-          slice.map((name) => ['hmget', keys.topic(name), 'publisher', 'counter']),
-        );
-        for (const [error, hash] of (await pipeline.exec()) ?? []) {
-          if (error) throw error;
-          hashes.push(hash as (string | null)[]);
-        }
+function readTopics(partition: Partition, names: readonly string[]): Promise<Topic[]> {
+  return partition.command(async (redis, keys) => {
+    const hashes: (string | null)[][] = [];
+    // Pipelined, since 10,000 single commands would delay other requests by 150 ms.
+    for (let from = 0; from < names.length; from += SLICE) {
+      const slice = names.slice(from, from + SLICE);
+      const pipeline = redis.pipeline(
+        slice.map((name) => ['hmget', keys.topic(name), 'publisher', 'counter']),
+      );
+      for (const [error, hash] of (await pipeline.exec()) ?? []) {
+        if (error) throw error;
+        hashes.push(hash as (string | null)[]);
       }
-      return names.map((name, index) => ({
-        name,
-        publisher: hashes[index]?.[0] || null,
-        events: Number(hashes[index]?.[1] ?? 0),
-      }));
-    });
-  }
+    }
+    return names.map((name, index) => ({
+      name,
+      publisher: hashes[index]?.[0] || null,
+      events: Number(hashes[index]?.[1] ?? 0),
+    }));
+  });
 }

@@ -5,6 +5,7 @@ import { allows } from '../authentication/scope.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
+import type { PagedCall, Pages } from '../paging.ts';
 import { type Input, NO_CONTENT } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
@@ -22,12 +23,13 @@ export const TOPICS = z.array(TOPIC);
 
 interface TopicsParts {
   topics: Topics;
+  pages: Pages;
   publicNames: PublicNames;
   clients: Pick<Clients, 'find'>;
 }
 
 /** Handlers of `/topics`. */
-export function topicsApi({ topics, publicNames, clients }: TopicsParts) {
+export function topicsApi({ topics, pages, publicNames, clients }: TopicsParts) {
   /**
    * A topic keeps its publisher when that client is limited, so that nobody else takes its name and subscribers.
    * Asks Redis, because a deletion cannot be undone and the cache may have the scopes of a moment ago.
@@ -39,6 +41,7 @@ export function topicsApi({ topics, publicNames, clients }: TopicsParts) {
   };
 
   const listing = new SharedReading(() => topics.list());
+  const names = new SharedReading(() => topics.names());
 
   /** A token can be a credential, so other clients get the publisher's public name. */
   const shownTo = async (caller: Caller, list: readonly Topic[]): Promise<Topic[]> => {
@@ -49,8 +52,14 @@ export function topicsApi({ topics, publicNames, clients }: TopicsParts) {
   };
 
   return {
-    async list({ caller }: { caller: Caller }) {
-      return listed(await listing.get(), (slice) => shownTo(caller, slice));
+    async list(call: PagedCall) {
+      const page = await pages.cut(
+        call,
+        () => names.get(),
+        (name) => name,
+      );
+      const list = await (page ? topics.read(page.entries) : listing.get());
+      return listed(list, (slice) => shownTo(call.caller, slice), page);
     },
 
     async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {

@@ -8,10 +8,12 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { apiTokensApi } from '../../src/authentication/api_tokens_api.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
 import { DIALECTS } from '../../src/dialect.ts';
 import { createApp } from '../../src/http/app.ts';
 import { apiTokenRoutes } from '../../src/http/routes.ts';
 import { createLog } from '../../src/log.ts';
+import { Pages } from '../../src/paging.ts';
 import { Proxies } from '../../src/proxies.ts';
 import { basic } from './guarded_server.ts';
 
@@ -29,8 +31,9 @@ describe('/api_tokens', () => {
     const authentication = buildAuthentication({
       ...{ rootKey: ROOT_KEY, clients: directory, log, store: redis.store },
     });
+    const pages = new Pages(new NameKey(redis.store));
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
-    const api = apiTokensApi({ clients, minTokenLength: 1, removeSubscriber });
+    const api = apiTokensApi({ clients, pages, minTokenLength: 1, removeSubscriber });
     const isRootKey = (text: string) => authentication.isRootKey(text);
     const dialect = DIALECTS.none;
     const table = apiTokenRoutes({ apiTokens: api, isRootKey, dialect });

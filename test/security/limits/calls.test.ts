@@ -35,6 +35,14 @@ describe('a client that calls too often', () => {
     assert.ok(answered > 0 && answered < 20, `${answered}`);
   });
 
+  test('pays for the names that are looked through for a page', async () => {
+    const { redis, keys } = api.store;
+    await redis.sadd(keys.topics(), ...Array.from({ length: 4000 }, (_, n) => `topic_${n}`));
+    let answered = 0;
+    while ((await api.call('GET', '/topics?limit=1', { as: 'pager' })).status === 200) answered++;
+    assert.ok(answered > 2 && answered < 8, `${answered}`);
+  });
+
   test('without credentials is refused by its address, but for health checks; right credentials are let in', async () => {
     const ask = async (path: string) => (await api.call('GET', path)).status;
     const statuses = [];

@@ -1,0 +1,112 @@
+import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import type { Caller } from './caller.ts';
+import { BusError } from './errors.ts';
+import type { Input, Wording } from './route.ts';
+
+const MAX_LISTED = 1000;
+export const DEFAULT_LISTED = 100;
+
+/** This many entries looked through for a page count as a call. To read and sort 10,000 names takes 10 ms. */
+const ENTRIES_PER_CALL = 1000;
+
+const CIPHER = 'aes-256-gcm';
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
+
+const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LISTED}`;
+export const PLACE_RULE = 'must be what the Link header of the page before gives';
+
+/** `limit` of a query: the maximum entries of a page. */
+export const LIMIT = z
+  .string(LIMIT_RULE)
+  .regex(/^\d{1,4}$/, LIMIT_RULE)
+  .transform(Number)
+  .pipe(z.number().min(1, LIMIT_RULE).max(MAX_LISTED, LIMIT_RULE))
+  .optional();
+
+export const QUERY_WORDING: Wording = {
+  code: 'bad_query',
+  whole: 'the query cannot be read',
+  field: (name, rule) => `${name} ${rule}`,
+  unknown: (name) => `${name} is nothing that can be asked for here`,
+};
+
+/** Other parameters are ignored, as they were before there were pages. */
+const query = z.object({
+  limit: LIMIT,
+  after: z
+    .string(PLACE_RULE)
+    .regex(/^[\w-]{39,}$/, PLACE_RULE)
+    .optional(),
+});
+
+export type PageQuery = z.infer<typeof query>;
+export const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
+
+export interface PagedCall {
+  caller: Caller;
+  path: string;
+  query: PageQuery;
+}
+
+/** Returns the header that leads to the next page. */
+export function nextLink(path: string, query: Record<string, string | number | undefined>): { Link: string } {
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) asked.set(name, String(value));
+  return { Link: `<${path}?${asked}>; rel="next"` };
+}
+
+export interface Page<T> {
+  entries: readonly T[];
+  headers: { Link: string } | undefined;
+  /** See Answer. */
+  calls: number;
+}
+
+/**
+ * Cuts pages out of listings that have a place for each entry, such as its name. `after` is the place of the last
+ * entry of the page before, encrypted for its path: a place may be a token, which may be a credential. So none is in
+ * the logs of a router, and nobody finds a token by asking what comes after guesses at it.
+ */
+export class Pages {
+  readonly #key: { load(): Promise<Buffer> };
+
+  constructor(key: { load(): Promise<Buffer> }) {
+    this.#key = key;
+  }
+
+  /** Returns a page of `all`, which is sorted by place; undefined if the query asks for none. */
+  async cut<T>(
+    { path, query: { limit, after } }: Pick<PagedCall, 'path' | 'query'>,
+    all: () => Promise<readonly T[]>,
+    placeOf: (entry: T) => string,
+  ): Promise<Page<T> | undefined> {
+    if (limit === undefined && after === undefined) return undefined;
+    const key = hash('sha256', Buffer.concat([await this.#key.load(), Buffer.from(path)]), 'buffer');
+    const place = after && decrypted(key, after);
+    const sorted = await all();
+    const rest = place === undefined ? sorted : sorted.filter((entry) => placeOf(entry) > place);
+    const entries = rest.slice(0, limit ?? DEFAULT_LISTED);
+    const last = rest.length > entries.length ? entries.at(-1) : undefined;
+    const headers = last && nextLink(path, { limit, after: encrypted(key, placeOf(last)) });
+    return { entries, headers, calls: sorted.length / ENTRIES_PER_CALL };
+  }
+}
+
+function encrypted(key: Buffer, place: string): string {
+  const iv = randomBytes(IV_BYTES);
+  const cipher = createCipheriv(CIPHER, key, iv);
+  return Buffer.concat([iv, cipher.update(place), cipher.final(), cipher.getAuthTag()]).toString('base64url');
+}
+
+function decrypted(key: Buffer, text: string): string {
+  const bytes = Buffer.from(text, 'base64url');
+  const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, IV_BYTES));
+  decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+  try {
+    return decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
+  } catch (cause) {
+    throw new BusError('bad_query', `after ${PLACE_RULE}`, { members: { field: 'after' }, cause });
+  }
+}
