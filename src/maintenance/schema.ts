@@ -28,8 +28,10 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
   }
   if (found === null) {
     await refuseBesideRubyWorkers(partition, leaseMs);
-    await takeOver(partition, log);
+    const renamed = await takeOver(partition, log);
     await partition.run('adopt', { layout: SCHEMA });
+    if (renamed > 0 || (await wasTakenOver(partition)))
+      log.info({ renamed }, 'took over from the Ruby Routemaster');
   } else if (Number(found) < SCHEMA) {
     await upgrade(partition, found, leaseMs, log);
   }
@@ -88,8 +90,11 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
   }
 }
 
-/** Converts the batches of a Ruby Routemaster, if any. Tickers queue new `aux` jobs instead of its own. */
-async function takeOver(partition: Partition, log: Log): Promise<void> {
+/**
+ * Converts the batches of a Ruby Routemaster, if any, and returns how many. Tickers queue new `aux` jobs instead of its
+ * own.
+ */
+async function takeOver(partition: Partition, log: Log): Promise<number> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');
   let renamed = 0;
@@ -106,5 +111,5 @@ async function takeOver(partition: Partition, log: Log): Promise<void> {
     log.info({ renamed, batches: total }, 'taking over');
     toldAtMs = clock.monotonicMs();
   } while (cursor !== '0');
-  if (total > 0) log.info({ renamed }, 'took over from the Ruby Routemaster');
+  return renamed;
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
+import { capturedLog } from '../../harness/captured_log.ts';
 import {
   RUBY_EVENT,
   RUBY_EVENT_WITH_DATA,
@@ -67,6 +68,18 @@ describe('a Redis that the Ruby Routemaster filled', () => {
       await takeOver();
       assert.equal(await wasTakenOver(redis.store), true, gone);
     }
+  });
+
+  test('is named in the log, also if it has no batches; an empty one is not', async () => {
+    const { log, says } = capturedLog();
+    await redis.flush();
+    await prepareStorage(redis.store, SETTINGS.leaseMs, log);
+    assert.equal(says(/took over/), false);
+    await redis.flush();
+    await writeRubyRedis(redis.store.redis);
+    await redis.store.redis.del('batches:index');
+    await prepareStorage(redis.store, SETTINGS.leaseMs, log);
+    assert.equal(says(/^took over from the Ruby Routemaster$/), true);
   });
 
   test('is told from a Redis of this bus that has lost its memory, schema included, while processes ran', async () => {
