@@ -69,6 +69,7 @@ export class Demo {
     this.#print(
       `${kept.subscriber.token} receives them on ${this.#receiver.callback}, after 1.5 s or 10 events`,
     );
+    this.#print('these clients and topics stay on the bus for the next demo');
     this.#publishing = this.#publishOn(publisher);
   }
 

@@ -76,8 +76,8 @@ export function childEnvironment(
 }
 
 /**
- * Unless told otherwise, allows callbacks to the sample receivers and no other port of this machine: clients of the bus could
- * reach whatever listens there.
+ * Unless told otherwise, allows callbacks to the ports of the sample receivers and of https alone: clients of the bus
+ * could reach whatever else listens on this machine.
  */
 function callbacks(demoPort?: number): NodeJS.ProcessEnv {
   const { ROUTEMASTER_CALLBACK_ALLOW: allow, ROUTEMASTER_CALLBACK_PORTS: ports } = process.env;

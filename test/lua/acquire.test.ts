@@ -210,7 +210,7 @@ describe('a throttled subscriber', () => {
     return String(until);
   };
 
-  test('waits for one probe when it may be tried; without an attempt, and others pass', async () => {
+  test('waits for one trial job when it may be tried; without an attempt, and others pass', async () => {
     await readyBatches('a', 'b');
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
     await bus.publish('c', 'gadgets', ['e3']);
@@ -287,7 +287,7 @@ describe('a throttled subscriber', () => {
     assert.deepEqual(lanes.waiting, { alice: ['c1'] });
   });
 
-  test('gets another probe when the one it had is dropped', async () => {
+  test('gets another trial job when the one it had is dropped', async () => {
     await readyBatches('a', 'b', 'c');
     await throttle('alice', 60_000);
     await bus.acquire(['w1', 'w2', 'w3']);

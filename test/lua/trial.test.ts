@@ -144,7 +144,7 @@ describe('a subscriber that fails', () => {
     assert.deepEqual(await acquire('w5', 'w7'), ['bob2', 'ann3'], 'ann is proven again');
   });
 
-  test('recovers with a batch that was in flight: its probe becomes ready at once', async () => {
+  test('recovers with a batch that was in flight: its trial job becomes ready at once', async () => {
     idle = 100;
     await proven('bob', 6);
     await acquire('w1', 'w2');
@@ -165,12 +165,12 @@ describe('a subscriber that fails', () => {
   });
 });
 
-describe('the probe of a lane that fails', () => {
+describe('the trial job of a lane that fails', () => {
   beforeEach(() => {
     idle = 100;
   });
 
-  /** bob1 has failed, bob2 and bob3 are in flight with w2 and w3, bob4 is the probe, and bob5 and bob6 wait aside. */
+  /** bob1 has failed, bob2 and bob3 are in flight with w2 and w3, bob4 is the trial job, and bob5 and bob6 wait aside. */
   async function probing(): Promise<void> {
     await proven('bob', 6);
     await acquire('w1', 'w2', 'w3');

@@ -80,7 +80,7 @@ describe('lanes', () => {
   });
 
   breaks(
-    'that wait for a probe that is no job do so no longer',
+    'that wait for a trial job that is no job do so no longer',
     ({ redis, keys }) => redis.hset(keys.subscriber('alice'), 'probe', packNamed('x1')),
     'probe_lost alice',
   );
