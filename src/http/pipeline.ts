@@ -117,7 +117,7 @@ export class Pipeline {
     try {
       call.text = await readText(request, maxBytes, reservation);
       reservation.startWork();
-      const turn = call.text.length > LONG_BODY ? this.#budget.turn() : undefined;
+      const turn = call.text.length > LONG_BODY ? this.#budget.turn(holderOf(call)) : undefined;
       if (turn) await turn;
       call.body = readBody(route, call.text);
       if (route.refuseLate) await route.refuseLate(call);

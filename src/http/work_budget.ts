@@ -8,7 +8,8 @@ const BUDGET_MS = 4;
  * without a limit, the last request would wait for the work of all others, even if only to be refused.
  */
 export class WorkBudget {
-  readonly #waiting: (() => void)[] = [];
+  /** The work that waits, by owner. The first owner has the next turn. */
+  readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   #endsAtMs: number | undefined;
 
@@ -17,27 +18,42 @@ export class WorkBudget {
   }
 
   /**
-   * Call before long work. Returns undefined if the work may start at once, or a promise to await. Work
-   * starts in the order of the calls.
+   * Call before long work. Returns undefined if the work may start at once, or a promise to await. Owners take
+   * turns; the work of one starts in the order of the calls.
    */
-  turn(): Promise<void> | undefined {
+  turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
     if (this.#endsAtMs === undefined) {
       this.#endsAtMs = nowMs + this.#budgetMs;
       setImmediate(() => void this.#goOn());
     }
-    if (nowMs < this.#endsAtMs && this.#waiting.length === 0) return undefined;
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    if (nowMs < this.#endsAtMs && this.#waiting.size === 0) return undefined;
+    return new Promise((resolve) => {
+      const line = this.#waiting.get(owner);
+      if (line) line.push(resolve);
+      else this.#waiting.set(owner, [resolve]);
+    });
   }
 
   async #goOn(): Promise<void> {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
-    while (this.#waiting.length > 0 && clock.monotonicMs() < endsAtMs) {
-      this.#waiting.shift()?.();
+    while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
+      this.#next()?.();
       // Lets the work run until it awaits something.
       await undefined;
     }
-    if (this.#waiting.length > 0) setImmediate(() => void this.#goOn());
+    if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());
     else this.#endsAtMs = undefined;
+  }
+
+  /** Takes the first work of the first owner, who then goes to the end. */
+  #next(): (() => void) | undefined {
+    for (const [owner, line] of this.#waiting) {
+      const work = line.shift();
+      this.#waiting.delete(owner);
+      if (line.length > 0) this.#waiting.set(owner, line);
+      return work;
+    }
+    return undefined;
   }
 }

@@ -27,7 +27,7 @@ interface PublishParts {
 }
 
 interface Budget {
-  turn(): Promise<void> | undefined;
+  turn(owner: string): Promise<void> | undefined;
 }
 
 export const PUBLISHED = { 200: null, 204: null } as const;
@@ -71,7 +71,7 @@ export function publishApi({ publisher, limits, guard, rateLimit, budget, dialec
       let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
       const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
       const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
-      const events = isLong(body) ? await inTurns(readInSteps(body), budget) : readEvents(body);
+      const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
       if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
       const publication: Publication = { topic, client, events };
       if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
@@ -83,9 +83,9 @@ export function publishApi({ publisher, limits, guard, rateLimit, budget, dialec
   };
 }
 
-async function inTurns<T>(steps: Generator<void, T>, budget: Budget): Promise<T> {
+async function inTurns<T>(steps: Generator<void, T>, client: string, budget: Budget): Promise<T> {
   let step = steps.next();
-  for (; !step.done; step = steps.next()) await budget.turn();
+  for (; !step.done; step = steps.next()) await budget.turn(client);
   return step.value;
 }
 

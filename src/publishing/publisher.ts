@@ -72,6 +72,7 @@ export class Publisher {
     return new Batcher((group) => this.#storeGroup(partition, group), {
       max: MAX_EVENTS_PER_CALL,
       weigh: (publication) => this.#weigh(publication),
+      ownerOf: ({ client }) => client,
     });
   }
 

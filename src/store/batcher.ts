@@ -9,6 +9,8 @@ const FEW = 4;
 export interface CallLimit<Item> {
   max: number;
   weigh?: (item: Item) => number;
+  /** If more waits than fits into a call, the owners of items take turns. By default all items have one owner. */
+  ownerOf?: (item: Item) => string;
 }
 
 interface Waiting<Item, Result> {
@@ -27,6 +29,10 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #max: number;
   readonly #weigh: (item: Item) => number;
+  readonly #ownerOf: (item: Item) => string;
+  /** For each owner the number of its last turn, while items wait. */
+  readonly #turns = new Map<string, number>();
+  #turn = 0;
   #waiting: Waiting<Item, Result>[] = [];
   #isRunning = false;
   #stopGathering = () => {};
@@ -36,11 +42,12 @@ export class Batcher<Item, Result> {
    */
   constructor(
     call: (items: Item[]) => Promise<readonly Result[]>,
-    { max, weigh = () => 1 }: CallLimit<Item>,
+    { max, weigh = () => 1, ownerOf = () => '' }: CallLimit<Item>,
   ) {
     this.#call = call;
     this.#max = max;
     this.#weigh = weigh;
+    this.#ownerOf = ownerOf;
   }
 
   /** Resolves with the result of this item. Rejects with the error of the call that contained it. */
@@ -65,6 +72,7 @@ export class Batcher<Item, Result> {
       }
     }
     this.#isRunning = false;
+    this.#turns.clear();
   }
 
   /**
@@ -80,14 +88,34 @@ export class Batcher<Item, Result> {
     });
   }
 
+  /** Takes all items if they fit into a call; otherwise those whose turn it is, in the order in which they came. */
   #nextGroup(): Waiting<Item, Result>[] {
-    let count = 0;
+    const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);
+    if (weight <= this.#max) return this.#waiting.splice(0);
+    const chosen = this.#chosen();
+    const group = this.#waiting.filter((each) => chosen.has(each));
+    this.#waiting = this.#waiting.filter((each) => !chosen.has(each));
+    return group;
+  }
+
+  /** Goes through the owners, the one first whose last turn is longest ago, and takes an item of each at a time. */
+  #chosen(): Set<Waiting<Item, Result>> {
+    const chosen = new Set<Waiting<Item, Result>>();
+    const lastTurn = (owner: string) => this.#turns.get(owner) ?? 0;
+    let lines = [...Map.groupBy(this.#waiting, ({ item }) => this.#ownerOf(item))];
+    lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
-    for (const next of this.#waiting) {
-      weight += next.weight;
-      if (count > 0 && weight > this.#max) break;
-      count++;
+    while (lines.length > 0) {
+      // An owner whose next item does not fit is the first to get a turn in the next call.
+      lines = lines.filter(([owner, line]) => {
+        const next = line.shift();
+        if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;
+        weight += next.weight;
+        chosen.add(next);
+        this.#turns.set(owner, ++this.#turn);
+        return true;
+      });
     }
-    return this.#waiting.splice(0, count);
+    return chosen;
   }
 }

@@ -53,3 +53,17 @@ test('work beyond the budget of a turn continues in the next turns, in order, an
   await turn();
   assert.equal(budget.turn(), undefined, 'all is done');
 });
+
+test('owners take turns, however much of one waits', async () => {
+  const budget = new WorkBudget(1);
+  assert.equal(budget.turn(), undefined);
+  const untilMs = performance.now() + 2;
+  while (performance.now() < untilMs); // The budget of this turn of the event loop is spent.
+  const heard: string[] = [];
+  const work = async (owner: string) => {
+    await budget.turn(owner);
+    heard.push(owner);
+  };
+  await Promise.all(['many', 'many', 'many', 'many', 'one', 'many', 'other', 'one'].map(work));
+  assert.deepEqual(heard, ['many', 'one', 'other', 'many', 'one', 'many', 'many', 'many']);
+});

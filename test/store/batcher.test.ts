@@ -38,6 +38,21 @@ async function microtasks(): Promise<void> {
 const turn = () => new Promise(setImmediate);
 
 describe('a batcher', () => {
+  test('lets owners take turns if more waits than fits into a call; the items of one stay in order', async () => {
+    const ownerOf = (item: string) => item[0] as string;
+    const weigh = (item: string) => (item.startsWith('big') ? 5 : 1);
+    const { add, call } = batching({ max: 5, ownerOf, weigh });
+    const answers = [add('big1', 'big2', 'big3', 'a1', 'a2', 'a3'), add('c1')];
+    const groups: string[][] = [];
+    for (let n = 0; n < 4; n++) {
+      const { items, succeed } = await call(n);
+      groups.push(items);
+      succeed();
+    }
+    assert.deepEqual(groups, [['big1'], ['a1', 'a2', 'a3', 'c1'], ['big2'], ['big3']]);
+    await Promise.all(answers);
+  });
+
   test('makes one call for all items of a turn, in their order, and gives each its own result', async () => {
     const { add, call, calls } = batching();
     const answers = add('a', 'b', 'c');
