@@ -59,21 +59,22 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const publicNames = new PublicNames(directory, nameKey);
   const pages = new Pages(nameKey);
   const proxies = new Proxies(config.trustedProxies);
-  const authentication = new Authentication({
-    rootKey: config.rootKey,
-    clients: directory,
-    nonces: new Nonces(new NonceKeys(control), new NonceUses(control)),
-    limiter: new LoginLimiter(new FailedLogins(control, MAX_FAILURES, log), proxies, recorder),
-    md5: config.digestMd5,
-    log,
-  });
-
   const queues = (name: QueueName) => partitions.all.map((partition) => new Queue(partition, name, config));
   const [main, aux] = [queues('main'), queues('aux')];
   const storageFull = () => {
     for (const queue of aux) queue.enqueue('autodrop').catch(() => {});
   };
   const guard = new StorageGuard(partitions, config, storageFull);
+
+  const authentication = new Authentication({
+    rootKey: config.rootKey,
+    clients: directory,
+    nonces: new Nonces(new NonceKeys(control), new NonceUses(control, () => guard.maxBytes)),
+    limiter: new LoginLimiter(new FailedLogins(control, MAX_FAILURES, log), proxies, recorder),
+    md5: config.digestMd5,
+    log,
+  });
+
   const publishLimits = {
     ...config,
     // Read at each call, because the memory limit of Redis may change.

@@ -26,6 +26,7 @@ export const ERRORS = {
   idempotency_key_reused: { status: 422, title: 'The idempotency key stands for something else' },
   too_many_failures: { status: 429, title: 'Too many requests had wrong credentials' },
   too_many_keys: { status: 429, title: 'This client uses too many idempotency keys' },
+  too_many_nonces: { status: 429, title: 'This client uses too many Digest nonces' },
   rate_limited: { status: 429, title: 'There are too many requests' },
   headers_too_large: { status: 431, title: 'The headers are too large' },
   internal: { status: 500, title: 'The bus failed to do this' },

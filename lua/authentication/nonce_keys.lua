@@ -9,12 +9,12 @@ for a key that must sign nothing any more.
 ]]
 local digest_keys = include('digest_keys')
 
-local HOUR_MS, KEPT_HOURS = 3600000, 24
+local KEPT_HOURS = 24
 
 -- `key_of_this_hour` and `key_of_next_hour` are random keys. Each is stored only if its hour has no key yet.
 return function(call, args)
   local stored = call.keys.digest_keys()
-  local this_hour = math.floor(call.now_ms / HOUR_MS)
+  local this_hour = math.floor(call.now_ms / digest_keys.HOUR_MS)
   digest_keys.replace_after_restart(call)
   redis.call('HSETNX', stored, this_hour, args.key_of_this_hour)
   redis.call('HSETNX', stored, this_hour + 1, args.key_of_next_hour)

@@ -6,33 +6,54 @@ Returns `consumed` for each use that this call consumed. A use is `repeated` if 
 its count is too high or too far ahead of the stored bits. A nonce has one bit for each count, so counts may
 arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of its hour:
 this Redis may have forgotten the uses of that nonce.
+
+The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. It
+is `too_many_nonces` if the quota has none left: the use is not consumed then. Such a request may have been
+recorded. So nonces that the client got until then take no further step: their uses are `old`.
 ]]
+local client_quota = include('client_quota')
 local digest_keys = include('digest_keys')
 
 -- Maximum count of a nonce. The bits of a nonce then take at most 20 KB of Redis.
 local MAX_COUNT = 65535
--- Maximum distance of a count from the end of the stored bits. A client that uses one nonce on many
--- connections can be out of order by one count for each connection. One request can allocate at most this
--- many bits.
-local MAX_AHEAD = 1024
+-- The bits of a nonce grow by this many at a time, and a count may be at most in the next step. A client that uses
+-- one nonce on many connections can be out of order by one count for each connection.
+local STEP = 512
 
-local function consume(call, nonce, count, kept_ms)
-  local uses = call.keys.nonce_uses(nonce)
-  local bytes = redis.call('STRLEN', uses)
-  if count > MAX_COUNT or count > bytes * 8 + MAX_AHEAD then return 'repeated' end
-  local is_new = redis.call('SETBIT', uses, count, 1) == 0
-  if bytes == 0 then redis.call('PEXPIRE', uses, kept_ms) end
-  return is_new and 'consumed' or 'repeated'
+-- Returns nothing if the nonce has a further step now; otherwise what becomes of the use.
+local function grow(call, quota, use, uses, bits, kept_ms)
+  local refused = call.keys.nonces_refused(use.client)
+  local refused_at_ms = tonumber(redis.call('GET', refused))
+  if refused_at_ms and use.issued_at_ms <= refused_at_ms then return 'old' end
+  if client_quota.is_empty(quota, use.client) then
+    redis.call('SET', refused, call.now_ms, 'PX', kept_ms)
+    return 'too_many_nonces'
+  end
+  client_quota.take(quota, use.client)
+  redis.call('SETBIT', uses, bits + STEP - 1, 0)
+  if bits == 0 then redis.call('PEXPIRE', uses, kept_ms) end
+end
+
+local function consume(call, quota, use, kept_ms)
+  local uses, count = call.keys.nonce_uses(use.nonce), use.count
+  local bits = redis.call('STRLEN', uses) * 8
+  if count > MAX_COUNT or count >= bits + STEP then return 'repeated' end
+  local refusal = count >= bits and grow(call, quota, use, uses, bits, kept_ms)
+  if refusal then return refusal end
+  return redis.call('SETBIT', uses, count, 1) == 0 and 'consumed' or 'repeated'
 end
 
 -- The uses of a nonce expire `kept_ms` after its first use.
 return function(call, args)
   digest_keys.replace_after_restart(call)
+  local quota = client_quota.begin(call, call.keys.nonce_quota, args.max_client_nonces, args.kept_ms)
   local key_of, outcomes = {}, {}
   for i, use in ipairs(args.uses) do
-    key_of[use.hour] = key_of[use.hour] or redis.call('HGET', call.keys.digest_keys(), use.hour)
-    local is_current = key_of[use.hour] == use.key
-    outcomes[i] = is_current and consume(call, use.nonce, use.count, args.kept_ms) or 'replaced'
+    local hour = math.floor(use.issued_at_ms / digest_keys.HOUR_MS)
+    key_of[hour] = key_of[hour] or redis.call('HGET', call.keys.digest_keys(), hour)
+    local is_current = key_of[hour] == use.key
+    outcomes[i] = is_current and consume(call, quota, use, args.kept_ms) or 'replaced'
   end
+  client_quota.store(quota)
   return outcomes
 end

@@ -22,7 +22,7 @@ local batches = include('batches')
 local bulk = include('bulk')
 local calls = include('calls')
 local intake = include('intake')
-local key_quota = include('key_quota')
+local client_quota = include('client_quota')
 local open_batches = include('open_batches')
 local opening = include('opening')
 
@@ -116,7 +116,7 @@ return function(call, args)
     for digest, fingerprint in pairs(taken.fingerprints) do
       redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', args.idempotency_window_ms)
     end
-    key_quota.store(call, taken.quota)
+    client_quota.store(taken.quota)
   end
   for i, topic in ipairs(taken.accepted) do
     added[i] = { events = topic.events, subscribers = table.concat(topic.subscribers, '\n') }

@@ -6,7 +6,7 @@ uses although it knows the keys. So all keys are replaced then, and nonces that 
 key stays for a day in a field of its own, the hour with the time of the replacement as its fraction. So its
 nonces are still recognised as nonces of this bus.
 ]]
-local digest_keys = {}
+local digest_keys = { HOUR_MS = 3600000 }
 
 -- Replaces all keys if this Redis is not the one, or not the run of it, that has remembered the nonce uses. It
 -- costs 6 µs. A Redis of an earlier release has keys but no run: they stay.

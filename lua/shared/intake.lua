@@ -6,7 +6,7 @@ Events stay in ARGV for as long as possible. A slice `{ list, first, last }` nam
 them and their places in it. Events are copied only if those of several publications are joined. The
 `owner` of a copy is the topic or the subscriber that the copy was made for.
 ]]
-local key_quota = include('key_quota')
+local client_quota = include('client_quota')
 local intake = {}
 
 -- Returns the state of one call. `topics` holds the topics by name, and `accepted` lists the topics that got
@@ -16,7 +16,7 @@ local intake = {}
 function intake.begin(call, args)
   return {
     max_topics = args.max_topics, max_client_topics = args.max_client_topics,
-    quota = key_quota.begin(call, args.max_client_keys, args.idempotency_window_ms),
+    quota = client_quota.begin(call, call.keys.idempotency_quota, args.max_client_keys, args.idempotency_window_ms),
     topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {},
   }
 end
@@ -66,7 +66,7 @@ local function judge_key(call, taken, publication)
   if not digest then return end
   local before = taken.fingerprints[digest] or redis.call('GET', call.keys.idempotency(digest))
   if before then return before == publication.fingerprint and 'repeated' or 'key_reused' end
-  if key_quota.is_empty(call, taken.quota, publication.client) then return 'too_many_keys' end
+  if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
 -- Ends the current run: the events of successive publications to one topic. Every subscriber of the topic gets
@@ -113,7 +113,7 @@ function intake.take(call, taken, publication)
   if refusal then return refusal, 0 end
   if publication.digest then
     taken.fingerprints[publication.digest] = publication.fingerprint
-    key_quota.take(taken.quota, publication.client)
+    client_quota.take(taken.quota, publication.client)
   end
   add_to_run(call, taken, topic, publication.events)
   return 'accepted', #topic.subscribers

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import { DigestStrategy } from 'passport-http';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { credentialsOf, notByPassport } from './authorization.ts';
 import { type DigestAlgorithm, HASHES, REALM } from './client.ts';
@@ -39,7 +38,7 @@ export class Digest extends DigestStrategy {
   /**
    * Checks the credentials of a request. Consumes the nonce use of a correct answer even if the request is
    * refused later: otherwise an attacker who recorded the request could send it again with another body.
-   * Throws StorageUnavailable, and bad_header for an answer that is malformed or for another target.
+   * Throws StorageUnavailable, too_many_nonces, and bad_header for an answer that is malformed or for another target.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
@@ -58,9 +57,10 @@ export class Digest extends DigestStrategy {
     // Only a caller with the right secret may learn that its nonce is old or used.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
-    const use = await this.#nonces.use(answer.nonce, answer.nc);
-    if (use === 'replaced') return STALE;
-    return use === 'consumed' ? verdict : repeatedUse(verdict);
+    const client = verdict.role === 'root' ? ROOT_USER : verdict.token;
+    const use = await this.#nonces.use(answer.nonce, answer.nc, client);
+    if (use === 'consumed') return verdict;
+    return use === 'repeated' ? { reason: 'repeated_count', client, stale: true } : STALE;
   }
 
   /** Checks the credentials of a request that `judge` has accepted, without its nonce use, which is consumed. */
@@ -85,9 +85,4 @@ function proofOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: strin
     if (digest === '') return false;
     return sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response);
   };
-}
-
-function repeatedUse(caller: Caller): Refusal {
-  const client = caller.role === 'root' ? ROOT_USER : caller.token;
-  return { reason: 'repeated_count', client, stale: true };
 }

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { NonceKey, NonceKeys } from './nonce_keys.ts';
-import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUseOutcome, type NonceUses } from './nonce_uses.ts';
+import { NONCE_AHEAD_MS, NONCE_LIFE_MS, type NonceUses, type UseOutcome } from './nonce_uses.ts';
 
 const MAX_REMEMBERED = 10_000;
 const TIME_BYTES = 6;
@@ -71,15 +71,19 @@ export class Nonces {
   }
 
   /**
-   * Consumes this use of a fresh nonce, over all processes. If the answer is `replaced`, new nonces have a new key.
-   * Throws StorageUnavailable.
+   * Consumes this use of a fresh nonce, over all processes, for the client that proved its secret. If the answer is
+   * `replaced`, new nonces have a new key. Throws too_many_nonces and StorageUnavailable.
    */
-  async use(nonce: string, nc: string): Promise<NonceUseOutcome> {
+  async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);
     if (!issued) return 'replaced';
-    const { hour, key } = issued.key;
-    const count = Number.parseInt(nc, 16);
-    const outcome = await this.#uses.consume({ nonce: nonce.slice(0, ID_CHARACTERS), count, hour, key });
+    const outcome = await this.#uses.consume({
+      nonce: nonce.slice(0, ID_CHARACTERS),
+      count: Number.parseInt(nc, 16),
+      issuedAtMs: issued.atMs,
+      key: issued.key.key,
+      client,
+    });
     if (outcome === 'replaced') await this.#keys.load();
     return outcome;
   }

@@ -123,8 +123,8 @@ export class Autodrop {
     this.#log.error(
       { used, max, highMark, droppableBytes: Math.round(droppableBytes), expiringKeys },
       'Redis is short of memory, and dropping batches does not help: other data fills it. expiringKeys are idempotency keys ' +
-        'of 180 bytes each; if they are many, shorten ROUTEMASTER_IDEMPOTENCY_WINDOW. Otherwise raise maxmemory, or give the ' +
-        'bus a Redis of its own',
+        'of 180 bytes each, or Digest nonces of 300 bytes each, which go within seven minutes; if the former are many, shorten ' +
+        'ROUTEMASTER_IDEMPOTENCY_WINDOW. Otherwise raise maxmemory, or give the bus a Redis of its own',
     );
   }
 

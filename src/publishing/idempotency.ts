@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { clientQuota } from '../store/client_quota.ts';
 
 /** What Redis remembers of a publication with an idempotency key. */
 export interface Idempotency {
@@ -8,9 +9,8 @@ export interface Idempotency {
   fingerprint: Buffer;
 }
 
-/** What a key takes in Redis, and the largest part of its memory that the keys of one client may take. */
+/** What a key takes in Redis. */
 const KEY_BYTES = 180;
-const MAX_PART = 0.05;
 
 /** 132 bits in URL-safe Base64: enough to rule out collisions, at little memory for each key. */
 const DIGEST_LENGTH = 22;
@@ -27,12 +27,7 @@ export function idempotency(client: string, key: string, topic: string, body: st
   };
 }
 
-/**
- * Returns how many idempotency keys a client may use in the window for which they are remembered: `max`, but
- * fewer if twice as many, which can be remembered at a time, would take too much of a Redis of `redisMaxBytes` (0
- * if it has no limit).
- */
+/** Returns how many idempotency keys a client may use in the window for which they are remembered. */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {
-  if (redisMaxBytes === 0) return max;
-  return Math.max(1, Math.min(max, Math.floor((redisMaxBytes * MAX_PART) / KEY_BYTES / 2)));
+  return clientQuota(max, KEY_BYTES, redisMaxBytes);
 }

@@ -30,16 +30,21 @@ export class StorageGuard {
     this.#nowMs = nowMs;
   }
 
-  /** The memory limit of the smallest Redis at the last measurement; 0 if there was none, or no limit. */
+  /** The memory limit of the smallest Redis at the last measurement; 0 if there was none, or no limit. Measures anew later. */
   get maxBytes(): number {
+    if (!this.#isFresh) this.#looking ??= this.#look();
     return this.#maxBytes;
   }
 
   /** Call before storing anything, and await the result. Throws StorageFull, at once or later. */
   check(): Promise<void> | undefined {
-    if (this.#nowMs() - this.#lookedAtMs < FRESH_MS) return this.#decide();
+    if (this.#isFresh) return this.#decide();
     this.#looking ??= this.#look();
     return this.#full ? this.#looking.then(() => this.#decide()) : undefined;
+  }
+
+  get #isFresh(): boolean {
+    return this.#nowMs() - this.#lookedAtMs < FRESH_MS;
   }
 
   #decide(): undefined {

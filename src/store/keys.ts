@@ -57,6 +57,8 @@ export const LAYOUT = {
   name_key: { pattern: 'name_key', type: 'string' },
   digest_keys: { pattern: 'digest:keys', type: 'hash' },
   digest_run: { pattern: 'digest:run', type: 'string' },
+  nonce_quota: { pattern: 'digest:quota:{token}', type: 'string' },
+  nonces_refused: { pattern: 'digest:refused:{token}', type: 'string' },
   nonce_uses: { pattern: 'digest:counts:{nonce}', type: 'string' },
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },
   schema: { pattern: 'schema', type: 'string' },

@@ -7,8 +7,12 @@ export const authenticationContracts = {
     reply: { nowMs: 'number', keys: [{ hour: 'number', key: 'bytes', replaced: 'flag' }] },
   },
   nonce_uses: {
-    arguments: { keptMs: 'digits', uses: [{ nonce: 'text', count: 'number', hour: 'digits', key: 'bytes' }] },
-    reply: ['consumed|repeated|replaced'],
+    arguments: {
+      keptMs: 'number',
+      maxClientNonces: 'number',
+      uses: [{ nonce: 'text', count: 'number', issuedAtMs: 'number', key: 'bytes', client: 'text' }],
+    },
+    reply: ['consumed|repeated|replaced|old|too_many_nonces'],
   },
   register_client: {
     arguments: { token: 'text', name: 'text', scopes: [{ of: 'publish|subscribe', patterns: 'text' }] },

@@ -1,0 +1,42 @@
+--[[
+Client quota: bounds the keys that a client has the bus remember for a time, and so the memory that they take.
+
+A client has a bucket of `max` keys. It is full after the window for which keys are remembered. So of one client at
+most twice as many keys are remembered at a time. A bucket is stored as the time at which it will be full again.
+]]
+local client_quota = {}
+
+-- Returns the state of one call. `key_of` gives the Redis key of a client's bucket.
+function client_quota.begin(call, key_of, max, window_ms)
+  local window_us = window_ms * 1000
+  -- A key takes this much of the time in which the bucket becomes full.
+  local key_us = math.max(1, math.floor(window_us / max))
+  return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
+end
+
+-- True if the client's bucket has no key.
+function client_quota.is_empty(quota, client)
+  local full_at_us = quota.full_at_us[client]
+  if not full_at_us then
+    local stored = redis.call('GET', quota.key_of(client))
+    full_at_us = math.max(quota.now_us, tonumber(stored) or 0)
+    quota.full_at_us[client] = full_at_us
+  end
+  return full_at_us + quota.key_us - quota.now_us > quota.window_us
+end
+
+-- Takes a key out of a bucket that was found to have one in this call.
+function client_quota.take(quota, client)
+  quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
+end
+
+function client_quota.store(quota)
+  for client, full_at_us in pairs(quota.full_at_us) do
+    local full_in_ms = math.ceil((full_at_us - quota.now_us) / 1000)
+    if full_in_ms > 0 then
+      redis.call('SET', quota.key_of(client), string.format('%d', full_at_us), 'PX', full_in_ms)
+    end
+  end
+end
+
+return client_quota

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { TestStore } from '../../harness/redis/store.ts';
+import { until } from '../../harness/until.ts';
+import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
+
+const STEP = 512;
+const redis = new TestStore();
+let nonceKeys: NonceKeys;
+
+beforeEach(async () => {
+  await redis.flush();
+  nonceKeys = new NonceKeys(redis.store);
+  await nonceKeys.load();
+});
+
+type Use = [nonce: string, count: number, client?: string];
+
+async function outcomesOf(...uses: Use[]): Promise<string[]> {
+  return useWith({ issuedAtMs: nonceKeys.nowMs() }, ...uses);
+}
+
+async function useWith({ issuedAtMs }: { issuedAtMs: number }, ...uses: Use[]): Promise<string[]> {
+  const key = nonceKeys.current() as Buffer;
+  return redis.store.run('nonce_uses', {
+    keptMs: 3000,
+    maxClientNonces: 3,
+    uses: uses.map(([nonce, count, client = 'shop']) => ({ nonce, count, issuedAtMs, key, client })),
+  });
+}
+
+describe("a client's quota of nonces", () => {
+  test('loses one for each new nonce and each further step of bits, and none for uses in between', async () => {
+    const inOrder = Array.from({ length: 2 * STEP - 1 }, (_, index): Use => ['a', index + 1]);
+    assert.deepEqual(new Set(await outcomesOf(...inOrder)), new Set(['consumed']));
+    assert.deepEqual(await outcomesOf(['b', 1], ['c', 1], ['c', 1, 'mill']), [
+      'consumed',
+      'too_many_nonces',
+      'consumed',
+    ]);
+    assert.deepEqual(await outcomesOf(['b', 2], ['b', 2], ['b', STEP - 1]), [
+      'consumed',
+      'repeated',
+      'consumed',
+    ]);
+  });
+
+  test('is regained as time passes, and leaves nothing in Redis then', async () => {
+    await outcomesOf(['a', 1], ['b', 1], ['c', 1]);
+    assert.deepEqual(await outcomesOf(['d', 1]), ['too_many_nonces']);
+    const { redis: raw, keys } = redis.store;
+    assert.equal(await raw.exists(keys.nonce_uses('d')), 0, 'the refused use is not consumed');
+    const leftMs = await raw.pttl(keys.nonce_quota('shop'));
+    assert.ok(leftMs > 2000 && leftMs <= 3000, `${leftMs} ms`);
+    await until(async () => (await outcomesOf(['e', 1]))[0] === 'consumed');
+  });
+
+  test('ends the nonces that got no step before a use was refused: it may have been recorded', async () => {
+    const before = { issuedAtMs: nonceKeys.nowMs() };
+    await outcomesOf(['a', 1], ['b', 1], ['c', 1]);
+    assert.deepEqual(await useWith(before, ['d', 1]), ['too_many_nonces']);
+    await until(async () => (await outcomesOf(['e', 1]))[0] === 'consumed');
+    assert.deepEqual(await useWith(before, ['d', 1], ['a', STEP], ['a', 2]), ['old', 'old', 'consumed']);
+  });
+});
