@@ -30,9 +30,9 @@ export interface LoadResult {
 export type LoadCalls = { run: typeof run };
 
 interface Client {
-  connection: LoadConnection;
-  /** The next request, as it goes over the wire. */
-  request: (dueUs?: number) => string;
+  /** Sends the next request. A Digest client whose challenge is stale answers the new one. */
+  send: (answered: (answer: LoadAnswer) => void, dueUs?: number) => void;
+  close: () => void;
 }
 
 /** Sends the requests over connections of its own. Throws if an answer is not 2xx. */
@@ -45,7 +45,7 @@ async function run(plan: LoadPlan): Promise<LoadResult> {
   try {
     await load.run(clients);
   } finally {
-    for (const { connection } of clients) connection.close();
+    for (const client of clients) client.close();
   }
   const seconds = (performance.now() - startedMs) / 1000;
   const latenciesMs = load.latenciesMs;
@@ -54,13 +54,19 @@ async function run(plan: LoadPlan): Promise<LoadResult> {
 
 async function open(plan: LoadPlan, path: () => string): Promise<Client> {
   const { port, body, contentType = 'application/json', credentials } = plan;
-  const next = await authorizer(credentials, port, plan.path);
+  const { next, renew } = await authorizer(credentials, port, plan.path);
   const lines = `HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: ${contentType}\r\n`;
   const request = (dueUs?: number) => {
     const text = dueUs === undefined ? body : stampedAt(body, dueUs);
     return `POST ${path()} ${lines}Content-Length: ${text.length}\r\nAuthorization: ${next()}\r\n\r\n${text}`;
   };
-  return { connection: await LoadConnection.open(port), request };
+  const connection = await LoadConnection.open(port);
+  const send: Client['send'] = (answered, dueUs) =>
+    connection.send(request(dueUs), (answer) => {
+      if (answer.status === 401 && renew(answer.text)) send(answered, dueUs);
+      else answered(answer);
+    });
+  return { send, close: () => connection.close() };
 }
 
 /** Each connection sends its next request when it has the answer to the last. */
@@ -75,13 +81,13 @@ class ClosedLoop {
 
   run(clients: Client[]): Promise<void> {
     return new Promise((resolve, reject) => {
-      for (const { connection, request } of clients) {
+      for (const client of clients) {
         let sentMs = 0;
         const send = () => {
           if (this.#sent === this.latenciesMs.length) return;
           this.#sent++;
           sentMs = performance.now();
-          connection.send(request(), answered);
+          client.send(answered);
         };
         const answered = (answer: LoadAnswer) => {
           const refusal = refusalOf(answer);
@@ -117,14 +123,14 @@ class OpenLoop {
     const sendDue = () => {
       while (this.#dueUs.length > 0 && free.length > 0) {
         const [client, dueUs] = [free.pop() as Client, this.#dueUs.shift() as number];
-        client.connection.send(client.request(dueUs), (answer) => {
+        client.send((answer) => {
           const refusal = refusalOf(answer);
           if (refusal) return reject(refusal);
           this.latenciesMs[answered++] = (nowMicros() - dueUs) / 1000;
           free.push(client);
           if (answered === this.latenciesMs.length) resolve();
           else sendDue();
-        });
+        }, dueUs);
       }
     };
     const beat: Beat = { everyUs: this.#everyUs, beats: this.latenciesMs.length };
