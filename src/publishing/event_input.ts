@@ -21,7 +21,7 @@ export interface EventBody {
 }
 
 /** True if others should be served while the events are read: then read them by `readInSteps`. */
-export function isLong({ text }: EventBody): boolean {
+export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
   return text.length > SHORT_TEXT;
 }
 

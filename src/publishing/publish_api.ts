@@ -9,6 +9,7 @@ import type { TopicParams } from '../subscribing/topics_api.ts';
 import { isLong, readEvents, readInSteps } from './event_input.ts';
 import { idempotency } from './idempotency.ts';
 import { readIdempotencyKey } from './idempotency_key.ts';
+import { LongPublishes } from './long_publishes.ts';
 import type { Outcome, Publication, PublishLimits } from './publication.ts';
 import type { Publisher } from './publisher.ts';
 import type { RateHeaders, RateLimit } from './rate_limit.ts';
@@ -54,6 +55,7 @@ interface PublishCall {
 export function publishApi({ publisher, limits, guard, rateLimit, budget, dialect }: PublishParts) {
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
   const stored = { status: dialect.published };
+  const longPublishes = new LongPublishes();
   return {
     /** Throws forbidden, rate_limited, bad_header or storage_full. */
     refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text'>) {
@@ -65,22 +67,26 @@ export function publishApi({ publisher, limits, guard, rateLimit, budget, dialec
     },
 
     /** Stores the events of a body. Resolves when the batch of every subscriber of the topic has them. */
-    async publish({ caller, params: { name: topic }, headers, text }: PublishCall) {
-      const client = caller.token;
-      const key = keyIn(headers);
-      let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
-      const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
-      const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
-      const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
-      if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
-      const publication: Publication = { topic, client, events };
-      if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
-      const outcome = await publisher.publish(publication);
-      refuseUnlessStored(outcome, topic, limits);
-      if (outcome !== 'repeated') return rates ? { ...stored, headers: { ...rates } } : stored;
-      return { ...stored, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
+    async publish(call: PublishCall) {
+      return isLong(call) ? longPublishes.run(call.caller.token, () => store(call)) : store(call);
     },
   };
+
+  async function store({ caller, params: { name: topic }, headers, text }: PublishCall) {
+    const client = caller.token;
+    const key = keyIn(headers);
+    let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
+    const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
+    const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
+    const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
+    if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
+    const publication: Publication = { topic, client, events };
+    if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
+    const outcome = await publisher.publish(publication);
+    refuseUnlessStored(outcome, topic, limits);
+    if (outcome !== 'repeated') return rates ? { ...stored, headers: { ...rates } } : stored;
+    return { ...stored, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
+  }
 }
 
 async function inTurns<T>(steps: Generator<void, T>, client: string, budget: Budget): Promise<T> {
