@@ -8,7 +8,8 @@ import { heldBatches } from '../recovery.ts';
 import { acknowledgesOnMain } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
-const BATCHES = 12;
+/** Fewer than a quarter of the workers of a thread, which is what one subscriber may hold. */
+const BATCHES = 8;
 const MAX = 5;
 const TAKE = answer.status(204);
 const REFUSE = answer.status(500);
