@@ -27,6 +27,8 @@ export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
+/** Each call of a connection listens until it ends: those under way, and those that have just been answered. */
+const MAX_LISTENERS = 32;
 const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
@@ -96,6 +98,7 @@ export class HttpServer {
       if (known.has(socket)) return;
       known.add(socket);
       this.#unused.add(socket);
+      socket.setMaxListeners(MAX_LISTENERS);
       socket.once('close', () => this.#unused.delete(socket));
     });
   }
