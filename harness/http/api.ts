@@ -59,7 +59,9 @@ export class Api {
     before(async () => {
       this.#redis = await PrivateRedis.start({ config: redisConfig });
       this.#store = await openStore(this.#redis.url);
-      this.#env = { ROUTEMASTER_REDIS_URL: this.#redis.url, ...env };
+      // Tests call as fast as they can.
+      const rates = { ROUTEMASTER_CALL_RATE: '0', ROUTEMASTER_STRANGER_RATE: '0' };
+      this.#env = { ROUTEMASTER_REDIS_URL: this.#redis.url, ...rates, ...env };
       this.#web = new WebProcess(this.#env);
       this.#port = await this.#web.port();
       await until(async () => (await this.call('GET', '/pulse', { as: 'root' })).status === 204);
