@@ -88,7 +88,7 @@ test('a move as docs/migrating.md has it, and the way back: nothing is lost', as
   again.start();
   await publishAsRuby();
   await arrived();
-  assert.equal(again.delivered.length, 1);
+  await until(() => again.delivered.length === 1);
   await again.stop();
 
   // And forth once more.
