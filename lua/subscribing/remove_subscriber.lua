@@ -2,12 +2,12 @@
 --[[
 remove_subscriber: delete a subscriber, its subscriptions and its drop notices, but not its batches.
 
-Returns `found`, which is true if there was such a subscriber, and `now_ms`, Redis's time. The caller next
-deletes the dead letters (purge) and the batches created up to `now_ms` (drop_queue). Later batches belong to
-a new subscription and must stay. The counts of the subscriber move to the totals in the same step; `series`
-lists them. A topic without a publisher ends with its last subscription. If the process dies in between, the jobs of the batches find no subscriber
-and delete the batches one by one. All jobs of a paused subscriber wait outside the queue. So one job is
-brought back, and the end of each job brings back the next.
+Returns `found`, which is true if there was such a subscriber, and `now_ms`, Redis's time. The caller next deletes
+the dead letters (purge) and the batches created up to `now_ms` (drop_queue). Later batches belong to a new
+subscription and must stay. The counts of the subscriber move to the totals in the same step; `series` lists them. A
+topic without a publisher ends with its last subscription. If the process dies in between, the jobs of the batches
+find no subscriber and delete the batches one by one. All jobs of a paused subscriber wait outside the queue. So one
+job is brought back, and the end of each job brings back the next.
 ]]
 local counters = include('counters')
 local topics = include('topics')

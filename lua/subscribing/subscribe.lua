@@ -2,15 +2,14 @@
 --[[
 subscribe: create or change a subscriber, and subscribe it to exactly the given topics.
 
-Unknown topics are created without a publisher, and end with their last subscription. A setting whose argument is missing keeps its stored value; a
-new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`, it changes
-nothing and returns `too_many_topics` or `too_many_subscribers`.
+Unknown topics are created without a publisher, and end with their last subscription. A setting whose argument is
+missing keeps its stored value; a new subscriber gets the default. If the call would exceed `max_topics` or
+`max_subscribers`, it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
 
-The batch that is open already gets the new max_events, and the new timeout if that is shorter; a new
-max_bytes closes it. A subscriber
-that was paused, or whose callback changed, is tried at once. If `ordered` or max_in_flight changed, waiting
-jobs of the lane return to the queue. A new signing key limits the older keys to `signing_overlap_ms` more.
-The signing key `none` ends signing.
+The batch that is open already gets the new max_events, and the new timeout if that is shorter; a new max_bytes
+closes it. A subscriber that was paused, or whose callback changed, is tried at once. If `ordered` or max_in_flight
+changed, waiting jobs of the lane return to the queue. A new signing key limits the older keys to
+`signing_overlap_ms` more. The signing key `none` ends signing.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')
