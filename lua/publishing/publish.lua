@@ -15,101 +15,20 @@ new batch and its job are created in the same step, so every batch has a job. Th
 has its batches strictly in their order.
 
 For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was
-accepted. `added` has one entry for each topic of an accepted publication: its events, and the tokens of its
-subscribers. The tokens are one text with a token on each line, which costs Redis less than a list.
+accepted. `added` has one entry for each topic of an accepted publication (storing.lua).
 ]]
-local batches = include('batches')
-local bulk = include('bulk')
-local calls = include('calls')
-local intake = include('intake')
 local client_quota = include('client_quota')
-local open_batches = include('open_batches')
-local opening = include('opening')
-
--- Appends as many events to an open batch as fit. Returns how many were appended, and the new length of its
--- list. The length is 0 if the list no longer exists; then no event was appended, whatever the count.
-local function fill(batch, max, list, first, last)
-  -- An open batch always has room for one event, so its length need not be read first.
-  if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
-  local length = redis.call('LLEN', batch)
-  if length == 0 then return 0, 0 end
-  local taken = math.max(0, math.min(last - first + 1, max + batches.HEADER - length))
-  for from = first, first + taken - 1, bulk.MAX_VALUES do
-    redis.call('RPUSH', batch, unpack(list, from, math.min(from + bulk.MAX_VALUES, first + taken) - 1))
-  end
-  return taken, length + taken
-end
-
--- Takes the bytes of the events off the room of the open batches, as far as they count. Returns what is left of
--- each, by subscriber.
-local function take_room(call, taken, entries)
-  local tokens, bids, bytes = {}, {}, {}
-  for i, token in ipairs(taken.tokens) do
-    local entry, slice = entries[i], taken.slices[token]
-    if entry and open_batches.counts_bytes(entry, slice, slice.first) then
-      tokens[#tokens + 1] = token
-      bids[#tokens] = open_batches.read_entry(entry)
-      bytes[#tokens] = open_batches.bytes_of(slice, slice.first)
-    end
-  end
-  return open_batches.take_room(call, tokens, bids, bytes)
-end
-
--- Appends a subscriber's events to its open batch, and the rest to new batches. `entry` is the entry of the
--- open batch in `batches:open`, or false if none is open. `room` is what would be left of its room, if that
--- is counted. If it is less than nothing, the batch is closed as it is.
-local function append(call, opened, token, entry, room, slice)
-  local list, first, last = slice.list, slice.first, slice.last
-  if entry and room and room < 0 then
-    open_batches.close_full(call, token, (open_batches.read_entry(entry)))
-  elseif entry then
-    local bid, max = open_batches.read_entry(entry)
-    local taken, length = fill(call.keys.batch(bid), max, list, first, last)
-    if length == 0 then
-      -- The list of the open batch no longer exists: remove the entry, and open a new batch below.
-      open_batches.close(call, token, bid)
-      taken = 0
-    elseif length - batches.HEADER >= max or room == 0 then
-      open_batches.close_full(call, token, bid)
-    end
-    first = first + taken
-  end
-  if first <= last then opening.open(call, opened, token, slice, first) end
-end
-
--- Appends the events of every subscriber. `counts` is filled with the number of events of each. If one
--- subscriber fails, the function throws, and `counts` ends before that subscriber.
-local function append_all(call, opened, taken, entries, counts)
-  local rooms = take_room(call, taken, entries)
-  for i, token in ipairs(taken.tokens) do
-    local slice = taken.slices[token]
-    append(call, opened, token, entries[i], rooms[token], slice)
-    counts[i] = slice.last - slice.first + 1
-  end
-end
-
-local function store(call, uid_seed, taken)
-  for _, topic in ipairs(taken.accepted) do
-    redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events)
-  end
-  if #taken.tokens == 0 then return end
-  local opened, counts = opening.begin(uid_seed), {}
-  local entries = bulk.get_fields(call.keys.batches_open(), taken.tokens)
-  calls.try(call, append_all, opened, taken, entries, counts)
-  -- The batches opened so far are entered even if one subscriber has failed, because of a key of the wrong
-  -- type for example.
-  opening.enter(call, opened)
-  bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
-end
+local intake = include('intake')
+local storing = include('storing')
 
 return function(call, args)
-  local taken, outcomes, subscribers, added = intake.begin(call, args), {}, {}, {}
+  local taken, outcomes, subscribers = intake.begin(call, args), {}, {}
   for publication in args.publications do
     local i = #outcomes + 1
     outcomes[i], subscribers[i] = intake.take(call, taken, publication)
   end
   intake.end_run(taken)
-  store(call, args.uid_seed, taken)
+  storing.store(call, args.uid_seed, taken)
   -- Idempotency keys are written last. So if the call fails half-way, its publications can be sent again
   -- under the same keys.
   if not call.failure then
@@ -118,8 +37,5 @@ return function(call, args)
     end
     client_quota.store(taken.quota)
   end
-  for i, topic in ipairs(taken.accepted) do
-    added[i] = { events = topic.events, subscribers = table.concat(topic.subscribers, '\n') }
-  end
-  return { outcomes = outcomes, subscribers = subscribers, added = added }
+  return { outcomes = outcomes, subscribers = subscribers, added = storing.added(taken) }
 end
