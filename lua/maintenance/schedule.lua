@@ -3,8 +3,10 @@
 schedule: promote at most `limit` scheduled jobs that are due. Jobs of a queue are promoted in deadline order.
 
 `promoted` is the number of jobs that became instant. `next_due_us` is the time until the next job is due
-(µs). It is 0 if jobs that are due remain, and missing if no job is scheduled.
+(µs). It is 0 if jobs that are due remain, and missing if no job is scheduled. `delayed_due_us`, `triggers_due_us`
+and `joins_due_us` say the same of what is to be published (agenda.lua); this script leaves that as it is.
 ]]
+local agenda = include('agenda')
 local jobs = include('jobs')
 
 return function(call, args)
@@ -20,6 +22,11 @@ return function(call, args)
     local first = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2])
     next_due_ms = math.min(next_due_ms, first or math.huge)
   end
-  if next_due_ms == math.huge then return { promoted = promoted } end
-  return { promoted = promoted, next_due_us = math.max(0, next_due_ms * 1000 - call.now_us) }
+  return {
+    promoted = promoted,
+    next_due_us = next_due_ms ~= math.huge and math.max(0, next_due_ms * 1000 - call.now_us) or nil,
+    delayed_due_us = agenda.due_in_us(call, call.keys.delayed_topics()),
+    triggers_due_us = agenda.due_in_us(call, call.keys.triggers_due()),
+    joins_due_us = agenda.due_in_us(call, call.keys.joins_expiring()),
+  }
 end

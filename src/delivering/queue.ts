@@ -120,11 +120,29 @@ function finishedArguments({ grant, heal, tookMs }: Finished): Arguments<'acquir
 /** Maximum jobs that one script call promotes; 500 take Redis a few milliseconds. */
 const PROMOTE_SLICE = 500;
 
-/**
- * Makes due jobs of all queues instant, up to 500. `nextDueMs` is the time until the next job is due, with a
- * precision of a µs: 0 if due jobs remain, undefined if no job is scheduled.
- */
-export async function promoteDue(partition: Partition): Promise<{ promoted: number; nextDueMs?: number }> {
-  const { promoted, nextDueUs } = await partition.run('schedule', { limit: PROMOTE_SLICE });
-  return nextDueUs === undefined ? { promoted } : { promoted, nextDueMs: nextDueUs / 1000 };
+/** What is published at its time by the worker's main thread, not by a job. */
+export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
+export type AgendaKind = (typeof AGENDA)[number];
+
+export interface Promoted {
+  promoted: number;
+  /** The time until the next job is due, with a precision of a µs: 0 if due jobs remain, undefined if none is. */
+  nextDueMs: number | undefined;
+  /** The same for what is to be published. */
+  agendaDueMs: Record<AgendaKind, number | undefined>;
+}
+
+/** Makes due jobs of all queues instant, up to 500. */
+export async function promoteDue(partition: Partition): Promise<Promoted> {
+  const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
+  const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);
+  return {
+    promoted: reply.promoted,
+    nextDueMs: inMs(reply.nextDueUs),
+    agendaDueMs: {
+      delayed: inMs(reply.delayedDueUs),
+      triggers: inMs(reply.triggersDueUs),
+      joins: inMs(reply.joinsDueUs),
+    },
+  };
 }

@@ -39,7 +39,7 @@ export class Maintenance {
       { count: WORKERS, tickMs: tickMs(config) },
     );
     wakeups.on('aux', () => this.#workers.wake());
-    this.#scheduler = new Scheduler(partition, wakeups, MAX_SLEEP_MS, log);
+    this.#scheduler = new Scheduler({ partition, wakeups, agenda: {}, maxSleepMs: MAX_SLEEP_MS, log });
     const sweep = sweepJob(parts);
     this.#rubyWatch = new RubyWatch({
       partition,

@@ -1,26 +1,41 @@
 import { Backoff } from '../backoff.ts';
 import { Bell } from '../delivering/bell.ts';
-import { promoteDue } from '../delivering/queue.ts';
+import { AGENDA, type AgendaKind, promoteDue } from '../delivering/queue.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
-/** Makes scheduled jobs instant when due. Sleeps until the next deadline or an announced earlier one. */
+/**
+ * Publishes some of what is due, of one kind. Called again while something is due; if it throws, after a pause.
+ * Several processes may run it at the same time.
+ */
+export type PublishDue = (signal: AbortSignal) => Promise<void>;
+
+interface SchedulerParts {
+  partition: Partition;
+  wakeups: Wakeups;
+  agenda: Partial<Record<AgendaKind, PublishDue>>;
+  /** Limits the sleep, as an announcement may be lost. */
+  maxSleepMs: number;
+  log: Log;
+}
+
+/**
+ * Makes scheduled jobs instant, and publishes what is to be published, when it is due. Sleeps until the next
+ * deadline or an announced earlier one.
+ */
 export class Scheduler {
-  readonly #partition: Partition;
-  readonly #log: Log;
-  readonly #maxSleepMs: number;
+  readonly #parts: SchedulerParts;
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
+  readonly #publishing = new Map<AgendaKind, Promise<void>>();
+  readonly #publishBackoffs = new Map(AGENDA.map((kind) => [kind, new Backoff()]));
   #loop: Promise<void> | undefined;
 
-  /** `maxSleepMs` limits the sleep, as an announcement may be lost. */
-  constructor(partition: Partition, wakeups: Wakeups, maxSleepMs: number, log: Log) {
-    this.#partition = partition;
-    this.#maxSleepMs = maxSleepMs;
-    this.#log = log;
-    wakeups.on('due', () => this.#bell.ring());
+  constructor(parts: SchedulerParts) {
+    this.#parts = parts;
+    parts.wakeups.on('due', () => this.#bell.ring());
   }
 
   start(): void {
@@ -30,26 +45,54 @@ export class Scheduler {
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#bell.ring();
-    await this.#loop;
+    await Promise.all([this.#loop, ...this.#publishing.values()]);
   }
 
   async #run(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
-      const sleepMs = await this.#promote();
+      const sleepMs = await this.#look();
       if (sleepMs > 0) await this.#bell.wait(sleepMs);
     }
   }
 
   /** Promotes due jobs. Returns the ms to sleep, rounded up so that the next call is not too early. */
-  async #promote(): Promise<number> {
+  async #look(): Promise<number> {
+    const { partition, maxSleepMs, log } = this.#parts;
     try {
-      const { nextDueMs = this.#maxSleepMs } = await promoteDue(this.#partition);
+      const { nextDueMs, agendaDueMs } = await promoteDue(partition);
       this.#backoff.reset();
-      return Math.ceil(Math.min(nextDueMs, this.#maxSleepMs));
+      const dueMs = AGENDA.map((kind) => this.#sleepFor(kind, agendaDueMs[kind]));
+      return Math.ceil(Math.min(nextDueMs ?? maxSleepMs, ...dueMs, maxSleepMs));
     } catch (error) {
-      this.#log.warn({ reason: reasonOf(error) }, 'cannot promote jobs; trying again');
+      log.warn({ reason: reasonOf(error) }, 'cannot promote jobs; trying again');
       await this.#backoff.wait(this.#stopping.signal);
       return 0;
+    }
+  }
+
+  /** Starts to publish what is due of a kind. Returns for how long the scheduler need not look at that kind. */
+  #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
+    const publishDue = this.#parts.agenda[kind];
+    const { signal } = this.#stopping;
+    // While something is being published its end rings the bell.
+    if (!publishDue || dueMs === undefined || this.#publishing.has(kind) || signal.aborted) return Infinity;
+    if (dueMs > 0) return dueMs;
+    const done = this.#publish(kind, publishDue).finally(() => {
+      this.#publishing.delete(kind);
+      this.#bell.ring();
+    });
+    this.#publishing.set(kind, done);
+    return Infinity;
+  }
+
+  async #publish(kind: AgendaKind, publishDue: PublishDue): Promise<void> {
+    const backoff = this.#publishBackoffs.get(kind) as Backoff;
+    try {
+      await publishDue(this.#stopping.signal);
+      backoff.reset();
+    } catch (error) {
+      this.#parts.log.warn({ kind, reason: reasonOf(error) }, 'cannot publish what is due; trying again');
+      await backoff.wait(this.#stopping.signal);
     }
   }
 }

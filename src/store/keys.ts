@@ -41,6 +41,9 @@ export const LAYOUT = {
   jobs_waiting: { pattern: 'jobs:waiting:{token}', type: 'zset' },
   lanes_in_flight: { pattern: 'lanes:in_flight', type: 'hash' },
   lanes_held: { pattern: 'lanes:held', type: 'hash' },
+  delayed_topics: { pattern: 'delayed:topics', type: 'zset' },
+  triggers_due: { pattern: 'triggers:due', type: 'zset' },
+  joins_expiring: { pattern: 'joins:expiring', type: 'zset' },
   share_jobs: { pattern: 'shares:jobs:{share}', type: 'list' },
   share_workers: { pattern: 'shares:workers:{share}', type: 'set' },
   leases: { pattern: 'leases', type: 'hash' },
@@ -70,8 +73,8 @@ export const LAYOUT = {
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
 /**
- * The kinds of announcements. `main` and `aux` mean that this queue has an instant job. `due` means that the
- * earliest deadline of a queue's scheduled jobs is now earlier.
+ * The kinds of announcements. `main` and `aux` mean that this queue has an instant job. `due` means that
+ * something is now due earlier than anything that the scheduler sleeps for.
  */
 export type Wake = 'main' | 'aux' | 'due';
 

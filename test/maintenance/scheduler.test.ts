@@ -7,7 +7,8 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { nthWord, packNamed } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
-import { Scheduler } from '../../src/maintenance/scheduler.ts';
+import type { AgendaKind } from '../../src/delivering/queue.ts';
+import { type PublishDue, Scheduler } from '../../src/maintenance/scheduler.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
@@ -17,8 +18,11 @@ let recorded: CapturedLog;
 let wakeups: Wakeups;
 let scheduler: Scheduler;
 
-async function start(maxSleepMs = 600_000): Promise<void> {
-  scheduler = new Scheduler(redis.store, wakeups, maxSleepMs, recorded.log);
+async function start(
+  maxSleepMs = 600_000,
+  agenda: Partial<Record<AgendaKind, PublishDue>> = {},
+): Promise<void> {
+  scheduler = new Scheduler({ partition: redis.store, wakeups, agenda, maxSleepMs, log: recorded.log });
   scheduler.start();
   await until(async () => Number((await redis.store.redis.pubsub('NUMSUB', 'wake:due'))[1]) > 0);
 }
@@ -104,6 +108,33 @@ describe('the scheduler', () => {
     await start(20);
     await redis.store.redis.zadd('jobs:scheduled:main', 1, packNamed('a1'));
     await instant('a1');
+  });
+
+  test('publishes what is due, again and again until nothing is, and after a failure', async () => {
+    const { redis: commands } = redis.store;
+    let calls = 0;
+    await start(600_000, {
+      delayed: async () => {
+        if (++calls === 1) throw new Error('not now');
+        await commands.zpopmin('delayed:topics');
+      },
+    });
+    await commands.zadd('delayed:topics', 1, 'a', 2, 'b', (await bus.nowMs()) + 40, 'c');
+    await commands.publish('wake:due', '');
+    await until(async () => (await commands.zcard('delayed:topics')) === 0);
+    assert.equal(calls, 4);
+    assert.ok(recorded.says(/cannot publish what is due; trying again/));
+  });
+
+  test('promotes jobs while it publishes, and while publishing fails', async () => {
+    const { redis: commands } = redis.store;
+    await commands.zadd('triggers:due', 1, 'a', 1, 'b');
+    const fail = () => Promise.reject(new Error('never'));
+    await start(600_000, { triggers: fail, joins: fail });
+    await bus.subscribe('alice', { timeout: 30 });
+    await bus.publish('a', 'widgets', ['e1']);
+    await instant('a1');
+    await commands.del('triggers:due');
   });
 
   test('stops at once, asleep or not', async () => {

@@ -37,7 +37,13 @@ export const maintenanceContracts = {
   },
   schedule: {
     arguments: { limit: 'number' },
-    reply: { promoted: 'number', nextDueUs: 'number?' },
+    reply: {
+      promoted: 'number',
+      nextDueUs: 'number?',
+      delayedDueUs: 'number?',
+      triggersDueUs: 'number?',
+      joinsDueUs: 'number?',
+    },
   },
   enqueue: {
     arguments: { q, job: 'bytes', leaseMs: 'number' },

@@ -1,0 +1,17 @@
+--[[
+Agenda: what is to be published at its time. Each kind has a sorted set whose scores are times in ms. Workers publish
+what is due; the scheduler sleeps until the first entry of any kind, or the first scheduled job.
+]]
+local agenda = {}
+
+local function first_ms(entries)
+  return tonumber(redis.call('ZRANGE', entries, 0, 0, 'WITHSCORES')[2]) or math.huge
+end
+
+-- Returns the time until the first entry is due (µs), 0 if it is already; nil if there is no entry.
+function agenda.due_in_us(call, entries)
+  local first = first_ms(entries)
+  if first ~= math.huge then return math.max(0, first * 1000 - call.now_us) end
+end
+
+return agenda
