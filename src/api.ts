@@ -16,7 +16,6 @@ import { Queue } from './delivering/queue.ts';
 import type { Dialect } from './dialect.ts';
 import { CallLimits } from './http/call_limits.ts';
 import type { PipelineParts } from './http/pipeline.ts';
-import { routes } from './http/routes.ts';
 import { WorkBudget } from './http/work_budget.ts';
 import type { Log } from './log.ts';
 import { healthApi } from './metrics/health_api.ts';
@@ -33,6 +32,7 @@ import type { Route } from './route.ts';
 import type { QueueName } from './store/job.ts';
 import type { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
+import { subscribersApi } from './subscribing/subscribers_api.ts';
 import { Subscriptions } from './subscribing/subscription.ts';
 import { subscriptionsApi } from './subscribing/subscriptions_api.ts';
 import { Topics } from './subscribing/topic.ts';
@@ -94,33 +94,29 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
   const budget = new WorkBudget();
   const rateLimit = RateLimit.of(control, config);
 
-  const routesIn = (dialect: Dialect) =>
-    routes({
-      publishing: publishApi({ publisher, limits: publishLimits, guard, rateLimit, budget, dialect }),
-      topics: topicsApi({ topics: new Topics(partitions), pages, publicNames, clients }),
-      subscriptions: subscriptionsApi({
-        clients,
-        subscriptions,
-        pages,
-        policy,
-        publicNames,
-        removed,
-        dialect,
-      }),
-      deadLetters: deadLettersApi({ deadLetters, isSubscriber, guard }),
-      apiTokens: apiTokensApi({ clients, pages, minTokenLength: config.minTokenLength, removeSubscriber }),
-      health: healthApi({
-        pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
-        dueDeliveries: async () => {
-          const due = await Promise.all(main.map((queue) => queue.due(config.scalingDeadlineMs)));
-          return due.reduce((sum, each) => sum + each, 0);
-        },
-        scalingThreshold: config.scalingThreshold,
-      }),
-      metrics: metricsApi({ partitions, limits: config, publicNames, log }),
+  const routesIn = (dialect: Dialect) => [
+    ...healthApi({
+      pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
+      dueDeliveries: async () => {
+        const due = await Promise.all(main.map((queue) => queue.due(config.scalingDeadlineMs)));
+        return due.reduce((sum, each) => sum + each, 0);
+      },
+      scalingThreshold: config.scalingThreshold,
+    }),
+    ...metricsApi({ partitions, limits: config, publicNames, log }),
+    ...publishApi({ publisher, limits: publishLimits, guard, rateLimit, budget, dialect }),
+    ...topicsApi({ topics: new Topics(partitions), pages, publicNames, clients }),
+    ...subscriptionsApi({ clients, subscriptions, policy, limits: config, dialect }),
+    ...subscribersApi({ subscriptions, pages, publicNames, removed, dialect }),
+    ...deadLettersApi({ deadLetters, isSubscriber, guard }),
+    ...apiTokensApi({
+      clients,
+      pages,
+      minTokenLength: config.minTokenLength,
       isRootKey: (text) => authentication.isRootKey(text),
-      limits: config,
+      removeSubscriber,
       dialect,
-    });
+    }),
+  ];
   return { routesIn, authentication, callLimits: new CallLimits(config, proxies), proxies };
 }

@@ -42,7 +42,10 @@ const query = z.object({
 });
 
 export type PageQuery = z.infer<typeof query>;
-export const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
+const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
+
+/** The part of a route that lists in pages. */
+export const PAGED = { query: PAGE_QUERY, errors: ['bad_query'] } as const;
 
 export interface PagedCall {
   caller: Caller;

@@ -3,6 +3,17 @@ import type { z } from 'zod';
 import type { Caller, Role } from './caller.ts';
 import type { ErrorCode } from './errors.ts';
 
+/** Maximum length of the body of a publish: a thousand events with 5 KB of data each. */
+export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
+/** Maximum length of other bodies, unless their route says otherwise. */
+export const MAX_BODY_BYTES = 128 * 1024;
+
+/** Who may call a route. */
+export const ANYONE = [] as const;
+export const CLIENTS = ['client'] as const;
+export const ROOT = ['root'] as const;
+export const BOTH = ['client', 'root'] as const;
+
 /** What the error answer (RFC 9457) says if an input does not match its schema: its code and its `detail`. */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
@@ -98,6 +109,9 @@ export function route<const R extends Role, Params, Query, Body, const A extends
   const [method, path] = call.split(' ') as [Method, string];
   return { ...(row as unknown as Row<Role, unknown, unknown, unknown, Answers>), method, path, roles };
 }
+
+/** The `answers` of a route that only answers NO_CONTENT. */
+export const NOTHING = { 204: null } as const;
 
 export const NO_CONTENT = { status: 204 } as const;
 

@@ -3,59 +3,14 @@ import type { Scopes } from '../caller.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
-import type { PagedCall, Pages } from '../paging.ts';
-import { type Input, NO_CONTENT, ok, type Wording } from '../route.ts';
-import { CLIENT_NAME, CLIENT_TOKEN, type Clients, credentialToken, maxNameLength } from './client.ts';
-import { ROOT_USER } from './credentials.ts';
-import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
+import { PAGED, type PagedCall, type Pages } from '../paging.ts';
+import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../route.ts';
+import { CLIENT_TOKEN, type Clients, credentialToken } from './client.ts';
+import { CLIENT_WORDING, NAME_RULE, type NewClient, newClientInput } from './client_input.ts';
 
-const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
-const TOKEN_RULE = NAME_RULE;
-const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
 const GRACE_MS = 86_400_000;
 const MAX_GRACE_MS = 30 * GRACE_MS;
 const GRACE_RULE = `must be a whole number of ms from 0 to ${MAX_GRACE_MS}`;
-
-const patterns = z
-  .array(z.string(TOPIC_PATTERN_RULE).refine(isTopicPattern, TOPIC_PATTERN_RULE), PATTERNS_RULE)
-  .max(MAX_PATTERNS, `must have at most ${MAX_PATTERNS} entries`)
-  .optional();
-
-const wording: Wording = {
-  code: 'bad_client',
-  whole: 'send an object such as {"name": "billing"}',
-  field: (name, rule) => `${name} ${rule}`,
-  unknown: (name) => `${name} is not a field here; use grace`,
-};
-
-/** Other fields are ignored, as clients of the Ruby Routemaster expect. */
-const newClient = (isRootKey: (text: string) => boolean, makesSecrets: boolean) =>
-  z
-    .object({
-      name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE),
-      token: z
-        .string(TOKEN_RULE)
-        .regex(CLIENT_TOKEN, TOKEN_RULE)
-        .refine((token) => token !== ROOT_USER && !isRootKey(token), 'is reserved for root; choose another')
-        .nullish(),
-      publish: patterns,
-      subscribe: patterns,
-      /** Whether the client has a secret. */
-      secret: z.boolean('must be true or false').nullish(),
-    })
-    .transform(({ secret, token, ...rest }) => ({
-      ...rest,
-      token: token ?? undefined,
-      secret: secret ?? (makesSecrets && typeof token !== 'string'),
-    }))
-    .superRefine(({ name, token, secret }, context) => {
-      const refuse = (field: string, message: string) =>
-        context.addIssue({ code: 'custom', path: [field], message });
-      const max = maxNameLength(secret);
-      if (token && secret) refuse('secret', 'must be false for a token of your own choosing');
-      if (!token && name.length > max)
-        refuse('name', `must have at most ${max} characters, as the token begins with it`);
-    });
 
 const rotation = z
   .strictObject({
@@ -67,25 +22,16 @@ const token = { token: z.string() };
 const shownPatterns = z.array(z.string()).readonly().optional();
 const scopes = { publish: shownPatterns, subscribe: shownPatterns };
 
-export const TOKEN_PARAMS: Input<{ token: string }> = {
+const TOKEN_PARAMS: Input<{ token: string }> = {
   schema: z.object(token),
-  wording: { code: 'bad_client', whole: `no client has this token; one ${TOKEN_RULE}` },
+  wording: { code: 'bad_client', whole: `no client has this token; one ${NAME_RULE}` },
 };
-export const newClientInput = (
-  isRootKey: (text: string) => boolean,
-  { makesSecrets }: Pick<Dialect, 'makesSecrets'>,
-): Input<NewClient> => ({
-  schema: newClient(isRootKey, makesSecrets),
-  wording,
-});
-export const ROTATION: Input<{ grace: number }> = { schema: rotation, wording };
-export const CLIENT = z.object({ ...token, name: z.string(), ...scopes });
-export const MADE_CLIENT = CLIENT.extend({ secret: z.string().optional() });
-export const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int() });
+const ROTATION: Input<{ grace: number }> = { schema: rotation, wording: CLIENT_WORDING };
+const CLIENT = z.object({ ...token, name: z.string(), ...scopes });
+const MADE_CLIENT = CLIENT.extend({ secret: z.string().optional() });
+const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int() });
 
-type NewClient = z.infer<ReturnType<typeof newClient>>;
-
-interface ApiTokensParts {
+interface HandlerParts {
   clients: Clients;
   pages: Pages;
   /** Minimum characters of the token of a new client without a secret. */
@@ -94,11 +40,46 @@ interface ApiTokensParts {
   removeSubscriber: (token: string) => Promise<unknown>;
 }
 
+interface ApiTokensParts extends HandlerParts {
+  isRootKey: (text: string) => boolean;
+  dialect: Pick<Dialect, 'makesSecrets'>;
+}
+
 /** Headers of answers with a secret, which must not be cached. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
 /** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. */
-export function apiTokensApi({ clients, pages, minTokenLength, removeSubscriber }: ApiTokensParts) {
+export function apiTokensApi({ isRootKey, dialect, ...parts }: ApiTokensParts): Route[] {
+  const { list, create, remove, rotate } = handlers(parts);
+  return [
+    route('GET /api_tokens', ROOT, {
+      ...PAGED,
+      answers: { 200: z.array(CLIENT), 204: null },
+      handle: list,
+    }),
+    route('POST /api_tokens', ROOT, {
+      body: newClientInput(isRootKey, dialect),
+      answers: { 201: MADE_CLIENT },
+      errors: ['bad_client', 'client_has_secret', 'storage_full'],
+      handle: create,
+    }),
+    route('DELETE /api_tokens/:token', ROOT, {
+      params: TOKEN_PARAMS,
+      answers: NOTHING,
+      errors: ['bad_client'],
+      handle: remove,
+    }),
+    route('POST /api_tokens/:token/secret', ROOT, {
+      params: TOKEN_PARAMS,
+      body: ROTATION,
+      answers: { 200: ROTATED },
+      errors: ['bad_client', 'client_not_found', 'storage_full'],
+      handle: rotate,
+    }),
+  ];
+}
+
+function handlers({ clients, pages, minTokenLength, removeSubscriber }: HandlerParts) {
   const register = async (name: string, token: string, scopes: Scopes) => {
     if ((await clients.register(name, token, scopes)) === 'ok') return { token, name };
     throw new BusError(

@@ -3,7 +3,7 @@ import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
-import { type Input, NO_CONTENT, ok } from '../route.ts';
+import { BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
 
@@ -23,21 +23,21 @@ type Whose = z.infer<typeof subscriberQuery>;
 type Page = z.infer<typeof pageQuery>;
 type OfOne = { caller: Caller; params: { id: string } };
 
-export const WHOSE: Input<Whose> = { schema: subscriberQuery, wording: QUERY_WORDING };
-export const PAGE: Input<Page> = { schema: pageQuery, wording: QUERY_WORDING };
-export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
+const WHOSE: Input<Whose> = { schema: subscriberQuery, wording: QUERY_WORDING };
+const PAGE: Input<Page> = { schema: pageQuery, wording: QUERY_WORDING };
+const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
   schema: z.object({ id: z.string().regex(/^[\w-]{20}$/) }),
   wording: {
     code: 'dead_letter_not_found',
     whole: 'there is no such dead letter of yours; it may have been retried, purged or dropped',
   },
 };
-export const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
+const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
   history: z.array(z.looseObject({})),
   events: z.array(z.looseObject({})),
 });
-export const RETRIED = z.object({ retried: z.int() });
-export const PURGED = z.object({ purged: z.int() });
+const RETRIED = z.object({ retried: z.int() });
+const PURGED = z.object({ purged: z.int() });
 
 interface DeadLettersParts {
   deadLetters: DeadLetters;
@@ -46,8 +46,50 @@ interface DeadLettersParts {
   guard: Pick<StorageGuard, 'check'>;
 }
 
-/** Handlers of `/dead_letters`. A client may see and change its own dead letters, root all of them. */
-export function deadLettersApi({ deadLetters, isSubscriber, guard }: DeadLettersParts) {
+/** `/dead_letters`. A client may see and change its own dead letters, root all of them. */
+export function deadLettersApi(parts: DeadLettersParts): Route[] {
+  const { list, purgeAll, retryAll, read, purge, retry } = handlers(parts);
+  return [
+    route('GET /dead_letters', BOTH, {
+      query: PAGE,
+      answers: { 200: z.array(DEAD_LETTER) },
+      errors: ['bad_query'],
+      handle: list,
+    }),
+    route('DELETE /dead_letters', BOTH, {
+      query: WHOSE,
+      answers: { 200: PURGED },
+      errors: ['bad_query', 'subscriber_not_found'],
+      handle: purgeAll,
+    }),
+    route('POST /dead_letters/retry', BOTH, {
+      query: WHOSE,
+      answers: { 200: RETRIED },
+      errors: ['bad_query', 'subscriber_not_found', 'storage_full'],
+      handle: retryAll,
+    }),
+    route('GET /dead_letters/:id', BOTH, {
+      params: DEAD_LETTER_PARAMS,
+      answers: { 200: WHOLE_DEAD_LETTER },
+      errors: ['dead_letter_not_found'],
+      handle: read,
+    }),
+    route('DELETE /dead_letters/:id', BOTH, {
+      params: DEAD_LETTER_PARAMS,
+      answers: NOTHING,
+      errors: ['dead_letter_not_found'],
+      handle: purge,
+    }),
+    route('POST /dead_letters/:id/retry', BOTH, {
+      params: DEAD_LETTER_PARAMS,
+      answers: NOTHING,
+      errors: ['dead_letter_not_found', 'subscriber_not_found', 'storage_full'],
+      handle: retry,
+    }),
+  ];
+}
+
+function handlers({ deadLetters, isSubscriber, guard }: DeadLettersParts) {
   /** Only root names the subscriber, so only root can have mistyped it. */
   const check = async (caller: Caller, token: string) => {
     if (caller.role === 'root' && !(await isSubscriber(token)))

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
-import { MAX_PUBLISH_BYTES } from './body.ts';
+import { MAX_PUBLISH_BYTES } from '../route.ts';
 
 /** Maximum requests that a process works on at a time. Each of them takes one place. */
 const MAX_REQUESTS = 1000;

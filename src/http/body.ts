@@ -1,11 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BusError } from '../errors.ts';
-
-/** Maximum length of the body of a publish: a thousand events with 5 KB of data each. */
-export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
-/** Maximum length of other bodies, unless their route says otherwise. */
-export const MAX_BODY_BYTES = 128 * 1024;
+import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../route.ts';
 
 interface Watch {
   /** Called with the length of each chunk of a body; may throw. */

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import { sleep } from '../clock.ts';
-import { NO_CONTENT, ok } from '../route.ts';
+import { ANYONE, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 
 /** Response time of `/pulse/scaling` while deliveries fall behind. Autoscalers watch response times. */
 const SLOW_MS = 1000;
 
-export const HEALTH = z.object({});
-export const PONG = z.object({ pong: z.string() });
+const HEALTH = z.object({});
+const PONG = z.object({ pong: z.string() });
 
 interface HealthParts {
   /** Throws StorageUnavailable. */
@@ -15,7 +15,20 @@ interface HealthParts {
   scalingThreshold: number;
 }
 
-export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
+/** `/health` and `/pulse`: what platforms and autoscalers ask for. */
+export function healthApi(parts: HealthParts): Route[] {
+  const { health, ping, pulse, scaling } = handlers(parts);
+  const pinging = { isHealthCheck: true, answers: { 200: PONG }, handle: ping } as const;
+  return [
+    route('GET /health', ANYONE, { isHealthCheck: true, answers: { 200: HEALTH }, handle: health }),
+    route('GET /health/ping', ANYONE, pinging),
+    route('GET /health/ping.json', ANYONE, pinging),
+    route('GET /pulse', BOTH, { answers: NOTHING, handle: pulse }),
+    route('GET /pulse/scaling', BOTH, { answers: NOTHING, handle: scaling }),
+  ];
+}
+
+function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
   return {
     /** `/health`: succeeds while this process runs, even without Redis, so that nobody kills it then. */
     health: async () => ok({}),

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { z } from 'zod';
-import { ok } from '../route.ts';
+import { BOTH, ok, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { exposition } from './exposition.ts';
 import type { FigureParts } from './figures.ts';
@@ -8,14 +8,16 @@ import type { FigureParts } from './figures.ts';
 /** Interval of samples of the event loop's lag. The default of 10 ms takes 0.6 % of a core when idle. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
-export const METRICS_TEXT = z.string();
+/** `/metrics`. */
+export function metricsApi(parts: FigureParts): Route[] {
+  return [route('GET /metrics', BOTH, { answers: { 200: z.string() }, handle: metricsPage(parts) })];
+}
 
-export function metricsApi(parts: FigureParts) {
+/** Returns a function that answers with the figures of the bus and of this process. */
+export function metricsPage(parts: FigureParts) {
   const own = new Registry();
   collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
   const headers = { 'Content-Type': own.contentType };
   const text = new SharedReading(() => exposition(parts, own));
-  return {
-    show: async () => ({ ...ok(await text.get()), headers }),
-  };
+  return async () => ({ ...ok(await text.get()), headers });
 }

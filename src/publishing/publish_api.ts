@@ -5,7 +5,8 @@ import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import type { TopicParams } from '../subscribing/topics_api.ts';
+import { CLIENTS, MAX_PUBLISH_BYTES, type Route, route } from '../route.ts';
+import { TOPIC_PARAMS, type TopicParams } from '../subscribing/topics_api.ts';
 import { isLong, readEvents, readInSteps } from './event_input.ts';
 import { idempotency } from './idempotency.ts';
 import { readIdempotencyKey } from './idempotency_key.ts';
@@ -31,19 +32,6 @@ interface Budget {
   turn(owner: string): Promise<void> | undefined;
 }
 
-export const PUBLISHED = { 200: null, 204: null } as const;
-
-export const PUBLISH_ERRORS = [
-  'bad_topic',
-  'bad_event',
-  'topic_claimed',
-  'limit_reached',
-  'idempotency_key_reused',
-  'too_many_keys',
-  'rate_limited',
-  'storage_full',
-] as const;
-
 interface PublishCall {
   caller: ClientCaller;
   params: TopicParams;
@@ -52,7 +40,32 @@ interface PublishCall {
 }
 
 /** `POST /topics/:name`. */
-export function publishApi({ publisher, limits, guard, rateLimit, budget, dialect }: PublishParts) {
+export function publishApi(parts: PublishParts): Route[] {
+  const { refuseEarly, publish } = handlers(parts);
+  return [
+    route('POST /topics/:name', CLIENTS, {
+      params: TOPIC_PARAMS,
+      takesText: true,
+      maxBodyBytes: MAX_PUBLISH_BYTES,
+      isFrequent: true,
+      answers: { 200: null, 204: null },
+      errors: [
+        'bad_topic',
+        'bad_event',
+        'topic_claimed',
+        'limit_reached',
+        'idempotency_key_reused',
+        'too_many_keys',
+        'rate_limited',
+        'storage_full',
+      ],
+      refuseEarly,
+      handle: publish,
+    }),
+  ];
+}
+
+function handlers({ publisher, limits, guard, rateLimit, budget, dialect }: PublishParts) {
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
   const stored = { status: dialect.published };
   const longPublishes = new LongPublishes();

@@ -5,8 +5,8 @@ import { allows } from '../authentication/scope.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
-import type { PagedCall, Pages } from '../paging.ts';
-import { type Input, NO_CONTENT } from '../route.ts';
+import { PAGED, type PagedCall, type Pages } from '../paging.ts';
+import { BOTH, type Input, NO_CONTENT, NOTHING, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import { TOPIC, type Topic, type Topics } from './topic.ts';
@@ -19,7 +19,6 @@ export const TOPIC_PARAMS: Input<TopicParams> = {
   schema: z.object({ name: z.string().regex(TOPIC_NAME) }),
   wording: { code: 'bad_topic', whole: `a topic name has ${TOPIC_NAME_RULE}` },
 };
-export const TOPICS = z.array(TOPIC);
 
 interface TopicsParts {
   topics: Topics;
@@ -28,8 +27,23 @@ interface TopicsParts {
   clients: Pick<Clients, 'find'>;
 }
 
-/** Handlers of `/topics`. */
-export function topicsApi({ topics, pages, publicNames, clients }: TopicsParts) {
+/** `/topics`, without publishing. */
+export function topicsApi(parts: TopicsParts): Route[] {
+  const { list, remove } = handlers(parts);
+  const removing = {
+    params: TOPIC_PARAMS,
+    answers: NOTHING,
+    errors: ['bad_topic', 'topic_not_found'],
+    handle: remove,
+  } as const;
+  return [
+    route('GET /topics', BOTH, { ...PAGED, answers: { 200: z.array(TOPIC) }, handle: list }),
+    route('DELETE /topics/:name', BOTH, removing),
+    route('DELETE /topic/:name', BOTH, removing),
+  ];
+}
+
+function handlers({ topics, pages, publicNames, clients }: TopicsParts) {
   /**
    * A topic keeps its publisher when that client is limited, so that nobody else takes its name and subscribers.
    * Asks Redis, because a deletion cannot be undone and the cache may have the scopes of a moment ago.

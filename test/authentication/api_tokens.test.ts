@@ -11,7 +11,6 @@ import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { DIALECTS } from '../../src/dialect.ts';
 import { createApp } from '../../src/http/app.ts';
-import { apiTokenRoutes } from '../../src/http/routes.ts';
 import { createLog } from '../../src/log.ts';
 import { Pages } from '../../src/paging.ts';
 import { Proxies } from '../../src/proxies.ts';
@@ -33,10 +32,10 @@ describe('/api_tokens', () => {
     });
     const pages = new Pages(new NameKey(redis.store));
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
-    const api = apiTokensApi({ clients, pages, minTokenLength: 1, removeSubscriber });
     const isRootKey = (text: string) => authentication.isRootKey(text);
     const dialect = DIALECTS.none;
-    const table = apiTokenRoutes({ apiTokens: api, isRootKey, dialect });
+    const minTokenLength = 1;
+    const table = apiTokensApi({ clients, pages, minTokenLength, removeSubscriber, isRootKey, dialect });
     const parts = {
       dialect,
       authentication,

@@ -10,7 +10,7 @@ import { packField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import { COUNTER_NAMES, FAMILIES } from '../../src/metrics/families.ts';
 import type { FigureParts } from '../../src/metrics/figures.ts';
-import { metricsApi } from '../../src/metrics/metrics_api.ts';
+import { metricsPage } from '../../src/metrics/metrics_api.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { type ParsedFamily, parsePrometheus } from './prometheus_text.ts';
@@ -26,7 +26,7 @@ const parts = () => ({
   publicNames: new PublicNames(clients(), new NameKey(redis.store)),
   log,
 });
-const text = async (given: FigureParts = parts()) => (await metricsApi(given).show()).body;
+const text = async (given: FigureParts = parts()) => (await metricsPage(given)()).body;
 const show = async () => parsePrometheus(await text());
 
 async function record(what: (recorder: Recorder) => void): Promise<void> {
@@ -197,7 +197,7 @@ test('counters of unknown names are not shown', async () => {
 });
 
 test('GET /metrics answers with the content type of the format', async () => {
-  const { status, headers, body } = await metricsApi(parts()).show();
+  const { status, headers, body } = await metricsPage(parts())();
   assert.deepEqual([status, headers['Content-Type']], [200, 'text/plain; version=0.0.4; charset=utf-8']);
   assert.ok(parsePrometheus(body).has('routemaster_workers'));
 });

@@ -1,0 +1,61 @@
+import { z } from 'zod';
+import type { Dialect } from '../dialect.ts';
+import type { Input, Wording } from '../route.ts';
+import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client.ts';
+import { ROOT_USER } from './credentials.ts';
+import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
+
+/** Names and tokens have the same characters. */
+export const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
+const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
+
+const patterns = z
+  .array(z.string(TOPIC_PATTERN_RULE).refine(isTopicPattern, TOPIC_PATTERN_RULE), PATTERNS_RULE)
+  .max(MAX_PATTERNS, `must have at most ${MAX_PATTERNS} entries`)
+  .optional();
+
+export const CLIENT_WORDING: Wording = {
+  code: 'bad_client',
+  whole: 'send an object such as {"name": "billing"}',
+  field: (name, rule) => `${name} ${rule}`,
+  unknown: (name) => `${name} is not a field here; use grace`,
+};
+
+/** Other fields are ignored, as clients of the Ruby Routemaster expect. */
+const newClient = (isRootKey: (text: string) => boolean, makesSecrets: boolean) =>
+  z
+    .object({
+      name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE),
+      token: z
+        .string(NAME_RULE)
+        .regex(CLIENT_TOKEN, NAME_RULE)
+        .refine((token) => token !== ROOT_USER && !isRootKey(token), 'is reserved for root; choose another')
+        .nullish(),
+      publish: patterns,
+      subscribe: patterns,
+      /** Whether the client has a secret. */
+      secret: z.boolean('must be true or false').nullish(),
+    })
+    .transform(({ secret, token, ...rest }) => ({
+      ...rest,
+      token: token ?? undefined,
+      secret: secret ?? (makesSecrets && typeof token !== 'string'),
+    }))
+    .superRefine(({ name, token, secret }, context) => {
+      const refuse = (field: string, message: string) =>
+        context.addIssue({ code: 'custom', path: [field], message });
+      const max = maxNameLength(secret);
+      if (token && secret) refuse('secret', 'must be false for a token of your own choosing');
+      if (!token && name.length > max)
+        refuse('name', `must have at most ${max} characters, as the token begins with it`);
+    });
+
+export type NewClient = z.infer<ReturnType<typeof newClient>>;
+
+export const newClientInput = (
+  isRootKey: (text: string) => boolean,
+  { makesSecrets }: Pick<Dialect, 'makesSecrets'>,
+): Input<NewClient> => ({
+  schema: newClient(isRootKey, makesSecrets),
+  wording: CLIENT_WORDING,
+});

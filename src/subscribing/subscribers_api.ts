@@ -1,0 +1,103 @@
+import { z } from 'zod';
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { ClientCaller } from '../caller.ts';
+import type { Dialect } from '../dialect.ts';
+import { BusError } from '../errors.ts';
+import { listed } from '../listing.ts';
+import { PAGED, type PagedCall, type Pages } from '../paging.ts';
+import { BOTH, CLIENTS, type Input, NO_CONTENT, NOTHING, ROOT, type Route, route } from '../route.ts';
+import { SharedReading } from '../shared_reading.ts';
+import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
+import type { Subscriptions } from './subscription.ts';
+
+const OTHERS_REPORT = SUBSCRIBER_REPORT.pick({
+  subscriber: true,
+  uuid: true,
+  callback: true,
+  max_events: true,
+  timeout: true,
+  topics: true,
+  events: true,
+});
+type OthersReport = z.infer<typeof OTHERS_REPORT>;
+
+const SUBSCRIBERS = z.array(z.union([SUBSCRIBER_REPORT, OTHERS_REPORT]));
+
+const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
+  schema: z.object({ token: z.string() }),
+  wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
+};
+
+interface SubscribersParts {
+  subscriptions: Subscriptions;
+  pages: Pages;
+  publicNames: PublicNames;
+  dialect: Pick<Dialect, 'listsOthers'>;
+  /** Called with the number of events dropped when a subscriber left. */
+  removed: (token: string, events: number) => void;
+}
+
+/** `/subscribers`: the list of subscribers, and the removal of one with all its subscriptions. */
+export function subscribersApi(parts: SubscribersParts): Route[] {
+  const { list, leave, remove } = handlers(parts);
+  const listing = { ...PAGED, answers: { 200: SUBSCRIBERS }, handle: list } as const;
+  return [
+    route('GET /subscriptions', BOTH, listing),
+    route('GET /subscribers', BOTH, listing),
+    route('DELETE /subscriber', CLIENTS, {
+      answers: NOTHING,
+      errors: ['subscriber_not_found'],
+      handle: leave,
+    }),
+    route('DELETE /subscribers/:token', ROOT, {
+      params: SUBSCRIBER_PARAMS,
+      answers: NOTHING,
+      errors: ['subscriber_not_found'],
+      handle: remove,
+    }),
+  ];
+}
+
+function handlers({ subscriptions, pages, publicNames, dialect, removed }: SubscribersParts) {
+  const removeAll = async (token: string) => {
+    const events = await subscriptions.remove(token);
+    if (events === undefined) throw new BusError('subscriber_not_found', 'there is no such subscriber');
+    if (events > 0) removed(token, events);
+    return NO_CONTENT;
+  };
+
+  /** Root's reports have no `uuid`; a client sees its own whole. */
+  const shownTo = async (own: string | undefined, slice: readonly SubscriberReport[]) => {
+    if (own === undefined) return slice.map((report) => ({ ...report, uuid: null }));
+    const others = slice.filter(({ subscriber }) => subscriber !== own);
+    const nameOf = await publicNames.of(others.map(({ subscriber }) => subscriber));
+    return slice.map((report) => (report.subscriber === own ? report : seenByOthers(report, nameOf)));
+  };
+
+  const everybody = new SharedReading(() => subscriptions.list());
+  const tokens = new SharedReading(() => subscriptions.tokens());
+
+  return {
+    async list(call: PagedCall) {
+      const own = call.caller.role === 'client' ? call.caller.token : undefined;
+      const seesAll = own === undefined || dialect.listsOthers;
+      const page = await pages.cut(
+        call,
+        async () => (seesAll ? tokens.get() : [own]),
+        (token) => token,
+      );
+      const all = () => (seesAll ? everybody.get() : subscriptions.list(own));
+      const list = await (page ? subscriptions.read(page.entries) : all());
+      return listed(list, (slice) => shownTo(own, slice), page);
+    },
+
+    leave: ({ caller }: { caller: ClientCaller }) => removeAll(caller.token),
+    remove: ({ params }: { params: { token: string } }) => removeAll(params.token),
+  };
+}
+
+/** A token may be a credential, and the uuid is one. The rest is what the Ruby Routemaster showed. */
+function seenByOthers(report: SubscriberReport, nameOf: (token: string) => string): OthersReport {
+  const { subscriber, callback, max_events, timeout, topics, events } = report;
+  return { subscriber: nameOf(subscriber), uuid: null, callback, max_events, timeout, topics, events };
+}

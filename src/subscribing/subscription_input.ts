@@ -1,0 +1,97 @@
+import { z } from 'zod';
+import type { Config } from '../config.ts';
+import { isSecret } from '../delivering/signatures.ts';
+import type { Dialect } from '../dialect.ts';
+import type { Input, Wording } from '../route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import type { Subscription } from './subscription.ts';
+
+const MAX_TIMEOUT_MS = 3_600_000;
+const MAX_MAX_EVENTS = 10_000;
+const MIN_MAX_BYTES = 1024;
+const MAX_MAX_BYTES = 16 * 1024 * 1024;
+const MAX_ATTEMPTS = 1_000_000;
+const MIN_AGE_MS = 1000;
+const MAX_AGE_MS = 365 * 86_400_000;
+
+/** The user name of Basic authentication, which cannot contain a colon or control characters (RFC 7617). */
+export const UUID = /^[^:\p{Cc}]{0,255}$/u;
+const UUID_RULE = 'at most 255 characters, no colon and no control characters';
+
+/** Value of `signing_secret` that asks for a new key pair. The subscriber gets the public key. */
+export const ED25519 = 'ed25519';
+
+const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;
+const topicName = z.string(topicRule).regex(TOPIC_NAME, topicRule);
+const wholeNumber = (min: number, max: number) =>
+  z
+    .int(`must be a whole number from ${min} to ${max}`)
+    .min(min, `must be at least ${min}`)
+    .max(max, `must be at most ${max}`);
+
+const requestSchema = (
+  { laneLimitMax, maxSubscriptionTopics }: SubscriptionLimits,
+  { cutsMax }: Pick<Dialect, 'cutsMax'>,
+) =>
+  z.strictObject({
+    topics: z
+      .array(topicName, 'must be an array of topic names')
+      .max(maxSubscriptionTopics, `must have at most ${maxSubscriptionTopics} names`),
+    callback: z.string('must be a URL'),
+    uuid: z.string('must be a string').regex(UUID, `must have ${UUID_RULE}`).nullish(),
+    timeout: wholeNumber(0, MAX_TIMEOUT_MS).nullish(),
+    max: (cutsMax
+      ? wholeNumber(1, Number.MAX_SAFE_INTEGER).transform((max) => Math.min(max, MAX_MAX_EVENTS))
+      : wholeNumber(1, MAX_MAX_EVENTS)
+    ).nullish(),
+    max_bytes: wholeNumber(MIN_MAX_BYTES, MAX_MAX_BYTES).nullish(),
+    ordered: z.boolean('must be true or false').nullish(),
+    max_in_flight: wholeNumber(1, laneLimitMax).nullish(),
+    max_attempts: wholeNumber(1, MAX_ATTEMPTS).nullish(),
+    max_age: wholeNumber(MIN_AGE_MS, MAX_AGE_MS).nullish(),
+    signing_secret: z
+      .custom<boolean | string>(
+        (value) =>
+          typeof value === 'boolean' || value === ED25519 || (typeof value === 'string' && isSecret(value)),
+        `must be true, "${ED25519}", false, or whsec_ and 24 to 64 bytes in Base64`,
+      )
+      .nullish(),
+  });
+
+export type SubscriptionRequest = z.infer<ReturnType<typeof requestSchema>>;
+
+/** Limits on the settings of a subscriber. */
+export type SubscriptionLimits = Pick<Config, 'laneLimitMax' | 'maxSubscriptionTopics'>;
+
+const wording = (fields: string[]): Wording => ({
+  code: (field) => {
+    if (/^topics\.\d+$/.test(field)) return 'bad_topic';
+    return field === 'callback' ? 'bad_callback' : 'bad_subscription';
+  },
+  whole: 'send an object with topics, callback and uuid',
+  field: (name, rule) => `${name}: ${rule}`,
+  unknown: (name) => `unknown field ${JSON.stringify(name)}; use ${fields.join(', ')}`,
+});
+
+export function subscriptionInput(
+  limits: SubscriptionLimits,
+  dialect: Pick<Dialect, 'cutsMax'>,
+): Input<SubscriptionRequest> {
+  const schema = requestSchema(limits, dialect);
+  return { schema, wording: wording(Object.keys(schema.shape)) };
+}
+
+/** Returns what the request asks for, as the scripts name it; undefined stands for a default. */
+export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
+  const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;
+  return {
+    topics,
+    timeoutMs: timeout ?? undefined,
+    maxEvents: max ?? undefined,
+    maxBytes: max_bytes ?? undefined,
+    ordered: ordered ?? undefined,
+    maxInFlight: max_in_flight ?? undefined,
+    maxAttempts: max_attempts ?? undefined,
+    maxAgeMs: max_age ?? undefined,
+  };
+}
