@@ -29,7 +29,6 @@ import { Publisher } from './publishing/publisher.ts';
 import { RateLimit } from './publishing/rate_limit.ts';
 import { StorageGuard } from './publishing/storage_guard.ts';
 import type { Route } from './route.ts';
-import type { QueueName } from './store/job.ts';
 import type { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 import { subscribersApi } from './subscribing/subscribers_api.ts';
@@ -50,22 +49,43 @@ type Built = { routesIn: (dialect: Dialect) => Route[] } & Pick<
   'authentication' | 'callLimits' | 'proxies'
 >;
 
-/** Creates the parts of a web process, and a function that makes the route table that uses them. */
-export function buildApi({ config, partitions, recorder, log }: ApiParts): Built {
+/** Makes the parts of a web process, and a function that returns its route table. */
+export function buildApi(given: ApiParts): Built {
+  const shared = sharedParts(given);
+  const { authentication, proxies } = shared;
+  const routesIn = (dialect: Dialect) => {
+    const parts = { ...shared, dialect };
+    return [
+      ...healthApi(parts),
+      ...metricsApi(parts),
+      ...publishApi(parts),
+      ...topicsApi(parts),
+      ...subscriptionsApi(parts),
+      ...subscribersApi(parts),
+      ...deadLettersApi(parts),
+      ...apiTokensApi(parts),
+    ];
+  };
+  return { routesIn, authentication, proxies, callLimits: new CallLimits(given.config, proxies) };
+}
+
+/** Makes the parts that the routes use. Each `*_api.ts` names those that it needs. */
+function sharedParts({ config, partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
+  const storageFull = autodrops(partitions, config);
+  const guard = new StorageGuard(partitions, config, storageFull);
+  const limits = {
+    ...config,
+    // Read at each call, because the memory limit of Redis may change.
+    get maxClientKeys() {
+      return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
+    },
+  };
+
   const clients = new Clients(control, config.clients);
   const directory = new ClientDirectory(clients);
   const nameKey = new NameKey(control);
-  const publicNames = new PublicNames(directory, nameKey);
-  const pages = new Pages(nameKey);
   const proxies = new Proxies(config.trustedProxies);
-  const queues = (name: QueueName) => partitions.all.map((partition) => new Queue(partition, name, config));
-  const [main, aux] = [queues('main'), queues('aux')];
-  const storageFull = () => {
-    for (const queue of aux) queue.enqueue('autodrop').catch(() => {});
-  };
-  const guard = new StorageGuard(partitions, config, storageFull);
-
   const authentication = new Authentication({
     rootKey: config.rootKey,
     clients: directory,
@@ -75,48 +95,44 @@ export function buildApi({ config, partitions, recorder, log }: ApiParts): Built
     log,
   });
 
-  const publishLimits = {
-    ...config,
-    // Read at each call, because the memory limit of Redis may change.
-    get maxClientKeys() {
-      return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
-    },
-  };
-  const publisher = new Publisher(partitions, recorder, publishLimits, storageFull);
-
   const deadLetters = new DeadLetters(partitions, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters);
   const removed = (token: string, events: number) => recorder.removed(token, events);
-  const removeSubscriber = async (token: string) => removed(token, (await subscriptions.remove(token)) ?? 0);
-  const isSubscriber = (token: string) => subscriptions.has(token);
-  const policy = new CallbackPolicy(config.callbackAllow, config);
 
-  const budget = new WorkBudget();
-  const rateLimit = RateLimit.of(control, config);
+  return {
+    ...{ partitions, limits, log, guard },
+    ...{ clients, proxies, authentication },
+    publicNames: new PublicNames(directory, nameKey),
+    pages: new Pages(nameKey),
+    isRootKey: (text: string) => authentication.isRootKey(text),
+    minTokenLength: config.minTokenLength,
+    publisher: new Publisher(partitions, recorder, limits, storageFull),
+    rateLimit: RateLimit.of(control, config),
+    budget: new WorkBudget(),
+    topics: new Topics(partitions),
+    ...{ subscriptions, removed, deadLetters },
+    isSubscriber: (token: string) => subscriptions.has(token),
+    removeSubscriber: async (token: string) => removed(token, (await subscriptions.remove(token)) ?? 0),
+    policy: new CallbackPolicy(config.callbackAllow, config),
+    pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
+    dueDeliveries: dueDeliveries(partitions, config),
+    scalingThreshold: config.scalingThreshold,
+  };
+}
 
-  const routesIn = (dialect: Dialect) => [
-    ...healthApi({
-      pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
-      dueDeliveries: async () => {
-        const due = await Promise.all(main.map((queue) => queue.due(config.scalingDeadlineMs)));
-        return due.reduce((sum, each) => sum + each, 0);
-      },
-      scalingThreshold: config.scalingThreshold,
-    }),
-    ...metricsApi({ partitions, limits: config, publicNames, log }),
-    ...publishApi({ publisher, limits: publishLimits, guard, rateLimit, budget, dialect }),
-    ...topicsApi({ topics: new Topics(partitions), pages, publicNames, clients }),
-    ...subscriptionsApi({ clients, subscriptions, policy, limits: config, dialect }),
-    ...subscribersApi({ subscriptions, pages, publicNames, removed, dialect }),
-    ...deadLettersApi({ deadLetters, isSubscriber, guard }),
-    ...apiTokensApi({
-      clients,
-      pages,
-      minTokenLength: config.minTokenLength,
-      isRootKey: (text) => authentication.isRootKey(text),
-      removeSubscriber,
-      dialect,
-    }),
-  ];
-  return { routesIn, authentication, callLimits: new CallLimits(config, proxies), proxies };
+/** Returns a function that has the workers of every partition drop the oldest batches. */
+function autodrops(partitions: Partitions, config: Config): () => void {
+  const queues = partitions.all.map((partition) => new Queue(partition, 'aux', config));
+  return () => {
+    for (const queue of queues) queue.enqueue('autodrop').catch(() => {});
+  };
+}
+
+/** Returns a function that counts the deliveries that are due now, or will be within the scaling deadline. */
+function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
+  const queues = partitions.all.map((partition) => new Queue(partition, 'main', config));
+  return async () => {
+    const due = await Promise.all(queues.map((queue) => queue.due(config.scalingDeadlineMs)));
+    return due.reduce((sum, each) => sum + each, 0);
+  };
 }
