@@ -88,6 +88,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
   const proxies = new Proxies(config.trustedProxies);
   const authentication = new Authentication({
     rootKey: config.rootKey,
+    viewerKey: config.viewerKey,
     clients: directory,
     nonces: new Nonces(new NonceKeys(control), new NonceUses(control, () => guard.maxBytes)),
     limiter: new LoginLimiter(new FailedLogins(control, MAX_FAILURES, log), proxies, recorder),
@@ -104,7 +105,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     ...{ clients, proxies, authentication },
     publicNames: new PublicNames(directory, nameKey),
     pages: new Pages(nameKey),
-    isRootKey: (text: string) => authentication.isRootKey(text),
+    isReserved: (text: string) => authentication.isReserved(text),
     minTokenLength: config.minTokenLength,
     publisher: new Publisher(partitions, recorder, limits, storageFull),
     rateLimit: RateLimit.of(control, config),
@@ -112,6 +113,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     topics: new Topics(partitions),
     ...{ subscriptions, removed, deadLetters },
     isSubscriber: (token: string) => subscriptions.has(token),
+    subscribers: () => subscriptions.tokens(),
     removeSubscriber: async (token: string) => removed(token, (await subscriptions.remove(token)) ?? 0),
     policy: new CallbackPolicy(config.callbackAllow, config),
     pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),

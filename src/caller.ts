@@ -1,4 +1,5 @@
-export type Role = 'client' | 'root';
+/** A viewer sees what root sees, and changes nothing. */
+export type Role = 'client' | 'root' | 'viewer';
 
 /** Topic patterns that a client may use. Undefined allows any topic; an empty list allows none. */
 export interface Scopes {
@@ -14,4 +15,4 @@ export interface ClientCaller {
   scopes?: Scopes;
 }
 
-export type Caller = { role: 'root' } | ClientCaller;
+export type Caller = { role: 'root' } | { role: 'viewer' } | ClientCaller;

@@ -48,7 +48,12 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
   const production = settings.environment === 'production';
   const forceSsl = settings.forceSsl ?? production;
   const trustedProxies = settings.trustedProxies ?? Number(forceSsl);
-  if (production) refuseWeak(settings.rootKey);
+  const { rootKey, viewerKey } = settings;
+  if (production) refuseWeak('ROUTEMASTER_ROOT_KEY', rootKey);
+  if (viewerKey !== undefined) {
+    if (production) refuseWeak('ROUTEMASTER_VIEWER_KEY', viewerKey);
+    refuseOtherRole(viewerKey, settings);
+  }
   if (forceSsl && trustedProxies === 0) {
     throw new BootError(
       'FORCE_SSL is on and ROUTEMASTER_TRUSTED_PROXIES is 0: nobody could say that a request came by https. ' +
@@ -73,15 +78,30 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-function refuseWeak(rootKey: string): void {
-  const weak = PLACEHOLDER.test(rootKey)
+/** Refuses a viewer key that also opens something else, which viewers could then change. */
+function refuseOtherRole(
+  viewerKey: string,
+  { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,
+): void {
+  const other =
+    viewerKey === rootKey
+      ? 'ROUTEMASTER_ROOT_KEY'
+      : clients.includes(viewerKey)
+        ? 'a token of ROUTEMASTER_CLIENTS'
+        : undefined;
+  if (other !== undefined)
+    throw new BootError(`ROUTEMASTER_VIEWER_KEY equals ${other}: set it to another key, for viewers alone.`);
+}
+
+function refuseWeak(variable: string, key: string): void {
+  const weak = PLACEHOLDER.test(key)
     ? 'looks like a placeholder'
-    : rootKey.length < MIN_CREDENTIAL_LENGTH
+    : key.length < MIN_CREDENTIAL_LENGTH
       ? `has fewer than ${MIN_CREDENTIAL_LENGTH} characters`
       : undefined;
   if (weak !== undefined)
     throw new BootError(
-      `ROUTEMASTER_ROOT_KEY ${weak}, which is not for production: set it to what \`openssl rand -hex 24\` prints.`,
+      `${variable} ${weak}, which is not for production: set it to what \`openssl rand -hex 24\` prints.`,
     );
 }
 

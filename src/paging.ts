@@ -8,7 +8,7 @@ const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
 /** This many entries looked through for a page count as a call. To read and sort 10,000 names takes 10 ms. */
-const ENTRIES_PER_CALL = 1000;
+export const ENTRIES_PER_CALL = 1000;
 
 const CIPHER = 'aes-256-gcm';
 const IV_BYTES = 12;

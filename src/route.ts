@@ -13,6 +13,9 @@ export const ANYONE = [] as const;
 export const CLIENTS = ['client'] as const;
 export const ROOT = ['root'] as const;
 export const BOTH = ['client', 'root'] as const;
+/** A viewer may call what root may, if it changes nothing. */
+export const WATCHERS = ['root', 'viewer'] as const;
+export const ALL = ['client', ...WATCHERS] as const;
 
 /** What the error answer (RFC 9457) says if an input does not match its schema: its code and its `detail`. */
 export interface Wording {

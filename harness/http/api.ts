@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { after, before } from 'node:test';
 import { ERRORS, type ErrorCode } from '../../src/errors.ts';
 import type { Partition } from '../../src/store/partition.ts';
-import { ROOT_KEY, WebProcess } from '../processes/web_process.ts';
+import { ROOT_KEY, VIEWER_KEY, WebProcess } from '../processes/web_process.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { openStore } from '../redis/store.ts';
 import { until } from '../until.ts';
@@ -40,11 +40,17 @@ export interface ApiOptions {
   prepare?: (api: Api) => Promise<unknown>;
 }
 
+/** Those who are no clients, and the Authorization header of each. */
+const KEY_HOLDERS = new Map([
+  ['root', basic(ROOT_KEY, '')],
+  ['viewer', basic(VIEWER_KEY, '')],
+]);
+
 /** A web process on a Redis of the test file's own: started before its tests, ended after them. */
 export class Api {
   readonly #headers: OutgoingHttpHeaders;
   readonly #agent = new Agent({ keepAlive: true });
-  readonly #authorizations = new Map([['root', basic(ROOT_KEY, '')]]);
+  readonly #authorizations = new Map(KEY_HOLDERS);
   readonly #tokens = new Map<string, string>();
   #env: Record<string, string> = {};
   #redis: PrivateRedis | undefined;
@@ -61,7 +67,8 @@ export class Api {
       this.#store = await openStore(this.#redis.url);
       // Tests call as fast as they can.
       const rates = { ROUTEMASTER_CALL_RATE: '0', ROUTEMASTER_STRANGER_RATE: '0' };
-      this.#env = { ROUTEMASTER_REDIS_URL: this.#redis.url, ...rates, ...env };
+      const keys = { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY };
+      this.#env = { ROUTEMASTER_REDIS_URL: this.#redis.url, ...keys, ...rates, ...env };
       this.#web = new WebProcess(this.#env);
       this.#port = await this.#web.port();
       await until(async () => (await this.call('GET', '/pulse', { as: 'root' })).status === 204);
@@ -105,7 +112,8 @@ export class Api {
     const all = await redis.keys('*');
     await redis.del('-', ...all.filter((key) => !kept.includes(key)));
     this.#tokens.clear();
-    for (const name of this.#authorizations.keys()) if (name !== 'root') this.#authorizations.delete(name);
+    for (const name of this.#authorizations.keys())
+      if (!KEY_HOLDERS.has(name)) this.#authorizations.delete(name);
   }
 
   /** The token of the client of this name, which is made if there is none. */
@@ -126,7 +134,7 @@ export class Api {
     this.#authorizations.set(name, basic(token, secret));
   }
 
-  /** The Authorization header of `root`, or of a client, which is made if there is none of this name. */
+  /** The Authorization header of `root`, of `viewer`, or of a client, which is made if there is none of this name. */
   async authorization(name: string): Promise<string> {
     if (!this.#authorizations.has(name)) await this.token(name);
     return this.#authorizations.get(name) ?? '';

@@ -1,6 +1,7 @@
 import { compileCache, PrintingProcess, root } from './command.ts';
 
 export const ROOT_KEY = 'key-of-root-in-this-test';
+export const VIEWER_KEY = 'key-of-viewers-in-this-test';
 
 /** The web entry, started as the Procfile does, with only the environment that a test gives it. */
 export class WebProcess extends PrintingProcess {

@@ -4,9 +4,10 @@ import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
-import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../route.ts';
+import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../route.ts';
 import { CLIENT_TOKEN, type Clients, credentialToken } from './client.ts';
 import { CLIENT_WORDING, NAME_RULE, type NewClient, newClientInput } from './client_input.ts';
+import type { PublicNames } from './public_names.ts';
 
 const GRACE_MS = 86_400_000;
 const MAX_GRACE_MS = 30 * GRACE_MS;
@@ -34,6 +35,7 @@ const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int() });
 interface HandlerParts {
   clients: Clients;
   pages: Pages;
+  publicNames: PublicNames;
   /** Minimum characters of the token of a new client without a secret. */
   minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
@@ -41,24 +43,24 @@ interface HandlerParts {
 }
 
 interface ApiTokensParts extends HandlerParts {
-  isRootKey: (text: string) => boolean;
+  isReserved: (text: string) => boolean;
   dialect: Pick<Dialect, 'makesSecrets'>;
 }
 
 /** Headers of answers with a secret, which must not be cached. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
-/** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. */
-export function apiTokensApi({ isRootKey, dialect, ...parts }: ApiTokensParts): Route[] {
+/** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. Viewers list them. */
+export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts): Route[] {
   const { list, create, remove, rotate } = handlers(parts);
   return [
-    route('GET /api_tokens', ROOT, {
+    route('GET /api_tokens', WATCHERS, {
       ...PAGED,
       answers: { 200: z.array(CLIENT), 204: null },
       handle: list,
     }),
     route('POST /api_tokens', ROOT, {
-      body: newClientInput(isRootKey, dialect),
+      body: newClientInput(isReserved, dialect),
       answers: { 201: MADE_CLIENT },
       errors: ['bad_client', 'client_has_secret', 'storage_full'],
       handle: create,
@@ -79,7 +81,7 @@ export function apiTokensApi({ isRootKey, dialect, ...parts }: ApiTokensParts): 
   ];
 }
 
-function handlers({ clients, pages, minTokenLength, removeSubscriber }: HandlerParts) {
+function handlers({ clients, pages, publicNames, minTokenLength, removeSubscriber }: HandlerParts) {
   const register = async (name: string, token: string, scopes: Scopes) => {
     if ((await clients.register(name, token, scopes)) === 'ok') return { token, name };
     throw new BusError(
@@ -98,7 +100,14 @@ function handlers({ clients, pages, minTokenLength, removeSubscriber }: HandlerP
         ([token, name]) => `${name}\0${token}`,
       );
       const list = await clients.read(page?.entries ?? names);
-      return listed(list, async (slice) => [...slice], page);
+      const shown = async (slice: readonly (typeof list)[number][]) => {
+        const nameOf = await publicNames.seenBy(
+          call.caller,
+          slice.map(({ token }) => token),
+        );
+        return slice.map((client) => ({ ...client, token: nameOf(client.token) }));
+      };
+      return listed(list, shown, page);
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {

@@ -14,6 +14,7 @@ import type { FailureReason, Refusal, Verdict } from './verdict.ts';
 
 interface AuthenticationOptions {
   rootKey: string;
+  viewerKey?: string | undefined;
   clients: ClientDirectory;
   nonces: Nonces;
   limiter: LoginLimiter;
@@ -24,6 +25,8 @@ interface AuthenticationOptions {
 const CREDENTIALS: Record<Role, string> = {
   client: "a client's credentials (its token and secret, or its token alone if it has none)",
   root: 'the root credentials (user root and the root key with Digest, or the root key as the user with Basic)',
+  viewer:
+    'the viewer credentials (user viewer and the viewer key with Digest, or the viewer key as the user with Basic)',
 };
 
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
@@ -42,9 +45,9 @@ export class Authentication {
   readonly #limiter: LoginLimiter;
   readonly #log: Log;
 
-  constructor({ rootKey, clients, nonces, limiter, md5, log }: AuthenticationOptions) {
+  constructor({ rootKey, viewerKey, clients, nonces, limiter, md5, log }: AuthenticationOptions) {
     this.#clients = clients;
-    this.#credentials = new Credentials(rootKey, clients);
+    this.#credentials = new Credentials(rootKey, clients, viewerKey);
     this.#basic = new Basic(this.#credentials);
     this.#digest = new Digest(this.#credentials, nonces, { md5 });
     this.#nonces = nonces;
@@ -65,8 +68,12 @@ export class Authentication {
     const verdict = await this.#judge(request);
     if (verdict && 'role' in verdict) {
       if (roles.includes(verdict.role)) return verdict;
-      if (wrongRole === 'forbidden')
-        throw new BusError(wrongRole, `the credentials are right, but this call takes ${needed(roles)}`);
+      // The Ruby Routemaster had no viewer, so none of its clients expects another answer.
+      if (wrongRole === 'forbidden' || verdict.role === 'viewer')
+        throw new BusError(
+          'forbidden',
+          `the credentials are right, but this call takes ${this.#needed(roles)}`,
+        );
     } else if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
     if (!this.#nonces.ready) await this.#nonces.prepare();
     throw this.#unauthenticated(roles, verdict && 'reason' in verdict ? verdict : undefined);
@@ -77,8 +84,8 @@ export class Authentication {
    * as it is: its scopes may have changed. Throws unauthenticated, or an error of the client lookup.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
-    // The root key changes only with a restart.
-    if (caller.role === 'root') return caller;
+    // The keys change only with a restart.
+    if (caller.role !== 'client') return caller;
     if (isNow) this.#clients.forget(caller.token);
     const scheme = schemeOf(request);
     const verdict = await (scheme === 'basic'
@@ -89,9 +96,9 @@ export class Authentication {
     throw this.#unauthenticated([caller.role], verdict);
   }
 
-  /** True for the root key, which no token may equal. */
-  isRootKey(text: string): boolean {
-    return this.#credentials.isRootKey(text);
+  /** See Credentials. */
+  isReserved(text: string): boolean {
+    return this.#credentials.isReserved(text);
   }
 
   /**
@@ -123,11 +130,12 @@ export class Authentication {
   #unauthenticated(roles: readonly Role[], refusal: Refusal | undefined): BusError {
     const challenges = [...this.#digest.challenges(refusal?.stale ?? false), this.#basic.challenge()];
     const advice = refusal?.advice ?? (refusal && UNPROVED.has(refusal.reason) ? WRONG : undefined);
-    const detail = [`this call takes ${needed(roles)}`, advice].filter(Boolean).join('; ');
+    const detail = [`this call takes ${this.#needed(roles)}`, advice].filter(Boolean).join('; ');
     return new BusError('unauthenticated', detail, { headers: { 'WWW-Authenticate': challenges } });
   }
-}
 
-function needed(roles: readonly Role[]): string {
-  return roles.map((role) => CREDENTIALS[role]).join(', or ');
+  #needed(roles: readonly Role[]): string {
+    const there = roles.filter((role) => role !== 'viewer' || this.#credentials.hasViewer);
+    return there.map((role) => CREDENTIALS[role]).join(', or ');
+  }
 }

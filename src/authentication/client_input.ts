@@ -2,7 +2,6 @@ import { z } from 'zod';
 import type { Dialect } from '../dialect.ts';
 import type { Input, Wording } from '../route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client.ts';
-import { ROOT_USER } from './credentials.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
 /** Names and tokens have the same characters. */
@@ -22,14 +21,14 @@ export const CLIENT_WORDING: Wording = {
 };
 
 /** Other fields are ignored, as clients of the Ruby Routemaster expect. */
-const newClient = (isRootKey: (text: string) => boolean, makesSecrets: boolean) =>
+const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean) =>
   z
     .object({
       name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE),
       token: z
         .string(NAME_RULE)
         .regex(CLIENT_TOKEN, NAME_RULE)
-        .refine((token) => token !== ROOT_USER && !isRootKey(token), 'is reserved for root; choose another')
+        .refine((token) => !isReserved(token), 'is reserved; choose another')
         .nullish(),
       publish: patterns,
       subscribe: patterns,
@@ -53,9 +52,9 @@ const newClient = (isRootKey: (text: string) => boolean, makesSecrets: boolean) 
 export type NewClient = z.infer<ReturnType<typeof newClient>>;
 
 export const newClientInput = (
-  isRootKey: (text: string) => boolean,
+  isReserved: (text: string) => boolean,
   { makesSecrets }: Pick<Dialect, 'makesSecrets'>,
 ): Input<NewClient> => ({
-  schema: newClient(isRootKey, makesSecrets),
+  schema: newClient(isReserved, makesSecrets),
   wording: CLIENT_WORDING,
 });

@@ -4,12 +4,24 @@ import { type Client, type Digests, ha1 } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
-/** The user name of root for Digest. With Basic, the root key is the user name. */
-export const ROOT_USER = 'root';
-
 export type Proof = (digests: Digests) => boolean;
 
-const ROOT: Caller = { role: 'root' };
+/** Root or the viewer. With Basic, the key is the user name; with Digest, `user` is, and the key is the secret. */
+interface KeyHolder {
+  user: 'root' | 'viewer';
+  keyDigest: string;
+  digests: Digests;
+}
+
+function keyHolder(user: KeyHolder['user'], key: string): KeyHolder {
+  const digests = { sha256: ha1('SHA-256', user, key), md5: ha1('MD5', user, key) };
+  return { user, keyDigest: hash('sha256', key), digests };
+}
+
+/** Returns the user name of a caller with Digest. */
+export function userOf(caller: Caller): string {
+  return caller.role === 'client' ? caller.token : caller.role;
+}
 
 const NO_SECRET: Refusal = {
   reason: 'no_secret',
@@ -25,30 +37,31 @@ export function sameDigest(a: string, b: string): boolean {
 }
 
 /**
- * Checks credentials against the root key and the clients. If they are wrong for the cached client, the
- * client is looked up again, because its secret may be new. So a wrong secret takes as long as an unknown
- * user.
+ * Checks credentials against the root key, the viewer key and the clients. If they are wrong for the cached
+ * client, the client is looked up again, because its secret may be new. So a wrong secret takes as long as an
+ * unknown user.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
-  readonly #rootKeyDigest: string;
-  readonly #rootDigests: Digests;
+  readonly #keyHolders: readonly KeyHolder[];
 
-  constructor(rootKey: string, clients: ClientDirectory) {
+  constructor(rootKey: string, clients: ClientDirectory, viewerKey?: string) {
     this.#clients = clients;
-    this.#rootKeyDigest = hash('sha256', rootKey);
-    this.#rootDigests = {
-      sha256: ha1('SHA-256', ROOT_USER, rootKey),
-      md5: ha1('MD5', ROOT_USER, rootKey),
-    };
+    const viewer = viewerKey === undefined ? [] : [keyHolder('viewer', viewerKey)];
+    this.#keyHolders = [keyHolder('root', rootKey), ...viewer];
   }
 
-  isRootKey(text: string): boolean {
-    return sameDigest(hash('sha256', text), this.#rootKeyDigest);
+  get hasViewer(): boolean {
+    return this.#keyHolders.length > 1;
+  }
+
+  /** True for the user names and keys of root and the viewer, which no token may equal. */
+  isReserved(text: string): boolean {
+    return this.#keyHolders.some(({ user }) => user === text) || this.#holderOf(text) !== undefined;
   }
 
   /**
-   * Checks a user and password of Basic. The root key is compared before any lookup: a lookup would send it
+   * Checks a user and password of Basic. The keys are compared before any lookup: a lookup would send a key
    * to Redis. Throws an error of the lookup.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
@@ -57,16 +70,24 @@ export class Credentials {
       client?.ha1 === null ? callerFor(client) : judgeSecret(client, proof);
     const verdict = judge(this.#clients.known(user));
     if ('role' in verdict) return verdict;
-    return this.isRootKey(user) ? ROOT : this.#clients.ask(user).then(judge);
+    const holder = this.#holderOf(user);
+    return holder ? { role: holder.user } : this.#clients.ask(user).then(judge);
   }
 
   /** Checks a proof of Digest. If the client lookup fails, its error is passed on. */
   checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
-    if (user === ROOT_USER)
-      return proof(this.#rootDigests) ? ROOT : { reason: 'wrong_secret', client: ROOT_USER };
+    const holder = this.#keyHolders.find((each) => each.user === user);
+    if (holder)
+      return proof(holder.digests) ? { role: holder.user } : { reason: 'wrong_secret', client: user };
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, proof));
     const verdict = judge(this.#clients.known(user));
     return 'role' in verdict ? verdict : this.#clients.ask(user).then(judge);
+  }
+
+  /** Compares the text with every key, so that the time does not tell which one it resembles. */
+  #holderOf(text: string): KeyHolder | undefined {
+    const digest = hash('sha256', text);
+    return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];
   }
 }
 

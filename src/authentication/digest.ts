@@ -3,7 +3,7 @@ import { DigestStrategy } from 'passport-http';
 import { BusError } from '../errors.ts';
 import { credentialsOf, notByPassport } from './authorization.ts';
 import { type DigestAlgorithm, HASHES, REALM } from './client.ts';
-import { type Credentials, type Proof, ROOT_USER, sameDigest } from './credentials.ts';
+import { type Credentials, type Proof, sameDigest, userOf } from './credentials.ts';
 import { type DigestAnswer, expectedResponse, namesTarget, readAnswer } from './digest_answer.ts';
 import type { Nonces } from './nonces.ts';
 import type { Refusal, Verdict } from './verdict.ts';
@@ -57,7 +57,7 @@ export class Digest extends DigestStrategy {
     // Only a caller with the right secret may learn that its nonce is old or used.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
-    const client = verdict.role === 'root' ? ROOT_USER : verdict.token;
+    const client = userOf(verdict);
     const use = await this.#nonces.use(answer.nonce, answer.nc, client);
     if (use === 'consumed') return verdict;
     return use === 'repeated' ? { reason: 'repeated_count', client, stale: true } : STALE;

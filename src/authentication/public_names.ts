@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import type { Caller } from '../caller.ts';
 import type { Client } from './client.ts';
 import type { NameKey } from './name_key.ts';
 
@@ -32,10 +33,34 @@ export class PublicNames {
     const names = new Map(distinct.map((token, index) => [token, publicName(key, token, clients[index])]));
     return (token) => names.get(token) ?? publicName(key, token, undefined);
   }
+
+  /** Resolves with a function from these tokens to what the caller sees: root all of them, a client its own. */
+  async seenBy(caller: Caller, tokens: Iterable<string>): Promise<(token: string) => string> {
+    if (caller.role === 'root') return (token) => token;
+    const own = caller.role === 'client' ? caller.token : undefined;
+    const nameOf = await this.of([...tokens].filter((token) => token !== own));
+    return (token) => (token === own ? token : nameOf(token));
+  }
+
+  /**
+   * Resolves with the one of these tokens that has the public name; undefined if none has. A token that is a
+   * credential is not found by itself, so that nobody can test guesses at it.
+   */
+  async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
+    const digits = name.slice(name.lastIndexOf('.') + 1);
+    if (digits === name) return (await this.#clients.find(name))?.ha1 ? name : undefined;
+    const key = await this.#key.load();
+    for (const token of await tokens())
+      if (digitsOf(key, token) === digits && (await this.of([token]))(token) === name) return token;
+    return undefined;
+  }
 }
 
 function publicName(key: Buffer, token: string, client: Client | undefined): string {
   if (client?.ha1) return token;
-  const digits = createHmac('sha256', key).update(token).digest('hex').slice(0, HMAC_DIGITS);
-  return `${client?.name ?? 'unknown'}.${digits}`;
+  return `${client?.name ?? 'unknown'}.${digitsOf(key, token)}`;
+}
+
+function digitsOf(key: Buffer, token: string): string {
+  return createHmac('sha256', key).update(token).digest('hex').slice(0, HMAC_DIGITS);
 }

@@ -13,6 +13,7 @@ import {
   rootKey,
   seconds,
   tokens,
+  viewerKey,
   whole,
   yesNo,
 } from './values.ts';
@@ -32,6 +33,9 @@ function setting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
 const needed = {
   rootKey: setting('ROUTEMASTER_ROOT_KEY', rootKey).help(
     'Key that creates clients: long and random (`openssl rand -hex 24`), no colon; in production at least 16 characters.',
+  ),
+  viewerKey: setting('ROUTEMASTER_VIEWER_KEY', viewerKey.optional()).help(
+    'Key of viewers, who see what root sees and change nothing: another one, made in the same way; no viewers unless it is set.',
   ),
   redisUrl: setting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
     '`redis://`, `rediss://` (TLS) or `unix:///path` of Redis, or the name of the variable that holds this URL; `REDIS_ENV_KEY` may name it too.',

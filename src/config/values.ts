@@ -40,6 +40,10 @@ export const rootKey = z
   .string({ error: 'must be set: the key that creates clients (32 random characters)' })
   .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it');
 
+export const viewerKey = z
+  .string()
+  .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it');
+
 export const tokens = list.pipe(
   z.array(z.string().regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')),
 );

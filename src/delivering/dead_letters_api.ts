@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
+import { DEFAULT_LISTED, ENTRIES_PER_CALL, LIMIT, nextLink, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
-import { BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
 
@@ -22,6 +23,9 @@ const pageQuery = subscriberQuery.extend({
 type Whose = z.infer<typeof subscriberQuery>;
 type Page = z.infer<typeof pageQuery>;
 type OfOne = { caller: Caller; params: { id: string } };
+/** Who may change dead letters. */
+type Owner = Exclude<Caller, { role: 'viewer' }>;
+type ChangeOfOne = OfOne & { caller: Owner };
 
 const WHOSE: Input<Whose> = { schema: subscriberQuery, wording: QUERY_WORDING };
 const PAGE: Input<Page> = { schema: pageQuery, wording: QUERY_WORDING };
@@ -42,15 +46,18 @@ const PURGED = z.object({ purged: z.int() });
 interface DeadLettersParts {
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
+  /** Resolves with the tokens of all subscribers. */
+  subscribers: () => Promise<string[]>;
+  publicNames: PublicNames;
   /** Refuses a retry while memory is short: batches would be dropped instead of dead letters. */
   guard: Pick<StorageGuard, 'check'>;
 }
 
-/** `/dead_letters`. A client may see and change its own dead letters, root all of them. */
+/** `/dead_letters`. A client may see and change its own dead letters, root all of them; viewers see all. */
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { list, purgeAll, retryAll, read, purge, retry } = handlers(parts);
   return [
-    route('GET /dead_letters', BOTH, {
+    route('GET /dead_letters', ALL, {
       query: PAGE,
       answers: { 200: z.array(DEAD_LETTER) },
       errors: ['bad_query'],
@@ -68,7 +75,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       errors: ['bad_query', 'subscriber_not_found', 'storage_full'],
       handle: retryAll,
     }),
-    route('GET /dead_letters/:id', BOTH, {
+    route('GET /dead_letters/:id', ALL, {
       params: DEAD_LETTER_PARAMS,
       answers: { 200: WHOLE_DEAD_LETTER },
       errors: ['dead_letter_not_found'],
@@ -89,29 +96,48 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
   ];
 }
 
-function handlers({ deadLetters, isSubscriber, guard }: DeadLettersParts) {
-  /** Only root names the subscriber, so only root can have mistyped it. */
-  const check = async (caller: Caller, token: string) => {
+function handlers({ deadLetters, isSubscriber, subscribers, publicNames, guard }: DeadLettersParts) {
+  /** Of those who may change letters, only root names the subscriber, so only root can have mistyped it. */
+  const check = async (caller: Owner, token: string) => {
     if (caller.role === 'root' && !(await isSubscriber(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
+  };
+  /** Resolves with the subscriber that the caller named, and as how many calls looking for it counts. */
+  const named = async (caller: Caller, subscriber: string | undefined) => {
+    if (caller.role !== 'viewer') return { token: tokenOf(caller, subscriber) };
+    if (subscriber === undefined) return { token: undefined };
+    let calls = 0;
+    const token = await publicNames.tokenOf(subscriber, async () => {
+      const all = await subscribers();
+      calls = all.length / ENTRIES_PER_CALL;
+      return all;
+    });
+    return { token, calls };
   };
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
       const { subscriber, limit, before } = query;
       const count = limit ?? DEFAULT_LISTED;
-      const { letters, next } = await deadLetters.list(tokenOf(caller, subscriber), count, before);
+      const { token, calls } = await named(caller, subscriber);
+      if (token === undefined && subscriber !== undefined) return { ...ok([]), headers: undefined, calls };
+      const { letters, next } = await deadLetters.list(token, count, before);
       const headers = next && nextLink(path, { limit, subscriber, before: `${next.diedAtMs}-${next.id}` });
-      return { ...ok(letters), headers };
+      const nameOf = await publicNames.seenBy(
+        caller,
+        letters.map((letter) => letter.subscriber),
+      );
+      const shown = letters.map((letter) => ({ ...letter, subscriber: nameOf(letter.subscriber) }));
+      return { ...ok(shown), headers, calls };
     },
 
-    async retryAll({ caller, query }: { caller: Caller; query: Whose }) {
+    async retryAll({ caller, query }: { caller: Owner; query: Whose }) {
       const token = oneTokenOf(caller, query.subscriber);
       await check(caller, token);
       await guard.check();
       return ok({ retried: await deadLetters.retryAll(token) });
     },
 
-    async purgeAll({ caller, query }: { caller: Caller; query: Whose }) {
+    async purgeAll({ caller, query }: { caller: Owner; query: Whose }) {
       const token = oneTokenOf(caller, query.subscriber);
       const purged = await deadLetters.purgeAll(token);
       // A subscriber that has left may have letters, if the process that purged them died.
@@ -123,10 +149,12 @@ function handlers({ deadLetters, isSubscriber, guard }: DeadLettersParts) {
       const letter = await deadLetters.find(id, clientOf(caller));
       if (!letter) throw notFound();
       const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-      return { ...ok(wholeJson(letter, deadLetters.events(letter))), headers };
+      const nameOf = await publicNames.seenBy(caller, [letter.subscriber]);
+      const shown = { ...letter, subscriber: nameOf(letter.subscriber) };
+      return { ...ok(wholeJson(shown, deadLetters.events(letter))), headers };
     },
 
-    async retry({ caller, params: { id } }: OfOne) {
+    async retry({ caller, params: { id } }: ChangeOfOne) {
       await guard.check();
       const outcome = await deadLetters.retry(id, clientOf(caller));
       if (outcome === 'dead_letter_not_found') throw notFound();
@@ -134,7 +162,7 @@ function handlers({ deadLetters, isSubscriber, guard }: DeadLettersParts) {
       return NO_CONTENT;
     },
 
-    async purge({ caller, params: { id } }: OfOne) {
+    async purge({ caller, params: { id } }: ChangeOfOne) {
       if (!(await deadLetters.purge(id, clientOf(caller)))) throw notFound();
       return NO_CONTENT;
     },
@@ -142,13 +170,13 @@ function handlers({ deadLetters, isSubscriber, guard }: DeadLettersParts) {
 }
 
 /** Returns the subscriber whose letters the request is about; undefined means all (root only). */
-function tokenOf(caller: Caller, subscriber: string | undefined): string | undefined {
+function tokenOf(caller: Owner, subscriber: string | undefined): string | undefined {
   if (caller.role === 'root') return subscriber;
   if (subscriber === undefined) return caller.token;
   throw badSubscriber('is for root; leave it out, and your own dead letters are meant');
 }
 
-function oneTokenOf(caller: Caller, subscriber: string | undefined): string {
+function oneTokenOf(caller: Owner, subscriber: string | undefined): string {
   const token = tokenOf(caller, subscriber);
   if (token !== undefined) return token;
   throw badSubscriber('is missing: root must say whose, as ?subscriber=token');

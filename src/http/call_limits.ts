@@ -39,7 +39,7 @@ class Buckets {
 }
 
 /**
- * Limits the calls other than publishing of each client, and the requests without credentials of each address.
+ * Limits the calls other than publishing of each client and of the viewer, and the requests without credentials of each address.
  * Each web process counts for itself, because it is its own time that they take.
  */
 export class CallLimits {

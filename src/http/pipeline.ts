@@ -70,7 +70,7 @@ export class Pipeline {
       // Checked before authentication, because authentication is half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const caller = route.roles.length === 0 ? undefined : await this.#callerOf(request, route);
-      const counted = route.isFrequent || caller?.role !== 'client' ? undefined : caller.token;
+      const counted = route.isFrequent ? undefined : countedAs(caller);
       if (counted !== undefined) this.#parts.callLimits?.begin(counted, response);
       const answer = await this.#call(route, arrival, caller);
       const bytes = await send(response, answer);
@@ -168,7 +168,14 @@ function pathOf(target: string): string {
 
 /** Returns under which name the room of a call is counted. */
 function holderOf({ caller }: Call): string {
-  return caller.role === 'root' ? '' : caller.token;
+  return caller.role === 'client' ? caller.token : '';
+}
+
+/** Returns under which name the rate of a caller is counted; undefined if it is not limited. */
+function countedAs(caller: Caller | undefined): string | undefined {
+  // No token has a colon.
+  if (caller?.role === 'viewer') return ':viewer';
+  return caller?.role === 'client' ? caller.token : undefined;
 }
 
 function takesBody(route: Route): boolean {

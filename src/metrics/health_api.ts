@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { sleep } from '../clock.ts';
-import { ANYONE, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 
 /** Response time of `/pulse/scaling` while deliveries fall behind. Autoscalers watch response times. */
 const SLOW_MS = 1000;
@@ -23,8 +23,8 @@ export function healthApi(parts: HealthParts): Route[] {
     route('GET /health', ANYONE, { isHealthCheck: true, answers: { 200: HEALTH }, handle: health }),
     route('GET /health/ping', ANYONE, pinging),
     route('GET /health/ping.json', ANYONE, pinging),
-    route('GET /pulse', BOTH, { answers: NOTHING, handle: pulse }),
-    route('GET /pulse/scaling', BOTH, { answers: NOTHING, handle: scaling }),
+    route('GET /pulse', ALL, { answers: NOTHING, handle: pulse }),
+    route('GET /pulse/scaling', ALL, { answers: NOTHING, handle: scaling }),
   ];
 }
 

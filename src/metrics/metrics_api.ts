@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { z } from 'zod';
-import { BOTH, ok, type Route, route } from '../route.ts';
+import { ALL, ok, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { exposition } from './exposition.ts';
 import type { FigureParts } from './figures.ts';
@@ -10,7 +10,7 @@ const EVENT_LOOP_SAMPLE_MS = 100;
 
 /** `/metrics`. */
 export function metricsApi(parts: FigureParts): Route[] {
-  return [route('GET /metrics', BOTH, { answers: { 200: z.string() }, handle: metricsPage(parts) })];
+  return [route('GET /metrics', ALL, { answers: { 200: z.string() }, handle: metricsPage(parts) })];
 }
 
 /** Returns a function that answers with the figures of the bus and of this process. */

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { ClientCaller } from '../caller.ts';
+import type { Caller, ClientCaller } from '../caller.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
-import { BOTH, CLIENTS, type Input, NO_CONTENT, NOTHING, ROOT, type Route, route } from '../route.ts';
+import { ALL, CLIENTS, type Input, NO_CONTENT, NOTHING, ROOT, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
 import type { Subscriptions } from './subscription.ts';
@@ -42,8 +42,8 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
   const { list, leave, remove } = handlers(parts);
   const listing = { ...PAGED, answers: { 200: SUBSCRIBERS }, handle: list } as const;
   return [
-    route('GET /subscriptions', BOTH, listing),
-    route('GET /subscribers', BOTH, listing),
+    route('GET /subscriptions', ALL, listing),
+    route('GET /subscribers', ALL, listing),
     route('DELETE /subscriber', CLIENTS, {
       answers: NOTHING,
       errors: ['subscriber_not_found'],
@@ -66,12 +66,17 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
     return NO_CONTENT;
   };
 
-  /** Root's reports have no `uuid`; a client sees its own whole. */
-  const shownTo = async (own: string | undefined, slice: readonly SubscriberReport[]) => {
-    if (own === undefined) return slice.map((report) => ({ ...report, uuid: null }));
-    const others = slice.filter(({ subscriber }) => subscriber !== own);
-    const nameOf = await publicNames.of(others.map(({ subscriber }) => subscriber));
-    return slice.map((report) => (report.subscriber === own ? report : seenByOthers(report, nameOf)));
+  /** The reports of root and viewers have no `uuid`; a client sees its own whole. */
+  const shownTo = async (caller: Caller, slice: readonly SubscriberReport[]) => {
+    const nameOf = await publicNames.seenBy(
+      caller,
+      slice.map(({ subscriber }) => subscriber),
+    );
+    return slice.map((report) => {
+      const subscriber = nameOf(report.subscriber);
+      if (caller.role !== 'client') return { ...report, subscriber, uuid: null };
+      return report.subscriber === caller.token ? report : seenByOthers(report, subscriber);
+    });
   };
 
   const everybody = new SharedReading(() => subscriptions.list());
@@ -88,7 +93,7 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
       );
       const all = () => (seesAll ? everybody.get() : subscriptions.list(own));
       const list = await (page ? subscriptions.read(page.entries) : all());
-      return listed(list, (slice) => shownTo(own, slice), page);
+      return listed(list, (slice) => shownTo(call.caller, slice), page);
     },
 
     leave: ({ caller }: { caller: ClientCaller }) => removeAll(caller.token),
@@ -97,7 +102,7 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
 }
 
 /** A token may be a credential, and the uuid is one. The rest is what the Ruby Routemaster showed. */
-function seenByOthers(report: SubscriberReport, nameOf: (token: string) => string): OthersReport {
-  const { subscriber, callback, max_events, timeout, topics, events } = report;
-  return { subscriber: nameOf(subscriber), uuid: null, callback, max_events, timeout, topics, events };
+function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
+  const { callback, max_events, timeout, topics, events } = report;
+  return { subscriber, uuid: null, callback, max_events, timeout, topics, events };
 }

@@ -6,7 +6,7 @@ import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
-import { BOTH, type Input, NO_CONTENT, NOTHING, type Route, route } from '../route.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import { TOPIC, type Topic, type Topics } from './topic.ts';
@@ -37,7 +37,7 @@ export function topicsApi(parts: TopicsParts): Route[] {
     handle: remove,
   } as const;
   return [
-    route('GET /topics', BOTH, { ...PAGED, answers: { 200: z.array(TOPIC) }, handle: list }),
+    route('GET /topics', ALL, { ...PAGED, answers: { 200: z.array(TOPIC) }, handle: list }),
     route('DELETE /topics/:name', BOTH, removing),
     route('DELETE /topic/:name', BOTH, removing),
   ];
@@ -57,12 +57,11 @@ function handlers({ topics, pages, publicNames, clients }: TopicsParts) {
   const listing = new SharedReading(() => topics.list());
   const names = new SharedReading(() => topics.names());
 
-  /** A token can be a credential, so other clients get the publisher's public name. */
+  /** A token can be a credential, so only root and the publisher itself get it. */
   const shownTo = async (caller: Caller, list: readonly Topic[]): Promise<Topic[]> => {
-    if (caller.role === 'root') return [...list];
-    const publicName = await publicNames.of(list.flatMap(({ publisher }) => publisher ?? []));
-    const shown = (token: string) => (token === caller.token ? token : publicName(token));
-    return list.map((topic) => ({ ...topic, publisher: topic.publisher && shown(topic.publisher) }));
+    const publishers = list.flatMap(({ publisher }) => publisher ?? []);
+    const nameOf = await publicNames.seenBy(caller, publishers);
+    return list.map((topic) => ({ ...topic, publisher: topic.publisher && nameOf(topic.publisher) }));
   };
 
   return {

@@ -9,6 +9,7 @@ import { apiTokensApi } from '../../src/authentication/api_tokens_api.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
 import { DIALECTS } from '../../src/dialect.ts';
 import { createApp } from '../../src/http/app.ts';
 import { createLog } from '../../src/log.ts';
@@ -30,12 +31,15 @@ describe('/api_tokens', () => {
     const authentication = buildAuthentication({
       ...{ rootKey: ROOT_KEY, clients: directory, log, store: redis.store },
     });
-    const pages = new Pages(new NameKey(redis.store));
+    const nameKey = new NameKey(redis.store);
+    const pages = new Pages(nameKey);
+    const publicNames = new PublicNames(directory, nameKey);
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
-    const isRootKey = (text: string) => authentication.isRootKey(text);
+    const isReserved = (text: string) => authentication.isReserved(text);
     const dialect = DIALECTS.none;
-    const minTokenLength = 1;
-    const table = apiTokensApi({ clients, pages, minTokenLength, removeSubscriber, isRootKey, dialect });
+    const table = apiTokensApi({
+      ...{ clients, pages, publicNames, minTokenLength: 1, removeSubscriber, isReserved, dialect },
+    });
     const parts = {
       dialect,
       authentication,
@@ -120,8 +124,8 @@ describe('/api_tokens', () => {
       [{ name: 'pub', token: '' }, 'token', /1 to 64/],
       [{ name: 'pub', token: 'a'.repeat(65) }, 'token', /1 to 64/],
       [{ name: 'pub', token: 7 }, 'token', /must be a string/],
-      [{ name: 'pub', token: 'root' }, 'token', /reserved for root/],
-      [{ name: 'pub', token: ROOT_KEY }, 'token', /reserved for root/],
+      [{ name: 'pub', token: 'root' }, 'token', /reserved/],
+      [{ name: 'pub', token: ROOT_KEY }, 'token', /reserved/],
       [[], undefined, /send an object/],
       [null, undefined, /send an object/],
       ['abc', undefined, /send an object/],

@@ -63,10 +63,21 @@ describe('proofs of identity are compared in constant time', () => {
   const credentials = new Credentials('the-root-key', new ClientDirectory({ find: async () => client }));
 
   test('the root key', async (t) => {
-    assert.equal(await comparisons(t, () => assert.ok(credentials.isRootKey('the-root-key'))), 1);
-    assert.equal(await comparisons(t, () => assert.ok(!credentials.isRootKey('the-root-kex'))), 1);
+    assert.equal(await comparisons(t, () => assert.ok(credentials.isReserved('the-root-key'))), 1);
+    assert.equal(await comparisons(t, () => assert.ok(!credentials.isReserved('the-root-kex'))), 1);
     // What has another length too: digests are compared.
-    assert.equal(await comparisons(t, () => assert.ok(!credentials.isRootKey('t'))), 1);
+    assert.equal(await comparisons(t, () => assert.ok(!credentials.isReserved('t'))), 1);
+  });
+
+  test('the viewer key too, whichever it is: each text is compared with both', async (t) => {
+    const both = new Credentials(
+      'the-root-key',
+      new ClientDirectory({ find: async () => client }),
+      'to-view',
+    );
+    for (const text of ['the-root-key', 'to-view', 'the-root-kex', 't'])
+      assert.equal(await comparisons(t, () => both.isReserved(text)), 2);
+    assert.equal(await comparisons(t, () => both.checkPassword('billing--1', 'wrong')), 4);
   });
 
   test('a password, and the root key before it', async (t) => {

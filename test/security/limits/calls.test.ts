@@ -29,6 +29,12 @@ describe('a client that calls too often', () => {
     for (let n = 0; n < 30; n++) assert.equal((await api.call('GET', '/pulse', { as: 'root' })).status, 204);
   });
 
+  test('is refused as a viewer too: all viewers together are as one client', async () => {
+    const statuses: number[] = [];
+    for (let n = 0; n < 30; n++) statuses.push((await api.call('GET', '/pulse', { as: 'viewer' })).status);
+    assert.deepEqual([statuses[0], statuses.at(-1)], [204, 429]);
+  });
+
   test('pays for long answers', async () => {
     let answered = 0;
     while ((await api.call('GET', '/metrics', { as: 'prometheus' })).status === 200) answered++;
