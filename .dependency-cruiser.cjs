@@ -21,11 +21,12 @@ const folders = {
 /** What the other folders of the tree may import, beside themselves. */
 const trees = {
   src: [],
+  packages: [],
   harness: ['src'],
-  faults: ['src', 'harness'],
+  faults: ['src', 'harness', 'packages'],
   fuzz: ['src', 'harness'],
-  bench: ['src', 'harness'],
-  test: ['src', 'harness', 'faults', 'fuzz', 'bench'],
+  bench: ['src', 'harness', 'packages'],
+  test: ['src', 'harness', 'packages', 'faults', 'fuzz', 'bench'],
 };
 
 /** @param {string} name @param {string} comment @param {string | object} from @param {object} to */
@@ -50,6 +51,22 @@ const tree = ([name, allowed]) =>
     path: `^(${Object.keys(trees).join('|')})/`,
     pathNot: `^(${[name, ...allowed].join('|')})/`,
   });
+
+/** What each package may import of the others, which it then names in its package.json. */
+const packages = {
+  client: [],
+};
+
+const ofPackages = ([name, allowed]) =>
+  forbid(
+    `package-${name}`,
+    `packages/${name}/ imports only ${[name, ...allowed].join(', ')}`,
+    `^packages/${name}/`,
+    {
+      path: '^packages/',
+      pathNot: `^packages/(${[name, ...allowed].join('|')})/`,
+    },
+  );
 
 /** A package that one place of src/ only may import. */
 const confine = (packages, where) =>
@@ -77,6 +94,10 @@ module.exports = {
     forbid('entries', 'only entries import entries', { path: '^src/', pathNot: entries }, { path: entries }),
     ...Object.entries(folders).map(folder),
     ...Object.entries(trees).map(tree),
+    ...Object.entries(packages).map(ofPackages),
+    forbid('packages-depend-on-node-alone', 'users install a package without any other', '^packages/', {
+      dependencyTypesNot: ['local', 'core', 'type-only'],
+    }),
     confine('ioredis', '^src/store/'),
     confine('undici', '^src/delivering/'),
     confine('express', '^src/http/'),
@@ -84,8 +105,8 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
-    // Installed on their own, when they are wanted.
-    exclude: { path: '^bench/rivals/' },
+    // Installed on their own, when they are wanted; and what `npm pack` has compiled.
+    exclude: { path: '^bench/rivals/|^packages/[^/]+/dist/' },
     // TypeScript 7 has no JavaScript API that dependency-cruiser can use: without swc it would see no .ts file at all.
     parser: 'swc',
     enhancedResolveOptions: {

@@ -37,7 +37,7 @@ import { subscriptionsApi } from './subscribing/subscriptions_api.ts';
 import { Topics } from './subscribing/topic.ts';
 import { topicsApi } from './subscribing/topics_api.ts';
 
-interface ApiParts {
+export interface ApiParts {
   config: Config;
   partitions: Partitions;
   recorder: Recorder;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
+import { clientSources } from '../harness/client_sources.ts';
 import { root } from '../harness/processes/command.ts';
 import { envExample, settingsTable } from '../harness/settings_document.ts';
 import { VARIABLES } from '../src/config/settings.ts';
@@ -47,7 +48,9 @@ test('each script says at its head what it does', () => {
   for (const { name, path, text } of readScripts()) assert.ok(text.startsWith(`--[[\n${name}: `), path);
 });
 
-const DOCUMENTS = [...globSync('*.md', { cwd: root }), ...globSync('docs/*.md', { cwd: root })].sort();
+const DOCUMENTS = ['*.md', 'docs/*.md', 'packages/*/README.md']
+  .flatMap((pattern) => globSync(pattern, { cwd: root }))
+  .sort();
 
 /** What a link to a heading ends in. */
 const anchors = (document: string) =>
@@ -72,7 +75,7 @@ for (const document of DOCUMENTS) {
 
     test('names files and folders that are there', () => {
       for (const [, path = ''] of text.matchAll(
-        /`((?:src|lua|test|docs|harness|faults|fuzz|bench|bin)\/[\w./-]*)`/g,
+        /`((?:src|lua|test|docs|harness|packages|faults|fuzz|bench|bin)\/[\w./-]*)`/g,
       ))
         assert.ok(existsSync(join(root, path)), `${document} names ${path}`);
     });
@@ -104,6 +107,16 @@ describe('the settings', () => {
   test('are all in the table of docs/operating.md', () => {
     assert.ok(read('docs/operating.md').includes(`\n${settingsTable()}\n`));
   });
+});
+
+// `npm run client` writes them.
+describe('packages/client', () => {
+  for (const [name, text] of Object.entries(clientSources())) {
+    const path = `packages/client/src/generated/${name}`;
+    test(`has in ${path} what the route table and the errors say`, () => {
+      assert.equal(read(path), text, 'after a change, run `npm run client`');
+    });
+  }
 });
 
 describe('SECURITY.md', () => {

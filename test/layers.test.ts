@@ -39,9 +39,12 @@ test('the layer check reads TypeScript, and allows what the layers allow', async
     'src/store/keys.ts': "import { Redis } from 'ioredis'; export type K = Redis;",
     'src/ids.ts': 'export const id = 1;',
     'harness/bus.ts': "import '../src/web.ts';",
-    'test/web.test.ts': "import '../harness/bus.ts';",
+    'test/web.test.ts': "import '../harness/bus.ts'; import '../packages/client/src/index.ts';",
+    'packages/client/src/index.ts':
+      "import { hash } from 'node:crypto'; import './calls.ts'; export { hash };",
+    'packages/client/src/calls.ts': 'export {};',
   });
-  assert.match(found, /no dependency violations found \(\d+ modules, 11 dependencies cruised\)/);
+  assert.match(found, /no dependency violations found \(\d+ modules, 14 dependencies cruised\)/);
 });
 
 test('the layer check refuses imports upward, sideways, and of what is another place’s', async () => {
@@ -59,6 +62,9 @@ test('the layer check refuses imports upward, sideways, and of what is another p
     'src/ids.ts': "await import('./store/keys.ts');",
     'harness/bus.ts': "import '../faults/lab.ts';",
     'faults/lab.ts': 'export {};',
+    'packages/client/src/index.ts': "import '../../../src/ids.ts'; import { z } from 'zod'; export { z };",
+    'packages/client/src/calls.ts': "import '../../cli/src/run.ts';",
+    'packages/cli/src/run.ts': 'export {};',
   });
   for (const violation of [
     /folder-http: src\/http\/app.ts → src\/maintenance\/sweep.ts/,
@@ -70,6 +76,9 @@ test('the layer check refuses imports upward, sideways, and of what is another p
     /listed: src\/delivering\/workers.ts → \S*fast-check/,
     /tree-src: src\/delivering\/workers.ts → harness\/bus.ts/,
     /tree-harness: harness\/bus.ts → faults\/lab.ts/,
+    /tree-packages: packages\/client\/src\/index.ts → src\/ids.ts/,
+    /packages-depend-on-node-alone: packages\/client\/src\/index.ts → \S*zod/,
+    /package-client: packages\/client\/src\/calls.ts → packages\/cli/,
     /no-circular: src\/store\//,
     /leaves: src\/ids.ts → src\/store\/keys.ts/,
   ]) {

@@ -55,6 +55,7 @@ const requestSchema = (
           typeof value === 'boolean' || value === ED25519 || (typeof value === 'string' && isSecret(value)),
         `must be true, "${ED25519}", false, or whsec_ and 24 to 64 bytes in Base64`,
       )
+      .meta({ type: ['boolean', 'string'] })
       .nullish(),
   });
 

@@ -1,0 +1,170 @@
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { type ApiParts, buildApi } from '../src/api.ts';
+import { readConfig } from '../src/config.ts';
+import { DIALECTS } from '../src/dialect.ts';
+import { ERRORS } from '../src/errors.ts';
+import { EVENT_TYPES } from '../src/publishing/event.ts';
+import type { Input, Route } from '../src/route.ts';
+import type { Partition } from '../src/store/partition.ts';
+import { Partitions } from '../src/store/partitions.ts';
+import { root } from './processes/command.ts';
+
+type Schema = z.core.JSONSchema.BaseSchema;
+type Fields = Record<string, Schema>;
+
+const HEAD =
+  '// Written by `npm run client`, from the route table and the errors of the bus. test/documents.test.ts compares.';
+
+/** Characters of a type that is written again where a second path has it. */
+const MAX_REPEATED = 120;
+
+/** The files of packages/client/src/generated/, by name: what the client shares with the bus. */
+export function clientSources(): Record<string, string> {
+  return { 'calls.ts': formatted(calls()), 'problems.ts': formatted(problems()) };
+}
+
+function calls(): string {
+  const names = new Map<string, string>();
+  const rows = table().map((route) => {
+    const name = quoted(`${route.method} ${route.path}`);
+    const type = callType(route);
+    const same = names.get(type);
+    if (type.length > MAX_REPEATED) names.set(type, same ?? name);
+    return `${name}: ${same === undefined ? type : `Calls[${same}]`};`;
+  });
+  return `${HEAD}
+
+export type EventType = ${EVENT_TYPES.map(quoted).join(' | ')};
+
+/** Every call of the HTTP API: its query, its JSON body, and the JSON, text or nothing of its answer. */
+export interface Calls {
+  ${rows.join('\n')}
+}`;
+}
+
+function callType({ query, body, answers }: Route): string {
+  return `{
+    query: ${query ? queryType(query) : 'undefined'};
+    body: ${body ? typeOf(inputSchema(body)) : 'undefined'};
+    answer: ${[...new Set(Object.values(answers).map(answerType))].join(' | ')};
+  }`;
+}
+
+function problems(): string {
+  const entries = Object.entries(ERRORS).map(([code, { status, title }]) => ({ code, status, title }));
+  const classes = entries.map(
+    ({ code, status, title }) => `/** ${status}: ${title}. */
+export class ${className(code)} extends ProblemError {
+  declare readonly code: ${quoted(code)};
+}`,
+  );
+  return `${HEAD}
+
+import { ProblemError } from '../problem.ts';
+
+${classes.join('\n\n')}
+
+/** The class of each error, by the code of its problem document. */
+export const PROBLEMS = {
+  ${entries.map(({ code }) => `${code}: ${className(code)},`).join('\n')}
+} as const;`;
+}
+
+/** The name of the class of an error, such as BadEventError. */
+function className(code: string): string {
+  const words = code.split('_').map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`);
+  return `${words.join('')}Error`;
+}
+
+/** The route table by path, with handlers that are never called: without a Redis. */
+function table(): Route[] {
+  const nothing: object = new Proxy(() => {}, { get: () => nothing });
+  const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'r', ROUTEMASTER_REDIS_URL: 'redis://localhost' });
+  const partitions = new Partitions(nothing as Partition);
+  const parts = { config, partitions, recorder: nothing, log: nothing } as ApiParts;
+  return buildApi(parts).routesIn(DIALECTS.none).sort(byPath);
+}
+
+function byPath(a: Route, b: Route): number {
+  return a.path === b.path ? (a.method < b.method ? -1 : 1) : a.path < b.path ? -1 : 1;
+}
+
+function inputSchema({ schema }: Input<unknown>, io: 'input' | 'output' = 'input'): Schema {
+  return z.toJSONSchema(schema, { io, unrepresentable: 'any' });
+}
+
+/** A query parameter that the bus reads as a number may be given as one. */
+function queryType(query: Input<unknown>): string {
+  const schema = inputSchema(query);
+  const read = inputSchema(query, 'output').properties as Fields;
+  const properties = Object.entries(schema.properties as Fields).map(([name, given]) => {
+    const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
+    return [name, isNumber ? (read[name] as Schema) : given];
+  });
+  return typeOf({ ...schema, properties: Object.fromEntries(properties), additionalProperties: false });
+}
+
+function answerType(schema: z.ZodType | null): string {
+  return schema ? typeOf(z.toJSONSchema(schema, { unrepresentable: 'any' })) : 'undefined';
+}
+
+/** The TypeScript type of what a JSON Schema describes. */
+function typeOf(schema: Schema): string {
+  if (schema.const !== undefined) return quoted(schema.const);
+  if (schema.enum) return schema.enum.map(quoted).join(' | ');
+  if (schema.anyOf) return unionOf(schema.anyOf as Schema[]);
+  if (Array.isArray(schema.type)) return schema.type.map((type) => typeOf({ ...schema, type })).join(' | ');
+  switch (schema.type) {
+    case 'object':
+      return objectType(schema);
+    case 'array':
+      return `(${typeOf((schema.items ?? {}) as Schema)})[]`;
+    case 'integer':
+    case 'number':
+      return 'number';
+    case 'string':
+    case 'boolean':
+    case 'null':
+      return schema.type;
+    default:
+      return 'unknown';
+  }
+}
+
+function objectType({ properties = {}, required = [], additionalProperties: others }: Schema): string {
+  const fields = Object.entries(properties as Fields).map(
+    ([name, field]) => `${name}${required.includes(name) ? '' : '?'}: ${typeOf(field)};`,
+  );
+  if (typeof others === 'object') fields.push(`[name: string]: ${typeOf(others as Schema)};`);
+  return fields.length === 0 ? 'Record<string, unknown>' : `{ ${fields.join(' ')} }`;
+}
+
+/** Each object of a union gets the fields of the others as undefined, so that all fields can be read. */
+function unionOf(members: readonly Schema[]): string {
+  const names = new Set(members.flatMap(({ properties = {} }) => Object.keys(properties)));
+  const whole = members.map((member) => {
+    if (member.type !== 'object') return typeOf(member);
+    const missing = [...names].filter((name) => !(name in (member.properties ?? {})));
+    return typeOf(member).replace(/ \}$/, ` ${missing.map((name) => `${name}?: undefined;`).join(' ')} }`);
+  });
+  return [...new Set(whole)].join(' | ');
+}
+
+function quoted(value: unknown): string {
+  return typeof value === 'string' ? `'${value}'` : JSON.stringify(value);
+}
+
+function formatted(source: string): string {
+  const biome = join(root, 'node_modules', '.bin', 'biome');
+  const args = ['format', '--stdin-file-path=packages/client/src/generated/source.ts'];
+  return execFileSync(biome, args, { cwd: root, input: source, encoding: 'utf8' });
+}
+
+// `npm run client` writes them.
+if (import.meta.main) {
+  for (const [name, text] of Object.entries(clientSources()))
+    writeFileSync(join(root, 'packages/client/src/generated', name), text);
+}

@@ -1,0 +1,221 @@
+// Written by `npm run client`, from the route table and the errors of the bus. test/documents.test.ts compares.
+
+export type EventType = 'create' | 'update' | 'delete' | 'noop';
+
+/** Every call of the HTTP API: its query, its JSON body, and the JSON, text or nothing of its answer. */
+export interface Calls {
+  'GET /api_tokens': {
+    query: { limit?: number; after?: string };
+    body: undefined;
+    answer: { token: string; name: string; publish?: string[]; subscribe?: string[] }[] | undefined;
+  };
+  'POST /api_tokens': {
+    query: undefined;
+    body: {
+      name: string;
+      token?: string | null;
+      publish?: string[];
+      subscribe?: string[];
+      secret?: boolean | null;
+    };
+    answer: { token: string; name: string; publish?: string[]; subscribe?: string[]; secret?: string };
+  };
+  'DELETE /api_tokens/:token': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'POST /api_tokens/:token/secret': {
+    query: undefined;
+    body: { grace?: number };
+    answer: { token: string; secret: string; grace: number };
+  };
+  'DELETE /dead_letters': {
+    query: { subscriber?: string };
+    body: undefined;
+    answer: { purged: number };
+  };
+  'GET /dead_letters': {
+    query: { subscriber?: string; limit?: number; before?: string };
+    body: undefined;
+    answer: {
+      id: string;
+      subscriber: string;
+      reason: string;
+      created_at: number;
+      died_at: number;
+      attempts: number;
+      event_count: number;
+    }[];
+  };
+  'DELETE /dead_letters/:id': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'GET /dead_letters/:id': {
+    query: undefined;
+    body: undefined;
+    answer: {
+      id: string;
+      subscriber: string;
+      reason: string;
+      created_at: number;
+      died_at: number;
+      attempts: number;
+      event_count: number;
+      history: { [name: string]: unknown }[];
+      events: { [name: string]: unknown }[];
+    };
+  };
+  'POST /dead_letters/:id/retry': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'POST /dead_letters/retry': {
+    query: { subscriber?: string };
+    body: undefined;
+    answer: { retried: number };
+  };
+  'GET /health': {
+    query: undefined;
+    body: undefined;
+    answer: Record<string, unknown>;
+  };
+  'GET /health/ping': {
+    query: undefined;
+    body: undefined;
+    answer: { pong: string };
+  };
+  'GET /health/ping.json': {
+    query: undefined;
+    body: undefined;
+    answer: { pong: string };
+  };
+  'GET /metrics': {
+    query: undefined;
+    body: undefined;
+    answer: string;
+  };
+  'GET /pulse': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'GET /pulse/scaling': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'DELETE /subscriber': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'POST /subscriber': {
+    query: undefined;
+    body: {
+      topics: string[];
+      callback: string;
+      uuid?: string | null;
+      timeout?: number | null;
+      max?: number | null;
+      max_bytes?: number | null;
+      ordered?: boolean | null;
+      max_in_flight?: number | null;
+      max_attempts?: number | null;
+      max_age?: number | null;
+      signing_secret?: boolean | string | null;
+    };
+    answer:
+      | { signing_secret: string; public_key?: undefined }
+      | { public_key: string; signing_secret?: undefined }
+      | undefined;
+  };
+  'DELETE /subscriber/topics/:name': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'GET /subscribers': {
+    query: { limit?: number; after?: string };
+    body: undefined;
+    answer: (
+      | {
+          subscriber: string;
+          uuid: string | null;
+          callback: string;
+          max_events: number;
+          max_bytes: number;
+          timeout: number;
+          ordered: boolean;
+          max_in_flight: number;
+          max_attempts: number;
+          max_age: number;
+          signing: 'v1' | 'v1a' | null;
+          topics: string[];
+          health_points: number;
+          last_attempted_at: number | null;
+          paused_at: number | null;
+          events: { sent: number; queued: number; oldest: number | null };
+          dead_letters: { batches: number; events: number };
+          dropped: {
+            batches: number;
+            events: number;
+            from: number;
+            to: number;
+            topics: { [name: string]: number };
+            untold: number;
+          } | null;
+        }
+      | {
+          subscriber: string;
+          uuid: string | null;
+          callback: string;
+          max_events: number;
+          timeout: number;
+          topics: string[];
+          events: { sent: number; queued: number; oldest: number | null };
+          max_bytes?: undefined;
+          ordered?: undefined;
+          max_in_flight?: undefined;
+          max_attempts?: undefined;
+          max_age?: undefined;
+          signing?: undefined;
+          health_points?: undefined;
+          last_attempted_at?: undefined;
+          paused_at?: undefined;
+          dead_letters?: undefined;
+          dropped?: undefined;
+        }
+    )[];
+  };
+  'DELETE /subscribers/:token': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'POST /subscription': Calls['POST /subscriber'];
+  'GET /subscriptions': Calls['GET /subscribers'];
+  'DELETE /topic/:name': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'GET /topics': {
+    query: { limit?: number; after?: string };
+    body: undefined;
+    answer: { name: string; publisher: string | null; events: number }[];
+  };
+  'DELETE /topics/:name': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'POST /topics/:name': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+}

@@ -1,0 +1,211 @@
+// Written by `npm run client`, from the route table and the errors of the bus. test/documents.test.ts compares.
+
+import { ProblemError } from '../problem.ts';
+
+/** 400: The body cannot be read. */
+export class BadBodyError extends ProblemError {
+  declare readonly code: 'bad_body';
+}
+
+/** 400: The callback is not acceptable. */
+export class BadCallbackError extends ProblemError {
+  declare readonly code: 'bad_callback';
+}
+
+/** 400: The client is not acceptable. */
+export class BadClientError extends ProblemError {
+  declare readonly code: 'bad_client';
+}
+
+/** 400: The event is not acceptable. */
+export class BadEventError extends ProblemError {
+  declare readonly code: 'bad_event';
+}
+
+/** 400: A header is not acceptable. */
+export class BadHeaderError extends ProblemError {
+  declare readonly code: 'bad_header';
+}
+
+/** 400: The query is not acceptable. */
+export class BadQueryError extends ProblemError {
+  declare readonly code: 'bad_query';
+}
+
+/** 400: The subscription is not acceptable. */
+export class BadSubscriptionError extends ProblemError {
+  declare readonly code: 'bad_subscription';
+}
+
+/** 400: The topic name is not acceptable. */
+export class BadTopicError extends ProblemError {
+  declare readonly code: 'bad_topic';
+}
+
+/** 401: Authentication is required. */
+export class UnauthenticatedError extends ProblemError {
+  declare readonly code: 'unauthenticated';
+}
+
+/** 403: Not allowed for these credentials. */
+export class ForbiddenError extends ProblemError {
+  declare readonly code: 'forbidden';
+}
+
+/** 403: Another client publishes to this topic. */
+export class TopicClaimedError extends ProblemError {
+  declare readonly code: 'topic_claimed';
+}
+
+/** 404: There is nothing here. */
+export class NotFoundError extends ProblemError {
+  declare readonly code: 'not_found';
+}
+
+/** 404: There is no such subscriber. */
+export class SubscriberNotFoundError extends ProblemError {
+  declare readonly code: 'subscriber_not_found';
+}
+
+/** 404: There is no such client. */
+export class ClientNotFoundError extends ProblemError {
+  declare readonly code: 'client_not_found';
+}
+
+/** 404: There is no such topic. */
+export class TopicNotFoundError extends ProblemError {
+  declare readonly code: 'topic_not_found';
+}
+
+/** 404: There is no such dead letter. */
+export class DeadLetterNotFoundError extends ProblemError {
+  declare readonly code: 'dead_letter_not_found';
+}
+
+/** 404: The subscriber is not subscribed to this topic. */
+export class NotSubscribedError extends ProblemError {
+  declare readonly code: 'not_subscribed';
+}
+
+/** 405: The method is not allowed here. */
+export class MethodNotAllowedError extends ProblemError {
+  declare readonly code: 'method_not_allowed';
+}
+
+/** 408: The request took too long to arrive. */
+export class RequestTimeoutError extends ProblemError {
+  declare readonly code: 'request_timeout';
+}
+
+/** 409: A client with a secret has this token. */
+export class ClientHasSecretError extends ProblemError {
+  declare readonly code: 'client_has_secret';
+}
+
+/** 409: There are as many as there may be. */
+export class LimitReachedError extends ProblemError {
+  declare readonly code: 'limit_reached';
+}
+
+/** 413: The body is too large. */
+export class BodyTooLargeError extends ProblemError {
+  declare readonly code: 'body_too_large';
+}
+
+/** 415: The body is encoded in a way that is not supported. */
+export class UnsupportedEncodingError extends ProblemError {
+  declare readonly code: 'unsupported_encoding';
+}
+
+/** 422: The idempotency key stands for something else. */
+export class IdempotencyKeyReusedError extends ProblemError {
+  declare readonly code: 'idempotency_key_reused';
+}
+
+/** 429: Too many requests had wrong credentials. */
+export class TooManyFailuresError extends ProblemError {
+  declare readonly code: 'too_many_failures';
+}
+
+/** 429: This client uses too many idempotency keys. */
+export class TooManyKeysError extends ProblemError {
+  declare readonly code: 'too_many_keys';
+}
+
+/** 429: This client uses too many Digest nonces. */
+export class TooManyNoncesError extends ProblemError {
+  declare readonly code: 'too_many_nonces';
+}
+
+/** 429: There are too many requests. */
+export class RateLimitedError extends ProblemError {
+  declare readonly code: 'rate_limited';
+}
+
+/** 431: The headers are too large. */
+export class HeadersTooLargeError extends ProblemError {
+  declare readonly code: 'headers_too_large';
+}
+
+/** 500: The bus failed to do this. */
+export class InternalError extends ProblemError {
+  declare readonly code: 'internal';
+}
+
+/** 501: The transfer coding is not understood. */
+export class UnsupportedTransferCodingError extends ProblemError {
+  declare readonly code: 'unsupported_transfer_coding';
+}
+
+/** 503: The bus has too much to do. */
+export class OverloadedError extends ProblemError {
+  declare readonly code: 'overloaded';
+}
+
+/** 503: The storage is full. */
+export class StorageFullError extends ProblemError {
+  declare readonly code: 'storage_full';
+}
+
+/** 503: The storage cannot be reached. */
+export class StorageUnavailableError extends ProblemError {
+  declare readonly code: 'storage_unavailable';
+}
+
+/** The class of each error, by the code of its problem document. */
+export const PROBLEMS = {
+  bad_body: BadBodyError,
+  bad_callback: BadCallbackError,
+  bad_client: BadClientError,
+  bad_event: BadEventError,
+  bad_header: BadHeaderError,
+  bad_query: BadQueryError,
+  bad_subscription: BadSubscriptionError,
+  bad_topic: BadTopicError,
+  unauthenticated: UnauthenticatedError,
+  forbidden: ForbiddenError,
+  topic_claimed: TopicClaimedError,
+  not_found: NotFoundError,
+  subscriber_not_found: SubscriberNotFoundError,
+  client_not_found: ClientNotFoundError,
+  topic_not_found: TopicNotFoundError,
+  dead_letter_not_found: DeadLetterNotFoundError,
+  not_subscribed: NotSubscribedError,
+  method_not_allowed: MethodNotAllowedError,
+  request_timeout: RequestTimeoutError,
+  client_has_secret: ClientHasSecretError,
+  limit_reached: LimitReachedError,
+  body_too_large: BodyTooLargeError,
+  unsupported_encoding: UnsupportedEncodingError,
+  idempotency_key_reused: IdempotencyKeyReusedError,
+  too_many_failures: TooManyFailuresError,
+  too_many_keys: TooManyKeysError,
+  too_many_nonces: TooManyNoncesError,
+  rate_limited: RateLimitedError,
+  headers_too_large: HeadersTooLargeError,
+  internal: InternalError,
+  unsupported_transfer_coding: UnsupportedTransferCodingError,
+  overloaded: OverloadedError,
+  storage_full: StorageFullError,
+  storage_unavailable: StorageUnavailableError,
+} as const;
