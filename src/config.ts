@@ -5,14 +5,14 @@ import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
 
 /**
- * Matches text of examples that people forget to replace. It must not match random keys, of which one in a
- * thousand begins with `a-`.
+ * Matches keys that people copied from an example. It must match no random key: of those, one in a thousand
+ * begins with `a-`.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
 /**
- * Minimum characters of the root key and of tokens that are credentials, in production. Anybody can try them
- * over the network.
+ * Minimum characters of the root key, and of tokens that are credentials, in production. Anybody on the
+ * network can guess at them.
  */
 const MIN_CREDENTIAL_LENGTH = 16;
 /** Variables that only `bin/start` reads. */
@@ -68,8 +68,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Returns the configuration of a bus in this mode. ROUTEMASTER_WORKER_THREADS alone counts deliveries in
- * compatibility mode, as it did in the Ruby Routemaster, whose threads delivered one batch at a time.
+ * Returns the configuration of a bus in this mode. In compatibility mode, ROUTEMASTER_WORKER_THREADS without
+ * ROUTEMASTER_WORKERS_PER_THREAD is the number of concurrent deliveries, because a thread of the Ruby
+ * Routemaster delivered one batch at a time.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;
@@ -116,7 +117,7 @@ function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   return named;
 }
 
-/** Returns what operators should know about the variables that are set. */
+/** Returns warnings for operators about the variables that are set. */
 export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): string[] {
   return [...unknownVariables(env), ...rubyWarnings(env)];
 }

@@ -1,33 +1,37 @@
 import type { ErrorCode } from './errors.ts';
 
 /**
- * How the bus speaks to its callers. This table is the one place that says what differs in compatibility mode;
+ * How the bus answers its callers. Everything that differs in compatibility mode is in this table;
  * docs/migrating.md explains it.
  */
 export interface Dialect {
   /** The status of an accepted publish. */
   published: 200 | 204;
-  /** The status of a redirect from http to https, of reads and of all other requests. */
+  /** Status of a redirect from http to https: `reads` for GET and HEAD, `others` for the rest. */
   redirected: { reads: 301 | 308; others: 307 | 308 };
-  /** What right credentials get for a call that is not for their role. */
+  /** Error for a caller whose credentials are correct, but whose role may not make the call. */
   wrongRole: ErrorCode & ('forbidden' | 'unauthenticated');
-  /** What a method gets that its path does not take. */
+  /** Error for a method that the path does not have. */
   otherMethod: ErrorCode & ('method_not_allowed' | 'not_found');
-  /** Whether a client that is made by its name has a secret, unless the request says otherwise. */
+  /** Whether a new client that chooses no token gets a secret, unless the request says otherwise. */
   makesSecrets: boolean;
-  /** Whether a client sees all subscribers in `GET /subscriptions`, or itself alone. */
+  /**
+   * Whether `GET /subscriptions` shows a client all subscribers; otherwise it shows only the client itself.
+   */
   listsOthers: boolean;
-  /** Whether a `max` above the maximum is cut, or refused. */
+  /** Whether a `max` above the maximum is lowered to the maximum; otherwise it is refused. */
   cutsMax: boolean;
   events: EventDialect;
 }
 
-/** What may be in an event. */
+/** Rules for the fields of an event. */
 export interface EventDialect {
   maxUrlLength: number;
-  /** Whether unknown fields are left out, or refused. */
+  /** Whether unknown fields are dropped; otherwise the event is refused. */
   ignoresUnknownFields: boolean;
-  /** Whether timestamps may be false (for none), digits in a text, or fractions of a millisecond. */
+  /**
+   * Whether a timestamp may also be false (no timestamp), a string of digits, or a fraction of a millisecond.
+   */
   loosensTimestamps: boolean;
 }
 
@@ -42,7 +46,7 @@ export const DIALECTS = {
     cutsMax: false,
     events: { maxUrlLength: 1024, ignoresUnknownFields: false, loosensTimestamps: false },
   },
-  /** As the Ruby Routemaster, whose clients know nothing else. */
+  /** Answers as the Ruby Routemaster gave them, since its clients expect those. */
   routemaster: {
     published: 200,
     redirected: { reads: 301, others: 307 },
@@ -51,7 +55,7 @@ export const DIALECTS = {
     makesSecrets: false,
     listsOthers: true,
     cutsMax: true,
-    // Ruby had no maximum.
+    // The Ruby Routemaster had no maximum length of URLs.
     events: { maxUrlLength: 8192, ignoresUnknownFields: true, loosensTimestamps: true },
   },
 } as const satisfies Record<string, Dialect>;

@@ -12,13 +12,19 @@ declare global {
 const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** Maximum levels of arrays and objects: 64 of the data of an event, in an object, in an array. */
+/**
+ * Maximum nesting of arrays and objects. The data of an event may have 64 levels; its event and the array of
+ * events add two.
+ */
 const MAX_LEVELS = 66;
-/** Text up to this length is parsed in some milliseconds, whatever it is. 5 MB of `[` would take 650 ms. */
+/** Text up to this length takes a few milliseconds to parse at worst. 5 MB of `[` would take 650 ms. */
 export const SHORT_TEXT = 65_536;
-/** Maximum values beside a long number. They need a reviver, which takes a microsecond per value. */
+/**
+ * Maximum values in JSON that contains a long number. Such JSON needs a reviver, which takes a microsecond
+ * per value.
+ */
 const MAX_VALUES = 16_000;
-/** 64 bits have 20 digits. To read millions of digits would take seconds. */
+/** Maximum digits of a number: 64 bits have 20. Reading millions of digits would take seconds. */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
@@ -39,7 +45,7 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their
- * digits. Throws bad_body with a detail that starts with `where`, and with these members. It takes time
+ * digits. Throws bad_body: its detail starts with `where`, and it has these `members`. Takes time
  * proportional to the length of the text.
  */
 export function parseJson(
@@ -63,7 +69,7 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // A reviver ran out of stack.
 }
 
-/** True if JSON text has too many levels. Text that is not JSON may be either. */
+/** True if JSON text is nested too deeply. For text that is not JSON the result means nothing. */
 export function isDeep(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -75,7 +81,10 @@ export function isDeep(text: string): boolean {
   return false;
 }
 
-/** Returns the place of the quote that ends the string which begins at `start`, or a later one than `limit`. */
+/**
+ * Returns the position of the quote that ends the string beginning at `start`. Returns the length of the text
+ * if there is none before `limit`.
+ */
 export function endOfString(text: string, start: number, limit = text.length): number {
   let end = start;
   do {
@@ -85,13 +94,19 @@ export function endOfString(text: string, start: number, limit = text.length): n
   return end;
 }
 
-/** Returns the place of the first character from `from` on that is no white space, or the length of the text. */
+/**
+ * Returns the position of the first character from `from` on that is no white space, or the length of the
+ * text.
+ */
 export function firstCharacter(text: string, from = 0): number {
   CHARACTER.lastIndex = from;
   return CHARACTER.exec(text)?.index ?? text.length;
 }
 
-/** Returns the text without white space at its ends. Unlike `trim`, it leaves what JSON does not allow there. */
+/**
+ * Returns the text without JSON's white space at its ends. `trim` would also remove characters that JSON does
+ * not allow there.
+ */
 export function trimmed(text: string): string {
   const start = firstCharacter(text);
   let end = text.length;

@@ -2,12 +2,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
-/** Maximum entries of which one turn of the event loop makes JSON. */
+/** Maximum entries that are converted to JSON in one turn of the event loop. */
 const SLICE = 200;
 
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
-/** Answers a list with all entries as `show` shows them; a long one in pieces, with other work in between. */
+/**
+ * Returns an answer that lists all entries, each as `show` returns it. A long list is converted and sent in
+ * pieces, with other work in between.
+ */
 export async function listed<T, Shown>(all: readonly T[], show: Show<T, Shown>, page?: Page<unknown>) {
   const { headers, calls } = page ?? {};
   if (all.length <= SLICE) return { ...ok(await show(all)), headers, calls };

@@ -32,7 +32,7 @@ export const QUERY_WORDING: Wording = {
   unknown: (name) => `${name} is nothing that can be asked for here`,
 };
 
-/** Other parameters are ignored, as they were before there were pages. */
+/** Unknown parameters are ignored, because clients from before there were pages may send some. */
 const query = z.object({
   limit: LIMIT,
   after: z
@@ -63,14 +63,15 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** See Answer. */
+  /** See `calls` of Answer. */
   calls: number;
 }
 
 /**
- * Cuts pages out of listings that have a place for each entry, such as its name. `after` is the place of the last
- * entry of the page before, encrypted for its path: a place may be a token, which may be a credential. So none is in
- * the logs of a router, and nobody finds a token by asking what comes after guesses at it.
+ * Cuts listings into pages. A listing is sorted by the place of its entries, such as their names. The query's
+ * `after` is the place of the last entry of the previous page. A place may be a token, which may be a
+ * credential, so `after` is encrypted. Otherwise the logs of routers would contain tokens, and callers could
+ * find tokens by guessing at places.
  */
 export class Pages {
   readonly #key: { load(): Promise<Buffer> };

@@ -6,7 +6,7 @@ import { type Log, logged } from './log.ts';
 import { prepareStorage, wasTakenOver } from './maintenance/schema.ts';
 import type { Partitions } from './store/partitions.ts';
 
-/** Maximum duration of a stop. After it the process ends, when its log is written. */
+/** Maximum duration of a stop. Then the process writes the rest of its log and ends. */
 const STOP_LIMIT_MS = 24_000;
 
 /** Runs an entry. A BootError ends the process with EXIT_CODE; its message on stderr says what to change. */

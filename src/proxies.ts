@@ -37,8 +37,9 @@ export class Proxies {
 }
 
 /**
- * Returns what an address is counted under: an IPv4 address as it is, an IPv6 address by its first half,
- * because one user has at least 2^64 addresses with the same first half. Other text is returned unchanged.
+ * Returns the name under which an address is counted: an IPv4 address itself, or the first half of an IPv6
+ * address, because one user has at least 2^64 addresses with the same first half. Other text is returned
+ * unchanged.
  */
 export function sourceOf(address: string): string {
   if (isIP(address) !== 6) return address;

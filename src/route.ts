@@ -17,11 +17,11 @@ export const BOTH = ['client', 'root'] as const;
 export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
-/** What the error answer (RFC 9457) says if an input does not match its schema: its code and its `detail`. */
+/** Text and code of the error answer (RFC 9457) to input that does not match its schema. */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
-  /** The detail if one field is wrong. Without it, the detail is `whole`, and the answer names no field. */
+  /** The detail if one field is wrong. If absent, the detail is `whole`, and the answer names no field. */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
 }
@@ -43,11 +43,14 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   headers: IncomingHttpHeaders;
 }
 
-/** A body of text, whole or in pieces, is sent as it is; `headers` must tell its type. Others become JSON. */
+/**
+ * An answer to a call. A body of text, whole or in pieces, is sent unchanged, and `headers` must name its
+ * type. Any other body is sent as JSON.
+ */
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
-  /** As how many calls its making counts, beside those for its length. */
+  /** Number of calls that making this answer counts as (see CallLimits), besides those for its length. */
   calls?: number | undefined;
   body?: unknown;
 }
@@ -81,13 +84,14 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   answers: A;
   /** Error codes of this route, in addition to those of every route. */
   errors?: readonly ErrorCode[];
-  /** Refuses calls that can be refused without their body, before the body is read. */
+  /** Called before the body is read. Throws for a call that can be refused without its body. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
-  /** Refuses calls by their body where that may take a while. The credentials are judged again afterwards. */
+  /** Called with the body, for checks that may take a while. The credentials are checked again afterwards. */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * Called so often that the credentials are judged again only if the body took a while, as of the last second.
-   * Those of other calls that change something always are, against Redis.
+   * Marks a call that is so frequent that checking its credentials twice would cost too much. They are
+   * checked again only if the body took long to arrive, and against the cache of clients. The credentials of
+   * all other calls that change something are checked again, against Redis.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

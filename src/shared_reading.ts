@@ -1,6 +1,6 @@
 /**
- * Shares a reading among those that ask for it at the same time: one is under way, and all that ask meanwhile get
- * the next. So nobody gets what was read before it asked, and many cost as much as two.
+ * Shares readings among callers that ask at the same time. All who ask during a reading share the next one,
+ * so that nobody gets data from before it asked. Any number of callers thus costs two readings at a time.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;

@@ -6,7 +6,9 @@ export const DEFAULT_TIMEOUT_MS = 500;
 
 export const DEFAULT_MAX_EVENTS = 100;
 
-/** Maximum bytes in the body of a delivery; `open_batches.lua` has it too. A longer event is delivered alone. */
+/**
+ * Maximum bytes in the body of a delivery; `open_batches.lua` repeats it. A longer event is delivered alone.
+ */
 export const DEFAULT_MAX_BYTES = 1024 * 1024;
 
 /** Maximum health points; the minimum is 0. */

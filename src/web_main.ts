@@ -57,7 +57,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     isReady = true;
     counters.start();
     recorder.processStarted('web');
-    // If Redis goes away in this moment, the next start warns.
+    // If Redis fails right now, the next start warns.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
   // Without Redis the process listens all the same, and answers that the storage is unavailable.

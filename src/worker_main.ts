@@ -14,12 +14,12 @@ import { Partitions } from './store/partitions.ts';
 import { Wakeups } from './store/wakeups.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
-/** Maximum time for the deliveries under way when the process stops. */
+/** Maximum time that a stop waits for the deliveries under way. */
 const GRACE_MS = 22_000;
 
 await start(async () => {
   const config = readConfig();
-  // An invalid policy must fail here, once; otherwise it would fail in every thread.
+  // Fails here if the policy is invalid; otherwise every thread would fail.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);

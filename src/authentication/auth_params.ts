@@ -1,6 +1,8 @@
 import { BusError } from '../errors.ts';
 
-/** RFC 7616 defines fourteen, and unknown ones must be ignored. */
+/**
+ * Maximum parameters of an Authorization header. RFC 7616 defines 14, and a server must ignore unknown ones.
+ */
 const MAX_PARAMETERS = 32;
 
 // Matches name=token or name="quoted", with the spaces and commas around it. Neighbouring parts never match

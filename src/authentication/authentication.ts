@@ -80,8 +80,9 @@ export class Authentication {
   }
 
   /**
-   * Judges a caller's credentials again, as of the last second or, if `isNow`, as of now. Resolves with the caller
-   * as it is: its scopes may have changed. Throws unauthenticated, or an error of the client lookup.
+   * Checks a caller's credentials again: against Redis if `isNow`, otherwise against the cache of clients,
+   * which is at most a second old. Resolves with the caller and its current scopes. Throws unauthenticated,
+   * or an error of the client lookup.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
     // The keys change only with a restart.
@@ -102,8 +103,8 @@ export class Authentication {
   }
 
   /**
-   * Checks the credentials of a request; undefined without any. That is how every Digest exchange begins, so
-   * it is neither counted nor logged.
+   * Checks the credentials of a request. Returns undefined if there are none: every Digest exchange begins
+   * that way, so this is neither counted nor logged.
    */
   #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);

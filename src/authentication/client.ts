@@ -10,7 +10,7 @@ import { readScopes, scopeFields } from './scope.ts';
 export const REALM = 'Routemaster';
 
 export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
-/** Matches tokens that clients choose, and those of this bus and of the Ruby Routemaster. */
+/** Matches every valid token: chosen by a client, made by this bus, or made by the Ruby Routemaster. */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 const MAX_TOKEN_LENGTH = 64;
 
@@ -91,9 +91,9 @@ export class Clients {
   }
 
   /**
-   * Registers a client without a secret. Such a client gets this name and these scopes if it exists, and loses
-   * the subscriptions that they do not permit. `has_secret`: a client with a secret has this token; nothing is
-   * changed.
+   * Registers a client without a secret, or gives an existing one this name and these scopes. An existing
+   * client loses the subscriptions that the scopes do not permit. Returns `has_secret`, and changes nothing,
+   * if a client with a secret has this token.
    */
   register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
@@ -145,7 +145,7 @@ export class Clients {
     });
   }
 
-  /** Returns the tokens that match, of clients without a secret, those of `ROUTEMASTER_CLIENTS` among them. */
+  /** Returns the matching tokens of clients without a secret, including those of `ROUTEMASTER_CLIENTS`. */
   async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
     const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
     const all = [...new Set([...this.#fixed.keys(), ...Object.keys(names)])].filter(matches);
@@ -153,7 +153,7 @@ export class Clients {
     return clients.flatMap((client) => (client?.ha1 === null ? client.token : []));
   }
 
-  /** Removes a client from Redis, even a full one. Resolves with true if it was there. */
+  /** Removes a client, even if Redis is full. Resolves with true if the client was in Redis. */
   async remove(token: string): Promise<boolean> {
     // No MULTI: a full Redis refuses every command in one, even reads. The name is deleted first, because
     // that alone invalidates the client.
@@ -200,17 +200,14 @@ export class Clients {
 type Field = string | null;
 
 /**
- * Returns null only if both digests are missing. A client with half a record has a secret, so that its token
- * alone never authenticates.
+ * Returns null only if both digests are missing. A client with one digest still counts as a client with a
+ * secret, so that its token alone never authenticates.
  */
 function digestsIn(sha256: string | null, md5: string | null): Digests | null {
   return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };
 }
 
-/**
- * Returns the part of a token before its first `--`, which is the name in tokens that the bus makes. Fixed
- * tokens may have any form.
- */
+/** Returns the part of a token before its first `--`: the client's name, if the bus made the token. */
 function nameIn(token: string): string {
   const name = token.split('--', 1)[0] ?? '';
   return name !== token && CLIENT_NAME.test(name) ? name : 'unnamed';

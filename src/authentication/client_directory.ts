@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
-/** Time for which a client that was found is used. A removed client is refused everywhere after this time. */
+/** Time for which a cached client is used. After this time a removed client is refused everywhere. */
 const FRESH_MS = 1000;
 const MAX_CLIENTS = 10_000;
 
@@ -18,8 +18,8 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // 0 makes the cache read `now` at each use. By default it reads the clock at most once a millisecond, by
-    // a timer.
+    // With `ttlResolution: 0` the cache calls `now` at each use. By default it keeps the time for a
+    // millisecond, for which it sets a timer.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
@@ -38,8 +38,8 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as it is now. For credentials that are wrong for the cached client: they may be
-   * new. Joins a lookup in progress. Throws as `find` does.
+   * Resolves with the client as it is now. Called when credentials are wrong for the cached client, since its
+   * secret may be new. Joins a lookup in progress. Throws as `find` does.
    */
   ask(token: string): Promise<Client | undefined> {
     if (this.known(token)) this.#entries.delete(token);
@@ -52,7 +52,7 @@ export class ClientDirectory {
   }
 
   #look(token: string): Entry {
-    // The age counts from the question, not the answer, because the client may be removed in between.
+    // The age counts from the request to Redis, because the client may be removed before the reply arrives.
     const entry: Entry = { lookup: this.#clients.find(token) };
     this.#entries.set(token, entry);
     const forget = () => {

@@ -4,7 +4,7 @@ import type { Input, Wording } from '../route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
-/** Names and tokens have the same characters. */
+/** The rule of names, and of tokens. */
 export const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
 const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
 
@@ -32,7 +32,7 @@ const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean)
         .nullish(),
       publish: patterns,
       subscribe: patterns,
-      /** Whether the client has a secret. */
+      /** Whether the bus makes a secret for the client. */
       secret: z.boolean('must be true or false').nullish(),
     })
     .transform(({ secret, token, ...rest }) => ({

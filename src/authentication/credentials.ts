@@ -28,7 +28,10 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/** Matches nothing. Checked for unknown users, whose answers then take as long as others. */
+/**
+ * Random digests that no secret matches. Unknown users are checked against them, so that their answer takes
+ * as long as any other.
+ */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
 /** Compares two digests in hex in constant time. */

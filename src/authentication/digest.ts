@@ -23,7 +23,7 @@ const WRONG_TERMS: Refusal = {
 export class Digest extends DigestStrategy {
   readonly #credentials: Credentials;
   readonly #nonces: Nonces;
-  /** In the order of the challenges: clients use the first that they know. */
+  /** Algorithms in the order of the challenges. Clients use the first one that they know. */
   readonly #algorithms: readonly DigestAlgorithm[];
 
   constructor(credentials: Credentials, nonces: Nonces, { md5 }: { md5: boolean }) {
@@ -63,7 +63,10 @@ export class Digest extends DigestStrategy {
     return use === 'repeated' ? { reason: 'repeated_count', client, stale: true } : STALE;
   }
 
-  /** Checks the credentials of a request that `judge` has accepted, without its nonce use, which is consumed. */
+  /**
+   * Checks again the credentials of a request that `judge` has accepted. Does not check the nonce use, which
+   * `judge` has consumed.
+   */
   judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
     const algorithm = this.#algorithms.find((name) => name === answer.algorithm);
@@ -71,7 +74,9 @@ export class Digest extends DigestStrategy {
     return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
   }
 
-  /** Returns a challenge for each algorithm, all with one nonce. Needs `nonces.ready`. */
+  /**
+   * Returns a challenge for each algorithm, all with one nonce. Callers make sure of `nonces.ready` first.
+   */
   challenges(stale: boolean): string[] {
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;
     return this.#algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);

@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
 const WINDOW_MS = 60_000;
-/** Number of 16-bit counters for all sources. Those of a minute take up to 320 KB of Redis. */
+/** Number of 16-bit counters that all sources share. The counters of a minute take up to 320 KB of Redis. */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
@@ -19,7 +19,7 @@ export class FailedLogins {
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /** Counts of the current minute as far as this process knows. They grow even while Redis is away. */
+  /** Failures of the current minute that this process knows of. They are counted even while Redis is away. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;

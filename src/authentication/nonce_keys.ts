@@ -14,7 +14,9 @@ const MOMENT_MS = 100;
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /** True as soon as this process knows that the key was replaced. Its nonces are recognised, and old. */
+  /**
+   * True once this process knows that the key was replaced. Nonces with a replaced key are old, not unknown.
+   */
   replaced: boolean;
 }
 
@@ -26,7 +28,7 @@ export class NonceKeys {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
   #keys: readonly NonceKey[] = [];
-  /** The number of the connection by which the keys came. */
+  /** Number of the Redis connection on which the keys were fetched. */
   #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
   #offsetMs = 0;
@@ -45,8 +47,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key for new nonces. It is undefined before the first `load`, if none succeeded for over an hour,
-   * and when Redis was away and is back: it may be another one.
+   * Returns the key for new nonces. Returns undefined before the first `load`, after an hour without a
+   * successful one, and after a reconnection to Redis, which may have another key.
    */
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
@@ -57,8 +59,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key of nonces issued at that time for which `signed` is true; undefined if there is none, as
-   * after a day.
+   * Returns the key that signed a nonce of this time; `signed` tells of a key whether it did. Returns
+   * undefined if no key did, or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
@@ -73,7 +75,10 @@ export class NonceKeys {
     return this.#loading;
   }
 
-  /** Fetches the keys unless that was tried within the last moment. For nonces that may be those of new keys. */
+  /**
+   * Fetches the keys, but not more often than every MOMENT_MS. Called for an unknown nonce, which another
+   * process may have signed with a new key.
+   */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MOMENT_MS) await this.load();
   }

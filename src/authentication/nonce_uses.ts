@@ -7,8 +7,8 @@ import type { Partition } from '../store/partition.ts';
 /** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time by which a nonce may be ahead of this process's estimate of the clock of Redis. The estimate
- * is late by the time that the answer of Redis took.
+ * Maximum time by which a nonce may be ahead of this process's estimate of Redis's clock. The estimate lags
+ * by the time that a reply of Redis takes to arrive.
  */
 export const NONCE_AHEAD_MS = 60_000;
 /** Time for which Redis remembers the uses of a nonce, from the first use. */
@@ -17,20 +17,21 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 /** Maximum uses per script call; 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 
-/** What a new nonce takes in Redis, or a further step of its bits, and how many of these a client may use in `NONCE_USES_KEPT_MS`. */
+/** A portion of Redis: a new nonce takes one, and so does its set of uses each time that it grows. */
 const NONCE_BYTES = 300;
+/** Maximum such portions that a client may take within NONCE_USES_KEPT_MS. */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
- * One count (`nc`) of a Digest nonce. Each authenticates a single request. `nonce` identifies the nonce, which `key`
- * signed, and `client` is who proved its secret.
+ * One use (`nc`) of a Digest nonce, which authenticates a single request. `key` signed the nonce, and
+ * `client` proved its secret with it.
  */
 export type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /**
- * `repeated`: the use was consumed before, or its count is too high to be stored. `replaced`: the key has been
- * replaced, since Redis may have lost the uses of its nonces. `old`: its client has been refused for too many nonces
- * since it was issued.
+ * `repeated`: the use was consumed before, or its `nc` is too high to be stored. `replaced`: Redis replaced
+ * the key, because it may have lost uses of the key's nonces. `old`: after this nonce was issued, its client
+ * was refused for using too many nonces.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
@@ -48,7 +49,8 @@ export class NonceUses {
   }
 
   /**
-   * Consumes the use if it is new. Throws as Partition does, and the use may be consumed then; and too_many_nonces.
+   * Consumes the use if it is new. Throws too_many_nonces, or as Partition does; after an error of Partition
+   * the use may have been consumed.
    */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);

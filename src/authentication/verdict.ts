@@ -11,11 +11,13 @@ export type FailureReason =
   | 'repeated_count';
 
 export type Refusal = {
-  /** `stale` is no failure: the nonce is too old, and the rest is right. */
+  /** `stale` is no failure: only the nonce is too old. */
   reason: FailureReason | 'stale';
   /** Text for the caller on what to change. It must not reveal which clients exist. */
   advice?: string;
-  /** The client's token if it has a secret; otherwise the token is a credential. */
+  /**
+   * The client's token, for the log. Absent for a client without a secret, since that token is a credential.
+   */
   client?: string;
   /** True if only the nonce is wrong: the client may try again with a new one (RFC 7616). */
   stale?: boolean;

@@ -7,7 +7,7 @@ export const FORMER_NAMES: Readonly<Record<string, string>> = {
   WEB_CONCURRENCY: 'PUMA_WORKERS',
 };
 
-/** Variables of the Ruby Routemaster that nothing reads here, and what to do instead. */
+/** Variables of the Ruby Routemaster that have no effect here, each with what to do instead. */
 const WITHOUT_USE: Readonly<Record<string, string>> = {
   DATADOG_API_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',
   DATADOG_APP_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',
@@ -26,8 +26,8 @@ export function variableValue(variable: string, env: NodeJS.ProcessEnv): string 
 }
 
 /**
- * Returns the URL of Redis in the variable that `REDIS_ENV_KEY` names; undefined if there is none. As in the
- * Ruby Routemaster, it then counts more than ROUTEMASTER_REDIS_URL.
+ * Returns the URL of Redis from the variable that `REDIS_ENV_KEY` names; undefined if there is none. As in
+ * the Ruby Routemaster, this URL overrides ROUTEMASTER_REDIS_URL.
  */
 export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
   return env[env.REDIS_ENV_KEY ?? ''] || undefined;
@@ -57,7 +57,7 @@ export function isOfRuby(variable: string): boolean {
   return variable in WITHOUT_USE;
 }
 
-/** Variables of the Ruby Routemaster that mean something else here, and what. */
+/** Variables of the Ruby Routemaster that have another meaning here. */
 const OTHER_MEANING: Readonly<Record<string, string>> = {
   ROUTEMASTER_MAX_EVENT_DATA:
     'counts the bytes of `data` as JSON, and not as MessagePack: mostly more of them',
@@ -65,7 +65,10 @@ const OTHER_MEANING: Readonly<Record<string, string>> = {
     'means deliveries under way in compatibility mode, as before; out of it threads, of 32 deliveries each',
 };
 
-/** Returns what operators should know of those that are set, and of those that count while they are not. */
+/**
+ * Returns notes for operators: one for each set variable that has another meaning here, and one if
+ * METRIC_COLLECTION_SERVICE is unset, which has another effect here.
+ */
 export function otherMeanings(env: NodeJS.ProcessEnv): string[] {
   const told = Object.entries(OTHER_MEANING).flatMap(([name, meaning]) =>
     env[name] ? `${name} ${meaning}` : [],

@@ -49,7 +49,7 @@ export const tokens = list.pipe(
 );
 
 /**
- * The text of certificates, given as text or as a file. The file is read once, so that all threads use the
+ * Certificates, given as text or as the path of a file. The file is read once, so that all threads use the
  * same certificates.
  */
 export const certificates = z.string().transform((value, { issues }) => {
@@ -81,7 +81,7 @@ function readCertificates(value: string): string {
   return pem;
 }
 
-/** Other characters have a meaning in the patterns of `SCAN` and of ACLs. */
+/** Prefixes of keys. Characters other than these have a meaning in the patterns of `SCAN` and of ACLs. */
 export const keyPrefix = z
   .string()
   .regex(/^[\w{}:-]*$/, 'must have only letters, digits, and the characters _ - { } :');

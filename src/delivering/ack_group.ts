@@ -2,8 +2,8 @@ import { clock } from '../clock.ts';
 import type { Acknowledged, Finished } from './settlement.ts';
 
 /**
- * Maximum time that a finished job waits for others to share its call. In batches of ten, an event takes 9.2
- * µs of the worker and 4.9 µs of Redis with this wait; 11.6 and 8.0 without.
+ * Maximum time that a finished job waits for others, so that one call acks them all. At ten events a batch,
+ * an event costs the worker 9.2 µs and Redis 4.9 µs with this wait, 11.6 and 8.0 without.
  */
 const MAX_WAIT_MS = 1;
 

@@ -14,7 +14,10 @@ export interface Acquired {
   acks: Acknowledged[];
 }
 
-/** The first element of the reply, in MessagePack. Pairs (acks, subscribers) and hashes are flat arrays. */
+/**
+ * The first element of the reply, in MessagePack. Hashes and the pairs of an ack or a subscriber are flat
+ * arrays.
+ */
 type Head = [
   left: number,
   atMs: number,
@@ -85,7 +88,7 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Copied: a slice of the reply would keep the whole reply in memory while a delivery hangs.
+    // Copies the piece: a slice would keep the whole reply in memory while a delivery hangs.
     pieces: Array.from({ length: pieces }, () => Buffer.from(buffers.next().value)),
   };
   const subscriber = subscribers.get(token);

@@ -7,12 +7,15 @@ import type { Queue } from './queue.ts';
 import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } from './settlement.ts';
 import { DONE, GIVEN_BACK } from './settlement.ts';
 
-/** A job that failed because Redis did runs again soon. Until then no other job of its name can be queued. */
+/**
+ * Retries a job that failed because Redis failed. The wait is short, because until then no other job of its
+ * name can be queued.
+ */
 const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
 
 export interface AssignmentParts {
   queue: Queue;
-  /** Acknowledges a job in a call shared with others. If it rejects, Redis may have applied the call. */
+  /** Acknowledges a job, in one call with others. If the call fails, Redis may still have applied it. */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
@@ -22,7 +25,10 @@ export interface AssignmentParts {
 /** Runs one acquired job and reports its outcome (ack, nack or bury) until Redis has it. */
 export class Assignment {
   readonly grant: Grant;
-  /** True if Redis may have applied a call that failed. The worker must ask for the job that it may hold. */
+  /**
+   * True if a call failed that Redis may have applied. The worker may then hold its next job, and must ask
+   * for it.
+   */
   inDoubt = false;
   readonly #parts: AssignmentParts;
   readonly #ending = new AbortController();
@@ -34,14 +40,17 @@ export class Assignment {
     this.#parts = parts;
   }
 
-  /** Resolves when Redis has the outcome, or when aborted while Redis does not answer; never rejects. */
+  /**
+   * Resolves when Redis has the outcome, or when the job is aborted while Redis does not answer. Never
+   * rejects.
+   */
   async run(): Promise<void> {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
     if (this.#lost) return;
     const backoff = new Backoff();
-    // Keep the outcome while Redis is away; otherwise a delivery that succeeded would be repeated.
+    // Keeps the outcome while Redis is away; otherwise a successful delivery would be repeated.
     while (!(await this.#settle(settlement))) {
       if (this.#ending.signal.aborted) {
         log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
@@ -51,7 +60,7 @@ export class Assignment {
     }
   }
 
-  /** Asks the job to end soon. A job that has not begun is given back untried. */
+  /** Asks the job to end soon. A job that has not begun is given back without an attempt. */
   abort(): void {
     this.#ending.abort();
   }
@@ -108,13 +117,16 @@ export class Assignment {
     return this.#parts.queue.nack(this.grant, settlement.retry);
   }
 
-  /** Acks in a group first; after a failure alone, so that one bad ack cannot block the others. */
+  /**
+   * Acks together with other jobs first, and alone after a failure, so that one bad ack cannot block the
+   * others.
+   */
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds no lease, Redis has applied the first one.
+    // If the ack is a repeat and finds no lease, Redis applied the first one.
     const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;

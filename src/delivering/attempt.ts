@@ -1,5 +1,5 @@
 export interface FailedAttempt {
-  /** When it began, ms by Redis's clock. */
+  /** When the attempt began, ms by Redis's clock. */
   atMs: number;
   durationMs: number;
   status?: number | undefined;
@@ -16,7 +16,9 @@ export interface AttemptReport {
   answer: string | null;
 }
 
-/** Limits the reason and the answer. A reason may quote a certificate with thousands of names. */
+/**
+ * Maximum length of the reason and of the answer. A reason may quote a certificate with thousands of names.
+ */
 const MAX_CHARACTERS = 256;
 
 /** Returns an AttemptReport in JSON, with the callback's control characters replaced. */
@@ -31,7 +33,10 @@ export function attemptJson({ atMs, durationMs, status, reason, answer }: Failed
   return JSON.stringify(report);
 }
 
-/** Makes the text one line and replaces control characters, which could move a cursor or reverse the text. */
+/**
+ * Returns the text as one line, without control characters, which could move a terminal's cursor or reverse
+ * the text.
+ */
 function printable(text: string): string {
   const line = text.slice(0, MAX_CHARACTERS).replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');
   return line.replace(/\p{C}/gu, '\u{fffd}');

@@ -1,6 +1,8 @@
 import { eventJson } from './legacy_event.ts';
 
-/** A batch's list begins with this many items that are not events: subscriber, time of creation, attempts. */
+/**
+ * The list of a batch begins with three items that are not events: subscriber, time of creation, attempts.
+ */
 export const BATCH_HEADER_LENGTH = 3;
 
 /** A ready batch that a worker has acquired. */
@@ -14,8 +16,8 @@ export interface Batch {
   attempts: number;
   count: number;
   /**
-   * Its events in the order of acceptance. A piece is either the JSON texts of events, joined with commas, or
-   * one event in MessagePack, as the Ruby Routemaster stores it (see legacy_event.ts).
+   * The batch's events in the order of acceptance. A piece is either the JSON texts of events, joined with
+   * commas, or one event in MessagePack, as the Ruby Routemaster stores it (see legacy_event.ts).
    */
   pieces: Buffer[];
 }

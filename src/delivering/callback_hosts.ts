@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 
-/** Makes a dispatcher to one origin that calls `opened` with each connection it opens. */
+/** Makes a dispatcher to one origin. It calls `opened` with each connection that it opens. */
 export type DispatcherTo = (origin: string, opened: (socket: Socket) => void) => Dispatcher;
 
 /** An origin of callbacks with the connections to it. */
 export interface CallbackHost {
   readonly origin: string;
-  /** Number of subscribers whose callback is here. */
+  /** Number of subscribers with a callback on this host. */
   subscribers: number;
   /** Number of open connections. */
   open: number;
@@ -16,9 +16,9 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks. Subscribers with the same origin share them. They are closed
- * when the last of these subscribers leaves, and, those least recently used first, when `maxKept` are open.
- * Closing lets requests under way finish.
+ * Keeps connections to the hosts of callbacks, shared by all subscribers with the same origin. Closes a
+ * host's connections when its last subscriber leaves. Closes those of the least recently used host when
+ * `maxKept` connections are open. Closing lets requests under way finish.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;
@@ -70,7 +70,7 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // undici keeps its objects for connections that are closed, so they are dropped with the last one.
+      // undici keeps objects for closed connections, so the dispatcher is dropped with the last connection.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);
@@ -90,7 +90,7 @@ export class CallbackHosts {
     host.dispatcher = undefined;
     this.#used.delete(host);
     this.#closing.add(dispatcher);
-    // Rejects only when `destroy` was faster.
+    // Rejects only if `destroy` was called meanwhile.
     void dispatcher
       .close()
       .catch(() => {})

@@ -20,7 +20,10 @@ export interface Place {
   id: string;
 }
 
-/** The order of listings; letters of one millisecond come by their ids, backwards. */
+/**
+ * Orders letters as listings show them. Letters of the same millisecond come in descending order of ids, as
+ * in Redis.
+ */
 export function newestFirst(one: Place, other: Place): number {
   return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
 }
@@ -47,12 +50,15 @@ export async function readLetter(
   };
 }
 
-/** Returns the newest `count` places of an index, newest first. Ties are in descending order of ids. */
+/**
+ * Returns the newest `count` places of an index, newest first. Letters of the same millisecond come in
+ * descending order of ids.
+ */
 export async function newest(redis: Commands, index: string, count: number): Promise<Place[]> {
   return placesOf(await redis.zrevrange(index, 0, count - 1, 'WITHSCORES'));
 }
 
-/** Returns up to `count` places after the given one, whose letter may have been deleted. */
+/** Returns up to `count` places after the given one. The letter of the given place may have been deleted. */
 export async function following(
   redis: Commands,
   index: string,
@@ -60,7 +66,7 @@ export async function following(
   count: number,
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // Without a limit: few letters share a millisecond, as each script call buries one.
+    // No limit is needed here: each script call buries one letter, so few letters share a millisecond.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -28,7 +28,7 @@ export class DeadLetters {
 
   /**
    * Returns up to `limit` letters after a place, newest first, of one subscriber or of all. `next` is the
-   * place after which the next page begins; undefined on the last page.
+   * place after which the next page begins; it is undefined on the last page.
    */
   async list(subscriber: string | undefined, limit: number, after?: Place) {
     const found = await Promise.all(
@@ -82,7 +82,7 @@ export class DeadLetters {
     }
   }
 
-  /** Makes the letter a batch again and its job instant. */
+  /** Turns the letter back into a batch with an instant job. */
   async retry(id: string, client?: string): Promise<RetryOutcome> {
     for (const partition of this.#partitions.holding(client)) {
       const [outcome] = await this.#revive(partition, client, [id]);
@@ -120,7 +120,10 @@ export class DeadLetters {
     return letters.map(({ outcome }) => outcome);
   }
 
-  /** Returns when the newest letter died. It bounds a retry of all, as a retried letter may die again. */
+  /**
+   * Returns when the newest letter died. Retrying all letters stops there, because a retried letter may die
+   * again.
+   */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
       .ofSubscriber(token)
@@ -129,7 +132,7 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with the ids of letters that died by `untilMs`, in slices, and returns the total of its
+   * Calls `process` with slices of the ids of letters that died by `untilMs`, and returns the sum of its
    * results. `process` must remove the ids from the index, or return undefined, which ends the loop.
    */
   async #bySlices(

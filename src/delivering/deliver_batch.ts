@@ -14,7 +14,10 @@ import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } 
 const GONE = 410;
 
 export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs'> {
-  /** When the bus took over from a Ruby Routemaster. The age of a batch counts from then at the earliest. */
+  /**
+   * When the bus took over from a Ruby Routemaster. Older batches count as created then, so that they do not
+   * all expire.
+   */
   takenOverAtMs?: number | undefined;
 }
 
@@ -97,7 +100,10 @@ function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettin
   return { maxAttempts: subscriber.maxAttempts ?? maxAttempts, maxAgeMs: subscriber.maxAgeMs ?? maxAgeMs };
 }
 
-/** Returns the members that describe a batch in log lines, without a token, which can be a credential. */
+/**
+ * Returns the members that describe a batch in log lines. They name the subscriber publicly, because its
+ * token can be a credential.
+ */
 async function describe({ publicNames }: BatchParts, { token, bid, count }: Batch) {
   const nameOf = await publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
   return { subscriber: nameOf(token), bid, events: count };

@@ -25,8 +25,8 @@ export interface ConnectionSettings {
 }
 
 /**
- * Returns what makes the dispatcher to an origin. Before each connection the policy checks the address. A
- * proxy resolves names itself, so the policy then checks only literal addresses.
+ * Returns a function that makes the dispatcher to an origin. The policy checks the address before each
+ * connection. A proxy resolves names itself, so with a proxy the policy checks only literal addresses.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): DispatcherTo {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
@@ -36,7 +36,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     keepAliveTimeout: KEPT_MS,
     keepAliveMaxTimeout: MAX_KEPT_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
-    // The limits above are tested for HTTP/1.1 only.
+    // HTTP/2 is off: the limits above are tested for HTTP/1.1 only.
     allowH2: false,
   };
   const tls = {
@@ -79,7 +79,10 @@ function reporting(
     });
 }
 
-/** Connects only to accepted addresses. Literal ones are checked here, as undici does not look them up. */
+/**
+ * Connects only to addresses that the policy accepts. Literal addresses are checked here, because undici does
+ * not look them up.
+ */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
   const https = by('https:');
@@ -98,8 +101,8 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `nextTick` keeps an error of the callback out of this promise, which would report it as a failed
-        // lookup.
+        // `nextTick` calls the callback outside this promise; otherwise an error of the callback would be
+        // reported as a failed lookup.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);

@@ -2,17 +2,19 @@ import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
 import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.ts';
 
-/** The connection is closed when an answer is longer. */
+/** Maximum length of an answer. The connection of a longer one is closed. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** Maximum informational responses (1xx). Reading one costs more than the subscriber pays to write one. */
+/**
+ * Maximum informational responses (1xx). Reading one costs the bus more than writing it costs the subscriber.
+ */
 const MAX_INFORMATIONAL = 100;
 
-/** The first bytes of a refusal's body are kept if they arrive this soon after the status. */
+/** The first bytes of a refusal's body are kept if they arrive within this time after the status. */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
 
-/** An answer may continue for this long after its status. Then the connection is closed. */
+/** Maximum time from an answer's status to its end. Then the connection is closed. */
 const REST_WAIT_MS = 1000;
 
 export interface FailedDelivery {
@@ -21,7 +23,9 @@ export interface FailedDelivery {
   status?: number;
   answer?: string;
   retryAfterMs?: number | undefined;
-  /** True if this process ended the delivery. It then does not count as a failure of the subscriber. */
+  /**
+   * True if this process ended the delivery. Such a delivery does not count as a failure of the subscriber.
+   */
   aborted?: boolean;
 }
 
@@ -116,13 +120,13 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
     clearTimeout(timer);
-    // `stream` omits a character that the limit cuts in two.
+    // With `stream`, the decoder omits a character that the limit cuts in two.
     const kept = Buffer.concat(beginning).subarray(0, ANSWER_KEPT_BYTES);
     const answer = new TextDecoder().decode(kept, { stream: true });
     this.#resolve({ ...failed, answer });
   }
 
-  /** Ends the exchange. `outcome` has no effect if a status has already decided the outcome. */
+  /** Ends the exchange. `outcome` counts only if no status has decided the outcome before. */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
     this.#over = true;

@@ -28,7 +28,7 @@ export type ThreadOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
   const redis = connect(config.redisUrl, log, config.redisTls);
-  // No log for the partitions, as the main thread already reports which commands Redis refuses.
+  // The partitions get no log, because the main thread already reports which commands Redis refuses.
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix });
   const { control } = partitions;
   const counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });

@@ -29,11 +29,14 @@ export interface Subscriber {
   uuid: string;
   /** The keys that sign its deliveries, as the text that Redis holds. */
   signing?: string;
-  /** When it last subscribed, µs by Redis's clock; '0' if unknown. A 410 pauses only this subscription. */
+  /**
+   * When the subscriber last subscribed, µs by Redis's clock; '0' if unknown. A 410 pauses only this
+   * subscription.
+   */
   subscribedAt: string;
   /** 0 to 100. */
   healthPoints: number;
-  /** The limits of this subscriber, after which a batch becomes a dead letter. */
+  /** Limits that this subscriber has set. Beyond one of them a batch becomes a dead letter. */
   maxAttempts?: number;
   maxAgeMs?: number;
 }

@@ -17,9 +17,9 @@ export class HeldJobs {
   }
 
   /**
-   * Runs a job and calls `ended` once Redis has the outcome. `isIdle` is false if the call that reported the
-   * outcome has assigned the worker its next job; `inDoubt` is true if a failed call may have assigned it
-   * one.
+   * Runs a job, and calls `ended` once Redis has the outcome. `isIdle` is false if the call that reported the
+   * outcome has also assigned the worker its next job. `inDoubt` is true if a failed call may have assigned
+   * it one.
    */
   begin(grant: Grant, ended: (isIdle: boolean, inDoubt: boolean) => void): void {
     const assignment = new Assignment(grant, this.#parts);

@@ -8,15 +8,18 @@ const ID_LENGTH = 16;
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
- * Returns the JSON text of a stored event. Events are stored as this text and are returned unchanged, also
- * several joined with commas. Legacy events, written by a Ruby Routemaster or under layout 1, are decoded.
- * Throws RangeError if that fails.
+ * Returns the JSON text of a stored event. The bus stores events as JSON text, which is returned unchanged;
+ * it may be several events joined with commas. Legacy events, stored by a Ruby Routemaster or under layout 1,
+ * are decoded. Throws RangeError if that fails.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
 }
 
-/** Decodes MessagePack `["e", {t, o, y, u, d}]`. The id is a hash of the bytes, the same in every attempt. */
+/**
+ * Decodes MessagePack `["e", {t, o, y, u, d}]`. The id is a hash of the bytes, so that it is the same in
+ * every attempt.
+ */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);
   const event = {
@@ -33,8 +36,8 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // From a Buffer, strings that Ruby packed as binary would be decoded as Buffers, which JSON writes as
-    // objects.
+    // Ruby packed some strings as binary. From a Buffer, `decode` would return them as Buffers, which JSON
+    // writes as objects.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

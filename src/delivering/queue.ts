@@ -8,7 +8,10 @@ import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
-/** A subscriber is slow while a delivery of it takes longer, and after that until it accepts one sooner. */
+/**
+ * A subscriber is slow while one of its deliveries takes longer than this, and from then until it accepts one
+ * in less.
+ */
 export const SLOW_MS = 1000;
 
 export type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs'>;
@@ -20,7 +23,7 @@ export class Queue {
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #spare: boolean;
 
-  /** `spare`: the workers that acquire are the spare ones of a thread. */
+  /** `spare` tells that the workers of this queue are the spare ones of their thread. */
   constructor(partition: Partition, name: QueueName, settings: QueueSettings, { spare = false } = {}) {
     this.#partition = partition;
     this.name = name;
@@ -84,7 +87,7 @@ export class Queue {
     return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }
 
-  /** Removes workers that end. A worker that still holds a job remains, and the scrub removes it later. */
+  /** Removes workers that have ended. A worker that still holds a job stays, and a scrub removes it later. */
   async retire(workers: readonly string[]): Promise<void> {
     await this.#partition.run('retire', { q: this.name, workers });
   }
@@ -108,8 +111,9 @@ export class Queue {
 }
 
 /**
- * Omits the job's bytes if the script can make them from the batch's id, as for every delivery that this bus
- * stored. Sending them would cost 7 % of a worker's CPU at `max` 1.
+ * Returns a finished job's arguments. They lack the job's bytes if the script can make these from the batch's
+ * id, as it can for every batch that this bus stored. Sending them would take 7 % of a worker's CPU at one
+ * event a batch.
  */
 function finishedArguments({ grant, heal, tookMs }: Finished): Arguments<'acquire'>['finished'][number] {
   const { worker, packed, lease, batch } = grant;

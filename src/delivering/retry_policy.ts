@@ -34,13 +34,19 @@ export function retryAfterFailure(
   return { delayMs: Math.max(1, throttleMs, attemptMs), damage, throttleMs };
 }
 
-/** Grows with the square of the missing health: with a limit of 60 s, 24 ms at 98 points and 15 s at 50. */
+/**
+ * Returns a delay that grows with the square of the missing health: with a limit of 60 s, 24 ms at 98 points
+ * and 15 s at 50.
+ */
 function healthBackoffMs(points: number, maxMs: number): number {
   const missing = (PERFECT_HEALTH - Math.max(0, points)) / PERFECT_HEALTH;
   return maxMs * missing ** 2;
 }
 
-/** Doubles with each attempt, from one second to the limit. Jitter subtracts up to half of it. */
+/**
+ * Returns a delay that doubles with each attempt, from one second to the limit. Jitter subtracts up to half
+ * of it.
+ */
 function attemptBackoffMs(attempts: number, maxMs: number, random: number): number {
   const fullMs = Math.min(FIRST_BACKOFF_MS * 2 ** Math.min(attempts - 1, 30), maxMs);
   return fullMs * (1 - random / 2);

@@ -2,8 +2,9 @@ import type { FailedAttempt } from './attempt.ts';
 import type { Grant } from './grant.ts';
 
 /**
- * Runs a job. An aborted `signal` asks it to end soon, because the process stops or the worker has lost its
- * lease. If it throws, the job can never succeed and its batch becomes a dead letter, unless Redis failed.
+ * Runs a job. The process aborts `signal` when it stops, or when the worker has lost its lease; the job
+ * should then end soon. If the handler throws, the job can never succeed, and its batch becomes a dead
+ * letter, unless Redis failed.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
@@ -23,9 +24,12 @@ export interface Success {
 
 /** The consequences of a failed delivery for its subscriber. */
 export interface Penalty {
-  /** Health points that the subscriber loses; a whole number, as `health_points` is reported as one. */
+  /** Health points that the subscriber loses. A whole number, because reports show `health_points` as one. */
   damage: number;
-  /** For this long, no delivery to the subscriber starts. Above 0, the subscriber is on trial after that. */
+  /**
+   * Time in which no delivery to the subscriber starts. If it is above 0, the subscriber is on trial
+   * afterwards.
+   */
   throttleMs: number;
 }
 
@@ -34,7 +38,10 @@ export interface Retry extends Penalty {
   delayMs: number;
   /** Absent if no request was sent. */
   attempt?: FailedAttempt;
-  /** Pauses the subscriber, whose callback answered 410. The value is the `subscribedAt` it had then. */
+  /**
+   * Set if the callback answered 410, which pauses the subscriber. The value is the `subscribedAt` that it
+   * had then.
+   */
   gone?: string;
 }
 
@@ -51,7 +58,7 @@ export interface Finished extends Success {
 }
 
 export interface Acknowledged {
-  /** False if the worker does not hold the job. Then nothing has changed. */
+  /** False if the worker does not hold the job. In that case nothing has changed. */
   held: boolean;
   /** Number of events that the deleted batch held. */
   removed: number;
@@ -59,5 +66,5 @@ export interface Acknowledged {
 
 export const DONE: Settlement = { end: 'done', success: { heal: 0, tookMs: 0 } };
 
-/** Gives the job back untried to the queue, for any worker. */
+/** Gives the job back to the queue without an attempt, for any worker. */
 export const GIVEN_BACK: Settlement = { end: 'retry', retry: { delayMs: 0, damage: 0, throttleMs: 0 } };

@@ -1,11 +1,14 @@
 import { clock } from '../clock.ts';
 
-/** Longer than the pauses between the ends of quick deliveries, and short for those that wait behind slow ones. */
+/**
+ * Time without a beginning or an end of a job after which workers stand still. Quick deliveries end more
+ * often than that; and deliveries that wait behind slow ones should not wait longer.
+ */
 const AFTER_MS = 10;
 
 /**
- * Notices when workers stand still: all are busy, and for 10 ms none has begun or ended a job. Quick deliveries
- * never do that, however many there are.
+ * Notices when workers stand still: all are busy, and none has begun or ended a job for 10 ms. However many
+ * quick deliveries there are, they cause no standstill.
  */
 export class Standstill {
   readonly #begins: () => void;
@@ -24,7 +27,7 @@ export class Standstill {
     return this.#holds;
   }
 
-  /** Call it whenever a worker has begun or ended a job, with the number of idle workers. */
+  /** Call this whenever a worker has begun or ended a job, with the number of idle workers. */
   changed(idle: number): void {
     this.#changedMs = clock.monotonicMs();
     this.#busy = idle === 0;

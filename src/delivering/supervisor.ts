@@ -55,7 +55,7 @@ export class Supervisor {
     };
     const worker = new Worker(new URL('./delivery_thread.ts', import.meta.url), { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // The only message of a thread means that there are more jobs than it has idle workers.
+    // A thread sends only one kind of message: it has no idle worker left for further ready jobs.
     worker.on('message', () => this.wake());
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
@@ -66,7 +66,7 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.set(index, 0);
-    // The thread may have died after it was woken for a job and before it acquired the job.
+    // Wakes another thread: this one may have died after it was woken and before it acquired the job.
     this.wake();
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

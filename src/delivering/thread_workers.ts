@@ -33,7 +33,7 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Nobody was woken for jobs that have become ready meanwhile.
+      // Jobs that became ready before the standstill have woken nobody.
       this.#spare.wake();
     });
     this.#regular = new Workers(
@@ -56,7 +56,7 @@ export class ThreadWorkers {
     this.#spare.start();
   }
 
-  /** Has an idle worker ask for a job. If none may, wakes other threads instead. */
+  /** Makes an idle worker ask for a job. If no worker of this thread may ask, other threads are woken. */
   wake(): void {
     const { regular, spare } = this.#idle;
     (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();

@@ -2,17 +2,17 @@
 const MAX_OF_SUBSCRIBER = 16;
 const MAX = 256;
 
-/** An answer whose status has decided its delivery, and whose rest is still to arrive. */
+/** An answer whose status has arrived, and has decided the delivery, but not its rest. */
 export interface UnfinishedAnswer {
   /** The subscriber's token. */
   readonly subscriber: string;
-  /** Ends the answer with its connection. The outcome stays. */
+  /** Closes the answer's connection. The outcome of the delivery stays. */
   cut(): void;
 }
 
 /**
- * Bounds the connections that carry unfinished answers. Their workers are free for further deliveries, so
- * without a bound a subscriber could hold any number of connections. The oldest answers are cut.
+ * Bounds the connections with unfinished answers by cutting the oldest. The workers of such deliveries are
+ * already free for others, so without a bound a subscriber could hold any number of connections.
  */
 export class UnfinishedAnswers {
   /** In the order of arrival. */

@@ -12,13 +12,16 @@ import type { Finished } from './settlement.ts';
 export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers, at the start and at every change. */
   onIdle?: (idle: number) => void;
-  /** False while idle workers ask at ticks alone. If absent, they ask whenever a job may be ready. */
+  /**
+   * Tells whether idle workers may ask when a job may be ready; otherwise they ask only at ticks. If absent,
+   * they may.
+   */
   mayAsk?: () => boolean;
   /** Called when a job may be ready and all these workers are busy. */
   wakeOthers?: () => void;
 }
 
-/** At the interval `tickMs`, workers renew their leases and ask for jobs that were not announced. */
+/** Every `tickMs`, workers renew their leases, and ask for jobs whose announcement they missed. */
 type WorkersSettings = { count: number; tickMs: number };
 
 /** Returns the interval of ticks: at most a third of the lease, so that a worker may miss two heartbeats. */
@@ -40,12 +43,12 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs that are probably ready. The next call asks for a job for this many idle workers. */
+  /** Number of jobs that are probably ready. In the next call, this many idle workers ask for a job. */
   #readyJobs = 1;
   /**
-   * True if the next call must ask for all idle workers: after a tick, since asking is their heartbeat, and
-   * after a failed call, in which Redis may have assigned jobs to them. A worker that asks is given again the
-   * job that it already holds.
+   * True if all idle workers must ask in the next call. That is so after a tick, because asking is their
+   * heartbeat. It is also so after a failed call, because Redis may have assigned jobs to them: a worker that
+   * asks is given again the job that it holds.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -66,7 +69,7 @@ export class Workers {
     this.#loop = this.#run();
   }
 
-  /** Has an idle worker ask for a job. If all these workers are busy, wakes other threads instead. */
+  /** Makes an idle worker ask for a job. If all these workers are busy, other threads are woken. */
   wake(): void {
     this.#readyJobs ||= 1;
     if (this.#idle.size === 0) this.#parts.wakeOthers?.();
@@ -80,7 +83,7 @@ export class Workers {
     this.#bell.ring();
     await this.#loop;
     clearTimeout(timer);
-    // Errors are ignored, since a scrub forgets the workers later.
+    // Errors are ignored, because a scrub removes the workers later.
     await this.#parts.queue.retire([...this.#idle]).catch(() => {});
   }
 
@@ -125,7 +128,10 @@ export class Workers {
     return this.#allAsk || (this.#parts.mayAsk?.() ?? true);
   }
 
-  /** Returns the workers of the finished jobs and, for each job that is probably ready, an idle worker. */
+  /**
+   * Returns the workers that ask in the next call: those of the finished jobs, and an idle one for each job
+   * that is probably ready.
+   */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
     const finishing = finished.map(({ grant }) => grant.worker);

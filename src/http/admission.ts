@@ -3,11 +3,11 @@ import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { MAX_PUBLISH_BYTES } from '../route.ts';
 
-/** Maximum requests that a process works on at a time. Each of them takes one place. */
+/** Maximum requests under way in a process. Each request takes one place. */
 const MAX_REQUESTS = 1000;
 /** Maximum bytes of bodies in memory. Parsing a body takes several times its size. */
 const MAX_BYTES = 128 * 1024 * 1024;
-/** A body stalls if fewer bytes than these arrive within this time, and it is not complete. */
+/** A body stalls if it is incomplete and fewer bytes than these have arrived within this time. */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
 
@@ -18,8 +18,8 @@ interface Holding {
 }
 
 /**
- * Limits the requests under way. A process with too much work refuses the rest at once. A client may hold as much
- * as it leaves free for others: half of the room if it is alone.
+ * Limits the requests under way. A process with too much work refuses further requests at once. A client may
+ * hold as much as it leaves free for others: half of the room if it is alone.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -34,7 +34,10 @@ export class Admission {
     this.#maxBytes = maxBytes;
   }
 
-  /** True if there is a place, and memory for the announced body. A request on its own always fits. */
+  /**
+   * True if there is a place, and memory for the announced body. A body of any size fits if no other request
+   * is under way.
+   */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
     return this.#fits(bytes) || (this.#takeFromStalled() && this.#fits(bytes));
@@ -54,19 +57,19 @@ export class Admission {
     return reservation;
   }
 
-  /** Called by a reservation that needs more bytes than it holds. Throws `overloaded`. */
+  /** Gives a reservation more bytes. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void {
     const holding = this.#holdings.get(reservation.client) as Holding;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
       this.#takeFromStalled();
-      // It may be among those that stalled.
+      // The reservation itself may be one of the stalled ones.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
     this.#change(holding, 0, bytes);
   }
 
-  /** Called by a reservation whose body has made progress. */
+  /** Records that the body of a reservation has made progress. */
   progressed(reservation: Reservation): void {
     this.#reading.delete(reservation);
     this.#reading.add(reservation);
@@ -76,7 +79,7 @@ export class Admission {
     this.#reading.delete(reservation);
   }
 
-  /** Called by a reservation that gives its place and its bytes back. */
+  /** Takes back the place and the bytes of a reservation. */
   free(bytes: number, client: string): void {
     const holding = this.#holdings.get(client) as Holding;
     this.#change(holding, -1, -bytes);
@@ -121,7 +124,7 @@ export class Admission {
 /** The place and the bytes that one request of a client holds. */
 export class Reservation {
   readonly client: string;
-  /** The announced bytes or those that have arrived, whichever are more. */
+  /** The announced bytes, or the bytes that have arrived if those are more. */
   heldBytes = 0;
   /** When the body last made progress, or its reading began. */
   progressMs = clock.monotonicMs();
@@ -136,7 +139,9 @@ export class Reservation {
     this.client = client;
   }
 
-  /** Calls `refuse` if the room is taken back: the bytes that have arrived must then be given up. */
+  /**
+   * Sets the function that is called if the room is taken back. It must give up the bytes that have arrived.
+   */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
   }
@@ -154,12 +159,12 @@ export class Reservation {
     this.heldBytes = this.#arrivedBytes;
   }
 
-  /** Called when the body is complete: it cannot stall any more. */
+  /** Call this when the body is complete: from then on it cannot stall. */
   startWork(): void {
     this.#admission.hasRead(this);
   }
 
-  /** Called by the admission when others need the room of a body that stalls. */
+  /** Called by the admission if the body stalls and other requests need its room. */
   takeBack(): void {
     this.release();
     this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));
@@ -174,7 +179,10 @@ export class Reservation {
   }
 }
 
-/** The bytes that Content-Length announces; 0 without it. A longer body than any allowed is not kept in memory. */
+/**
+ * Returns the bytes that Content-Length announces, or 0 without it. A body above the largest limit counts as
+ * that limit, because it is not kept in memory.
+ */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);
 }

@@ -6,8 +6,8 @@ import type { Answer } from '../route.ts';
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 /**
- * Sends an answer. Resolves with about the length of its body. Node leaves out the body of
- * an answer to HEAD. Throws what producing the body throws.
+ * Sends an answer. Resolves with the approximate length of its body. Node omits the body in an answer to
+ * HEAD. Throws what producing the body throws.
  */
 export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
   if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
@@ -41,8 +41,8 @@ async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string
 }
 
 /**
- * Headers that make a browser treat an answer as data: nothing runs, no frame shows it, and no cache keeps
- * it. Helmet's headers for web pages are left out.
+ * Headers that make a browser treat an answer as data: it runs nothing, shows it in no frame, and keeps no
+ * copy. Helmet's headers for web pages are left out.
  */
 export const BROWSER_HEADERS = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",

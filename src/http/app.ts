@@ -25,7 +25,7 @@ export function createApp(routes: readonly Route[], parts: PipelineParts): Reque
   };
 }
 
-/** The topic of a publish whose path needs no decoding; undefined for any other request. */
+/** Returns the topic of a publish whose path needs no decoding; undefined for any other request. */
 function plainTopic({ method, url }: IncomingMessage): string | undefined {
   if (method !== PUBLISH.method || !url?.startsWith(TOPICS)) return undefined;
   const topic = url.slice(TOPICS.length);

@@ -6,16 +6,16 @@ import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../route.ts';
 interface Watch {
   /** Called with the length of each chunk of a body; may throw. */
   arrived(bytes: number): void;
-  /** Calls `refuse` if the body must be given up. */
+  /** Sets the function that is called if the body must be given up. */
   whenTakenBack(refuse: (error: BusError) => void): void;
 }
 
-/** Functions that ask the sender for the body, for requests with `Expect: 100-continue`. */
+/** For each request with `Expect: 100-continue`, a function that asks the sender for the body. */
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
- * Prepares a request with `Expect: 100-continue`. An answer before the sender was asked for the body must end
- * the connection: the next bytes could be the body or another request.
+ * Prepares a request with `Expect: 100-continue`. An answer that is sent before the body was asked for must
+ * end the connection, because the next bytes could be the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -26,7 +26,7 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
   });
 }
 
-/** Throws bad_body if the connection is closed. Then no event will tell a reader of the body. */
+/** Throws bad_body if the connection is closed, since no event would tell a reader of the body. */
 export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
@@ -41,7 +41,7 @@ export function readText(
   return new Promise((resolve, reject) => read(request, { maxBytes, watch, resolve, reject }));
 }
 
-/** Returns why a body cannot be read, as far as the headers tell; undefined if they do not. */
+/** Returns an error if the headers already show that the body cannot be read; otherwise undefined. */
 export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): BusError | undefined {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')

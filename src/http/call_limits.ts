@@ -6,9 +6,9 @@ import { BusError } from '../errors.ts';
 import { type Proxies, sourceOf } from '../proxies.ts';
 
 const MAX_REMEMBERED = 10_000;
-/** A caller saves up what it could have asked in this time. */
+/** A bucket holds as many calls as its rate allows in this time. */
 const BURST_MS = 10_000;
-/** An answer counts as one more call for each of these bytes. */
+/** Number of bytes of an answer that cost as much as one call. */
 const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client under way, until their answers are sent. */
 const MAX_AT_ONCE = 16;
@@ -54,7 +54,7 @@ export class CallLimits {
     this.#strangers = new Buckets(strangerRate);
   }
 
-  /** Counts a request. Throws rate_limited if it has no credentials, and its address has sent too many such. */
+  /** Counts a request without credentials. Throws rate_limited if its address has sent too many of them. */
   admit(request: IncomingMessage): void {
     if (request.headers.authorization !== undefined) return;
     const source = sourceOf(this.#proxies.addressOf(request));
@@ -72,7 +72,8 @@ export class CallLimits {
     if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
     this.#clients.take(client, 1);
     this.#underWay.set(client, underWay + 1);
-    // Node does not close a response that waits for an earlier one when the connection is closed.
+    // When a connection closes, Node does not close a response that waits for an earlier one. So the socket
+    // is watched too.
     const { socket } = response.req;
     const end = () => {
       response.off('close', end);

@@ -2,11 +2,11 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WorkBudget } from './work_budget.ts';
 
-/** Maximum requests of a connection under way. Hardly any client sends one before the last is answered. */
+/** Maximum requests of a connection under way. Few clients send a request before the last one is answered. */
 const MAX_DUE = 4;
 /**
- * Maximum bytes that the HTTP parser is given at once. It emits all requests in them, each of which takes 15 µs:
- * the 64 KiB that one read can bring may hold 3,600.
+ * Maximum bytes that the HTTP parser gets at once, since it emits all requests in them. One read can bring 64
+ * KiB with 3,600 requests, each of which takes 15 µs.
  */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
@@ -14,31 +14,31 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 
 type Feed = (bytes: Buffer) => void;
 
-/** A request that the parser has emitted: `start` handles it. */
+/** A request that the parser has emitted. `start` handles it. */
 interface Held {
   response: ServerResponse;
   start: () => void;
 }
 
 /**
- * Limits what one connection has under way, however many requests it sends at once (pipelining): a few are
- * handled at a time, and the rest is neither parsed nor read. Otherwise some kilobytes of requests would keep
- * all other connections waiting.
+ * Limits the requests of one connection that are under way, however many it sends at once (pipelining). A few
+ * are handled at a time, and the rest is neither parsed nor read. Otherwise a few kilobytes of requests would
+ * keep all other connections waiting.
  */
 export class Connection {
   readonly #socket: Socket;
   readonly #budget: WorkBudget;
   readonly #feed: Feed;
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
-  /** Node resumes the socket too, such as when an answer has been sent. */
+  /** Pauses the socket again when Node resumes it, as it does after an answer was sent. */
   readonly #stay = () => this.#isWaiting && this.#socket.pause();
-  /** Responses under way, in the order of their requests, which is the order in which they finish. */
+  /** Responses under way in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
   /** Requests that wait until responses before them are finished. */
   readonly #held: Held[] = [];
-  /** Bytes that have arrived, and that the parser has not been given. */
+  /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
-  /** At least this many of the next bytes belong to the body of the last request. */
+  /** Bytes of the last request's body that are still to come; at least this many. */
   #bodyBytes = 0;
   #isWaiting = false;
   #isDetached = false;
@@ -47,7 +47,7 @@ export class Connection {
   constructor(socket: Socket, budget: WorkBudget) {
     this.#socket = socket;
     this.#budget = budget;
-    // This listener of Node's server gives its parser what the socket reads.
+    // The last listener is that of Node's server, which passes to its parser what the socket reads.
     this.#feed = socket.listeners('data').at(-1) as Feed;
     socket.off('data', this.#feed).on('data', this.#take).on('resume', this.#stay);
   }
@@ -57,13 +57,16 @@ export class Connection {
     return this.#held.at(-1)?.response ?? this.#due.at(-1);
   }
 
-  /** Calls `start`, which handles a request: now, or when enough of the requests before it are answered. */
+  /**
+   * Calls `start`, which handles a request, when enough of the earlier requests are answered: at once, or
+   * later.
+   */
   begin(response: ServerResponse, start: () => void): void {
     if (this.#held.length > 0 || !this.#hasRoom()) this.#held.push({ response, start });
     else this.#start({ response, start });
   }
 
-  /** Gives the parser nothing more. Returns the bytes that it has not been given. */
+  /** Stops parsing. Returns the bytes that are not parsed. */
   detach(): Buffer {
     this.#isDetached = true;
     this.#socket.off('data', this.#take).off('resume', this.#stay);
@@ -87,7 +90,7 @@ export class Connection {
     if (!this.#isWaiting) this.#parse();
   }
 
-  /** Gives the parser what has arrived, until a request has to wait. */
+  /** Parses what has arrived, until a request has to wait. */
   #parse(): void {
     while (this.#rest.length > 0 && this.#held.length === 0) {
       const before = this.last;
@@ -100,7 +103,11 @@ export class Connection {
     if (this.#held.length > 0) this.#wait();
   }
 
-  /** A body emits no request, so it is given whole. Where more than a slice waits, a head is cut off before it. */
+  /**
+   * Returns the next bytes to parse. A body is passed whole, because the parser emits no request for it. If
+   * more than a slice has arrived, the slice ends with the first head in it, so that the length of the body
+   * after that head is known.
+   */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;
     if (rest.length <= SLICE_BYTES) return { slice: rest, endsHead: false };
@@ -112,7 +119,7 @@ export class Connection {
       : { slice: head.subarray(0, end + HEAD_END.length), endsHead: true };
   }
 
-  /** Reads no more until half of the responses under way are finished, and then goes on in a turn of its own. */
+  /** Stops reading until half of the responses under way are finished. Then goes on in a turn of its own. */
   #wait(): void {
     this.#isWaiting = true;
     if (!this.#isDetached) this.#socket.pause();
@@ -135,7 +142,7 @@ export class Connection {
   }
 }
 
-/** The bytes that Content-Length announces; 0 without it. */
+/** Returns the bytes that Content-Length announces, or 0 without it. */
 function lengthOfBody(response: ServerResponse | undefined): number {
   return Number(response?.req.headers['content-length'] ?? 0);
 }

@@ -19,7 +19,7 @@ import { WorkBudget } from './work_budget.ts';
 
 /** A body with more characters than this waits for the work budget. */
 const LONG_BODY = 4096;
-/** A body that takes longer to arrive gives the client time to be removed, or limited, meanwhile. */
+/** If a body takes longer than this to arrive, the client may have been removed or limited meanwhile. */
 const MOMENT_MS = 50;
 
 /** Built once, so that a refusal costs little. */
@@ -33,7 +33,7 @@ export interface PipelineParts {
   ready: () => boolean;
   log: Log;
   admission?: Admission;
-  /** Without it, calls are not limited. */
+  /** If absent, calls are not limited. */
   callLimits?: CallLimits;
 }
 
@@ -67,7 +67,7 @@ export class Pipeline {
         this.#refuseUntilReady();
         this.#parts.callLimits?.admit(request);
       }
-      // Checked before authentication, because authentication is half of the work of a publish.
+      // Checked before authentication, which takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const caller = route.roles.length === 0 ? undefined : await this.#callerOf(request, route);
       const counted = route.isFrequent ? undefined : countedAs(caller);
@@ -109,7 +109,8 @@ export class Pipeline {
     const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
     const refusal = bodyRefusal(request, maxBytes);
     if (refusal) throw refusal;
-    // The client may have left during authentication. A place for it would be one less for the others.
+    // If the client closed the connection during authentication, its request must not take a place from
+    // others.
     checkIsOpen(request);
     // Reserved after authentication; otherwise strangers could hold all places.
     const reservation = this.#admission.reserve(request, holderOf(call));
@@ -132,7 +133,10 @@ export class Pipeline {
     }
   }
 
-  /** Judges the credentials again: the client may have been removed, or its secret replaced, during its request. */
+  /**
+   * Checks the credentials again: the client may have been removed, or its secret replaced, during its
+   * request.
+   */
   async #confirm(request: IncomingMessage, { caller }: Call, isNow: boolean): Promise<Call['caller']> {
     return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
   }
@@ -141,7 +145,10 @@ export class Pipeline {
     return this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request);
   }
 
-  /** Redirects without the port, which is for plain http. 307 and 308 keep method and body. */
+  /**
+   * Redirects to the same host without a port, as the port in the request is the one for http. 307 and 308
+   * keep method and body.
+   */
   #redirectToHttps({ headers, method, url }: IncomingMessage): Answer {
     const host = headers.host?.replace(/:\d*$/, '');
     if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
@@ -160,13 +167,15 @@ export class Pipeline {
   }
 }
 
-/** Returns the path and query of a request's target, which has a host before it if it is in absolute form. */
+/**
+ * Returns the path and query of a request's target. The target begins with a host if it is in absolute form.
+ */
 function pathOf(target: string): string {
   const path = target.replace(/^https?:\/\/[^/?]*/i, '');
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-/** Returns under which name the room of a call is counted. */
+/** Returns the name under which Admission counts the room of a call. */
 function holderOf({ caller }: Call): string {
   return caller.role === 'client' ? caller.token : '';
 }
@@ -182,7 +191,7 @@ function takesBody(route: Route): boolean {
   return route.body !== undefined || route.takesText === true;
 }
 
-/** Reads the body as JSON whatever its content type is, because clients of the Ruby Routemaster send any. */
+/** Reads the body as JSON, whatever its content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string): unknown {
   if (!body) return undefined;
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

@@ -17,7 +17,9 @@ export function problem(error: BusError): string {
   });
 }
 
-/** Answers a thrown error. One that is no BusError is a fault of the bus: its text goes to the log only. */
+/**
+ * Answers a thrown error. An error other than BusError is a fault of the bus: its text goes only to the log.
+ */
 export function answerProblem(
   log: Log,
   thrown: unknown,
@@ -41,7 +43,7 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
   };
 }
 
-/** Converts an error that is no BusError. Express gives its own errors a `status`. */
+/** Converts any other error to a BusError. Express gives its own errors a `status`. */
 function translate(thrown: unknown): BusError {
   const status = (thrown as { status?: unknown } | null)?.status;
   if (typeof status === 'number' && status >= 400 && status < 500) {
@@ -54,7 +56,7 @@ function translate(thrown: unknown): BusError {
 
 const LINGER_MS = 1000;
 
-/** The code and detail of the answer to each error of Node's HTTP parser. */
+/** Code and detail of the answer to each error of Node's HTTP parser. */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],
@@ -94,7 +96,7 @@ function lastWords(socket: Duplex, error: BusError): void {
   const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
   socket.on('error', () => {}); // its other end has gone
   socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
-  // A client that keeps its side open would keep this side open too, so it gets a limited time to read the
-  // answer.
+  // The time to read the answer is limited; otherwise a client that keeps its side open would keep this side
+  // open too.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

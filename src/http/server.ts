@@ -9,7 +9,7 @@ import { Connection } from './connection.ts';
 import { refuseConnect, refuseMalformed } from './problems.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** Times of the parts of an exchange. */
+/** Time limits of connections and requests. */
 export const SERVER_LIMITS = {
   /** Maximum time from the start of a connection or request to the end of its headers. */
   headersTimeoutMs: 10_000,
@@ -21,13 +21,18 @@ export const SERVER_LIMITS = {
   checkEveryMs: 1000,
 };
 
-/** What the operator sets; `requestTimeoutMs` goes from the first byte of a request to the end of its body. */
+/**
+ * Settings of the operator. `requestTimeoutMs` runs from the first byte of a request to the end of its body.
+ */
 type ServerSettings = Pick<Config, 'requestTimeoutMs' | 'maxConnections'>;
 export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Each call of a connection listens until it ends: those under way, and those that have just been answered. */
+/**
+ * Maximum listeners of a socket. Each call on it listens for its end: those under way, and those just
+ * answered.
+ */
 const MAX_LISTENERS = 32;
 const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
@@ -46,7 +51,7 @@ export class HttpServer {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = createServer({
-      // The application answers a missing Host header with a problem.
+      // The application itself answers a missing Host header, with a problem.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,
@@ -54,8 +59,8 @@ export class HttpServer {
       connectionsCheckingInterval: all.checkEveryMs,
       maxHeaderSize: 16 * 1024,
     });
-    // 0 turns off Node's limit, which drops further headers silently. The application refuses too many
-    // headers.
+    // 0 turns off Node's limit, beyond which it silently drops headers. The application refuses too many
+    // headers instead.
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
@@ -83,8 +88,8 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // Parses the request again without its Upgrade header. If Node ignored that header, its parser would skip
-    // a malformed body, and the rest of the packet, without an answer.
+    // Parses the request again without its Upgrade header. If Node just ignored the header, its parser would
+    // skip a malformed body, and the rest of the packet, without an answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -120,8 +125,9 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections, and ends each one after its response. After `graceMs` the rest is cut.
-   * Unused connections end here, because Node does not count them as idle; routers may open some in advance.
+   * Stops accepting connections, and closes each one after its response. After `graceMs` the rest is cut.
+   * Unused connections are closed at once, because Node does not count them as idle, and routers may open
+   * some in advance.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -156,18 +162,18 @@ export class HttpServer {
 }
 
 /**
- * Refuses bytes that the parser cannot read, after the responses to complete requests before them. Node
+ * Refuses bytes that the parser cannot read, after the complete requests before them are answered. Node
  * reports the error while those requests are still being handled.
  */
 function refuse(error: NodeJS.ErrnoException, socket: Line): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
-  // The parser reports each further chunk as well.
+  // The parser reports an error for each further chunk too.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
-/** Calls `act` when the responses to complete requests are sent; never if they end the connection. */
+/** Calls `act` when the responses to complete requests are sent, but not if they end the connection. */
 function afterAnswers(socket: Line, act: () => void): void {
   const last = socket[CONNECTION]?.last;
   const due = last?.req.complete && !last.writableFinished && !last.destroyed;
@@ -178,7 +184,7 @@ function afterAnswers(socket: Line, act: () => void): void {
     });
 }
 
-/** Returns the head of a request without its Upgrade header: no other protocol is served. */
+/** Returns the head of a request without its Upgrade header, because the bus serves no other protocol. */
 function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let i = 0; i < rawHeaders.length; i += 2)

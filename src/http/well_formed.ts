@@ -30,7 +30,7 @@ const MAX_HEADERS = 100;
 export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessage): void {
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new BusError('headers_too_large', `there are more than ${MAX_HEADERS} headers`);
-  // As many names as headers: no header is doubled.
+  // If there are as many names as headers, no header is doubled.
   if (Object.keys(headers).length * 2 !== rawHeaders.length) refuseDoubled(rawHeaders);
   if (headers.host === undefined && httpVersion === '1.1') {
     throw new BusError('bad_header', 'the Host header is missing');
@@ -38,18 +38,21 @@ export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessa
   const coding = headers['transfer-encoding'];
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   const site = headers['sec-fetch-site'];
-  // A browser sends its credentials with requests of other sites' pages too.
+  // Browsers send their user's credentials even with requests that pages of other sites make.
   if (site === undefined ? isOtherOrigin(headers) : !OWN_SITE.has(site as string))
     throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
 
-/** Browsers that do not send `Sec-Fetch-Site` send the page's origin with whatever changes something. */
+/**
+ * Browsers without `Sec-Fetch-Site` still send the origin of the page with every request that changes
+ * something.
+ */
 function isOtherOrigin({ origin, host }: IncomingMessage['headers']): boolean {
   return origin !== undefined && URL.parse(origin)?.host !== host?.toLowerCase();
 }
 
 /**
- * Refuses codings other than chunked. Node's parser ignores them, so the end of the body would be uncertain
+ * Refuses codings other than chunked. Node's parser ignores them, so it could not tell where the body ends
  * (RFC 9112, 6.1).
  */
 function checkTransferCoding(coding: string, httpVersion: string): void {

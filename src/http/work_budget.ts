@@ -4,8 +4,9 @@ import { clock } from '../clock.ts';
 const BUDGET_MS = 4;
 
 /**
- * Spreads long work over turns of the event loop. In one turn Node delivers the data of all connections;
- * without a limit, the last request would wait for the work of all others, even if only to be refused.
+ * Spreads long work over several turns of the event loop. In one turn Node delivers the data of all
+ * connections, so without a limit the last request would wait for the work of all others, even if it is only
+ * refused.
  */
 export class WorkBudget {
   /** The work that waits, by owner. The first owner has the next turn. */
@@ -18,8 +19,8 @@ export class WorkBudget {
   }
 
   /**
-   * Call before long work. Returns undefined if the work may start at once, or a promise to await. Owners take
-   * turns; the work of one starts in the order of the calls.
+   * Call this before long work. Returns undefined if the work may start at once, otherwise a promise to
+   * await. Owners take turns; work of the same owner starts in the order of the calls.
    */
   turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
@@ -46,7 +47,7 @@ export class WorkBudget {
     else this.#endsAtMs = undefined;
   }
 
-  /** Takes the first work of the first owner, who then goes to the end. */
+  /** Removes and returns the first work of the first owner. That owner then goes to the end. */
   #next(): (() => void) | undefined {
     for (const [owner, line] of this.#waiting) {
       const work = line.shift();
