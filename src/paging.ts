@@ -7,7 +7,10 @@ import type { Input, Wording } from './route.ts';
 const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
-/** This many entries looked through for a page count as a call. To read and sort 10,000 names takes 10 ms. */
+/**
+ * Looking through this many entries for a page costs the caller one call. Reading and sorting 10,000 names
+ * takes 10 ms.
+ */
 export const ENTRIES_PER_CALL = 1000;
 
 const CIPHER = 'aes-256-gcm';

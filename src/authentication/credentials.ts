@@ -41,8 +41,8 @@ export function sameDigest(a: string, b: string): boolean {
 
 /**
  * Checks credentials against the root key, the viewer key and the clients. If they are wrong for the cached
- * client, the client is looked up again, because its secret may be new. So a wrong secret takes as long as an
- * unknown user.
+ * client, the client is looked up again, because its secret may be new. As an unknown user is looked up too,
+ * both refusals take equally long.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;

@@ -49,7 +49,7 @@ interface DeadLettersParts {
   /** Resolves with the tokens of all subscribers. */
   subscribers: () => Promise<string[]>;
   publicNames: PublicNames;
-  /** Refuses a retry while memory is short: batches would be dropped instead of dead letters. */
+  /** Refuses retries while memory is short: autodrop would drop batches for the letters that came back. */
   guard: Pick<StorageGuard, 'check'>;
 }
 
@@ -97,12 +97,17 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 }
 
 function handlers({ deadLetters, isSubscriber, subscribers, publicNames, guard }: DeadLettersParts) {
-  /** Of those who may change letters, only root names the subscriber, so only root can have mistyped it. */
+  /**
+   * Throws for a subscriber that does not exist. Of those who may change letters only root names the
+   * subscriber, so only root can mistype it.
+   */
   const check = async (caller: Owner, token: string) => {
     if (caller.role === 'root' && !(await isSubscriber(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
-  /** Resolves with the subscriber that the caller named, and as how many calls looking for it counts. */
+  /**
+   * Resolves with the subscriber that the caller named, and with the number of calls that finding it costs.
+   */
   const named = async (caller: Caller, subscriber: string | undefined) => {
     if (caller.role !== 'viewer') return { token: tokenOf(caller, subscriber) };
     if (subscriber === undefined) return { token: undefined };
@@ -169,7 +174,10 @@ function handlers({ deadLetters, isSubscriber, subscribers, publicNames, guard }
   };
 }
 
-/** Returns the subscriber whose letters the request is about; undefined means all (root only). */
+/**
+ * Returns the subscriber whose letters the request is about. Undefined means all subscribers; only root gets
+ * that.
+ */
 function tokenOf(caller: Owner, subscriber: string | undefined): string | undefined {
   if (caller.role === 'root') return subscriber;
   if (subscriber === undefined) return caller.token;

@@ -39,8 +39,8 @@ class Buckets {
 }
 
 /**
- * Limits the calls other than publishing of each client and of the viewer, and the requests without credentials of each address.
- * Each web process counts for itself, because it is its own time that they take.
+ * Limits each client's calls other than publishes, and each address's requests without credentials. Each web
+ * process counts for itself, because the calls take time of this process only.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
