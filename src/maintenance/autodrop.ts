@@ -13,15 +13,18 @@ import { findShortage, type Shortage } from './shortage.ts';
 /** Maximum batches that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
 
-/** Wait between two reads of Redis's memory while Redis frees dropped batches. */
+/** Pause between two looks at Redis's memory while Redis frees the memory of dropped batches. */
 const FREEING_MS = 5;
 
-/** The error "dropping does not help" is logged at most once in this time. */
+/** Minimum time between two logs of the error "dropping does not help". */
 const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
-/** What one call dropped of one subscriber. `queued` counts events of its queue, not of dead letters. */
+/**
+ * What one call dropped from one subscriber. `queued` counts events of its queue, but not of its dead
+ * letters.
+ */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /** The state that a script call passes on to the next call. */
@@ -30,9 +33,10 @@ type Begun = Omit<Arguments<'autodrop'>, 'cuts'>;
 export type DropPolicy = 'fair' | 'oldest';
 
 /**
- * The `autodrop` job. When Redis stores more than the high mark, it drops the oldest dead letters, then the
- * oldest batches, down to the low mark: of those subscribers that hold more than their fair share, or of all
- * together. If other data fills Redis, so that dropping would not help, it drops nothing and logs an error.
+ * The `autodrop` job. When Redis stores more than the high mark, the job drops dead letters, then batches,
+ * down to the low mark, the oldest first. By default it drops those of subscribers that hold more than their
+ * fair share; the other policy takes the oldest of all. If other data fills Redis, dropping would not help:
+ * the job drops nothing and logs an error.
  */
 export class Autodrop {
   readonly #partition: Partition;
@@ -74,7 +78,7 @@ export class Autodrop {
           drops.set(subscriber, join(drops.get(subscriber), dropped));
           any = true;
         }
-        // The plan rests on estimates, and may not have freed enough.
+        // The plan rests on estimates, so it may not have freed enough.
         if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
@@ -87,8 +91,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, or less if Redis uses no more than the target before. It never drops more than that
-   * without a new look at what is stored, since a buffer of a client can look like stored data for a second.
+   * Drops what the plan says, but stops early when Redis uses no more than the target. Drops nothing beyond
+   * the plan without a new look at the memory, because a client's buffer can look like stored data for a
+   * second.
    */
   async *#dropDownTo(
     target: number,
@@ -137,8 +142,8 @@ export class Autodrop {
 }
 
 /**
- * Returns the next cuts of the plan: half of what is left of it, so that memory is looked at in between, at most
- * MAX_SLICE batches.
+ * Returns the next cuts of the plan: half of what is left of it, but at most MAX_SLICE batches. By halves,
+ * the memory is looked at in between.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
@@ -151,7 +156,10 @@ function nextOf(plan: readonly Cut[]): Cut[] {
   return next;
 }
 
-/** Takes what was carried out off the plan. What is spent has nothing left but what is being delivered. */
+/**
+ * Returns what is left of the plan after these cuts. A spent cut is left out: the rest of its batches is
+ * being delivered.
+ */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan
     .map((cut, index) => {

@@ -1,19 +1,21 @@
-/** What one subscriber holds in Redis: its queue, what is in flight of it, and its dead letters. */
+/** What one subscriber holds in Redis: its queue, its deliveries in flight, and its dead letters. */
 export interface Holding {
   token: string;
   batches: number;
   bytes: number;
 }
 
-/** How many batches and dead letters to drop, the oldest first: of one subscriber, or of all if there is no `token`. */
+/**
+ * Maximum batches and dead letters to drop, the oldest first: of one subscriber, or of all without a `token`.
+ */
 export interface Cut {
   token?: string;
   maxDeleted: number;
 }
 
 /**
- * Returns what to drop to free so many bytes, so that those who hold most lose first: all that hold more than a certain
- * share are cut down to it, and the others lose nothing. The largest holding comes first.
+ * Returns the cuts that free this many bytes at the cost of the largest holdings. Each holding above a
+ * certain share is cut down to that share, and the others lose nothing. The largest holding comes first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const largestFirst = [...holdings].sort((one, other) => other.bytes - one.bytes);
@@ -29,7 +31,7 @@ export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[]
     }));
 }
 
-/** Returns what is left to each of the largest when so many bytes are freed. */
+/** Returns the share that remains of each of the largest holdings when this many bytes are freed. */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;
   for (const [index, bytes] of largestFirst.entries()) {
@@ -40,7 +42,7 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/** Returns what to drop to free so many bytes if the oldest of all subscribers go first. */
+/** Returns the cut that frees this many bytes by dropping the oldest batches of all subscribers. */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sum(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, sum(holdings.map(({ bytes }) => bytes))));

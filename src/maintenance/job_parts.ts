@@ -7,7 +7,7 @@ import type { Partitions } from '../store/partitions.ts';
 
 /** Parts of a job that works on one partition and reports what it did. */
 export interface RepairParts {
-  /** Has the job in its `aux` queue. */
+  /** The partition on which the job works. Its `aux` queue holds the job. */
   partition: Partition;
   publicNames: PublicNames;
   recorder: Recorder;
@@ -18,6 +18,9 @@ export interface RepairParts {
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
-  /** Aborted as soon as the process stops; the signal that a job gets is aborted only when the grace period is over. */
+  /**
+   * Aborted as soon as the process begins to stop. The signal that a job itself gets is aborted only when the
+   * grace period ends.
+   */
   stopping: AbortSignal;
 }

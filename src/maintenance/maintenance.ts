@@ -11,11 +11,11 @@ import { Scheduler } from './scheduler.ts';
 import { sweepJob } from './sweep_job.ts';
 
 const MAX_SLEEP_MS = 10_000;
-/** Two, since the sweep of a big bus occupies one of them for minutes. */
+/** Number of workers. Two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
-  /** Closed when the maintenance stops. */
+  /** The maintenance closes these wake-ups when it stops. */
   wakeups: Wakeups;
 }
 
@@ -76,7 +76,10 @@ function byName(jobs: readonly PeriodicJob[], log: Log): JobHandler {
   };
 }
 
-/** Queues a job at once and then at its interval. Several processes may: the queue holds a job only once. */
+/**
+ * Queues a job at once and then at its interval. Several processes may do so, because the queue holds a job
+ * only once.
+ */
 function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
   const tick = () => {
     aux.enqueue(name).catch((error: unknown) => {

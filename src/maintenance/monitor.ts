@@ -30,7 +30,7 @@ function senderOf(config: Config, control: Partition, log: Log): Send | undefine
   return (figures) => datadog.send(figures);
 }
 
-/** Logs one line per figure; counters as totals. */
+/** Logs one line per figure. A counter's line has its total. */
 function logFigures(figures: readonly Figure[], log: Log): void {
   for (const { kind, name, value, tags } of figures) log.info({ [kind]: name, value, tags }, 'figure');
 }

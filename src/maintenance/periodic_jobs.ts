@@ -19,12 +19,12 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const { config, partition, partitions, stopping } = parts;
   const autodrop = new Autodrop(parts, config);
   const sweep = sweepJob(parts);
-  // Prometheus scrapes the figures of the whole bus; for the other services, one partition's job sends them.
+  // Figures are of the whole bus, so the job of one partition sends them. Prometheus scrapes them instead.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
     { name: 'autodrop', everyMs: 30_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
-    // Normally the scheduler promotes due jobs. This job does so if the scheduler cannot.
+    // Promotes due jobs in case that the scheduler, which normally does so, cannot.
     { name: 'schedule', everyMs: 60_000, run: () => promoteAllDue(partition) },
     { name: 'scrub', everyMs: config.leaseMs / 3, run: () => scrubDead(parts) },
     // A sweep takes minutes on a big bus, so it ends at once when the process stops. The next sweep does the

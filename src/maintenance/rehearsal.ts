@@ -13,20 +13,22 @@ const TELL_EVERY_MS = 2000;
 interface RehearsalParts {
   policy: CallbackPolicy;
   leaseMs: number;
-  /** Tokens with fewer characters are listed. */
+  /** The check lists tokens with fewer characters than this. */
   minTokenLength: number;
-  /** Gets a line now and then while the check goes on. */
+  /** Called with a line of progress every few seconds. */
   tell: (progress: string) => void;
   log: Log;
 }
 
-/** What a takeover of a Redis would do. Subscribers and clients have the names of their clients. */
+/**
+ * What a takeover of a Redis would do. Subscribers and clients appear under their names, not their tokens.
+ */
 export interface Rehearsal {
   /** Why this bus could not use this Redis; undefined if it could. */
   unfit: string | undefined;
-  /** The layout that is there already; undefined if the Redis was never used by this bus. */
+  /** The layout version in this Redis; undefined if this bus never used it. */
   layout: string | undefined;
-  /** Living Ruby workers, and how long ago the last of them was heard of. */
+  /** Number of living Ruby workers, and the time since the last sign of life of one of them. */
   workers: { count: number; silentMs: number };
   subscribers: number;
   topics: number;
@@ -36,7 +38,7 @@ export interface Rehearsal {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created (ms); undefined if there is none. */
   oldestMs: number | undefined;
-  /** Entries of the index whose batches no longer exist. */
+  /** Number of entries of the index whose batches no longer exist. */
   lost: number;
 }
 
@@ -125,7 +127,7 @@ async function readBatches(
   return { batches, oldestMs: Number.isFinite(oldestMs) ? oldestMs : undefined, lost };
 }
 
-/** Yields the UIDs of the batches under their names in the Ruby Routemaster, each once. */
+/** Yields the UIDs of batches whose keys have names of the Ruby Routemaster. Each UID is yielded once. */
 async function* strays(partition: Partition): AsyncGenerator<string[]> {
   const seen = new Set<string>();
   const pattern = partition.keys.ruby_batch('*');
@@ -159,7 +161,7 @@ async function readSlice(redis: Commands, { keys }: Partition, bids: string[]) {
   });
 }
 
-/** Returns a function that tells every two seconds how many are checked. */
+/** Returns a function that reports, every two seconds at most, how many items are checked. */
 function reporter(tell: (progress: string) => void, what: string, total: number): (done: number) => void {
   let toldAtMs = clock.monotonicMs();
   return (done) => {

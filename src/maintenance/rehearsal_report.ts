@@ -6,10 +6,10 @@ interface Report {
   text: string;
 }
 
-/** Maximum items of a kind that are listed. */
+/** Maximum items of one kind that the report lists. */
 const MAX_LISTED = 20;
 
-/** Describes what a takeover would do. `settings` says what the environment means here. */
+/** Returns a report of what a takeover would do. `settings` are notes on the environment variables. */
 export function reportOf(found: Rehearsal, settings: readonly string[], leaseMs: number): Report {
   if (found.layout !== undefined) {
     const text = `There is nothing to take over: this bus uses this Redis already (layout ${found.layout}). Nothing was changed.`;

@@ -8,14 +8,15 @@ const STOP_IT = 'stop it, as docs/migrating.md says';
 interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
-  /** Runs a sweep while so many Ruby workers live; 0 if none does. */
+  /** Runs a sweep. Gets the number of living Ruby workers. */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
 }
 
 /**
- * Looks for processes of the Ruby Routemaster that still use a Redis that was taken over. It logs an error that says
- * so, and has a sweep repair at once what they do. It is not a job of `aux`, since a Ruby worker would take that.
+ * Looks for processes of the Ruby Routemaster that still use a Redis that was taken over. If it finds one, it
+ * logs an error, and a sweep repairs at once what the process did. This is no job of `aux`, because a Ruby
+ * worker would take the job.
  */
 export class RubyWatch {
   readonly #parts: RubyWatchParts;
@@ -39,7 +40,7 @@ export class RubyWatch {
     await this.#looking;
   }
 
-  /** Looks once. Of all processes, one at a time does. Never rejects. */
+  /** Looks for Ruby processes, unless another process of this bus has just done so. Never rejects. */
   async look(): Promise<void> {
     const { partition, leaseMs, sweep, log } = this.#parts;
     try {

@@ -15,7 +15,7 @@ interface SchedulerParts {
   partition: Partition;
   wakeups: Wakeups;
   agenda: Partial<Record<AgendaKind, PublishDue>>;
-  /** Limits the sleep, as an announcement may be lost. */
+  /** Maximum sleep, because an announcement may be lost. */
   maxSleepMs: number;
   log: Log;
 }

@@ -10,7 +10,7 @@ const OLDEST_REDIS = 7;
 const SLICE = 200;
 /** Interval at which a boot checks whether workers of the former release still run. */
 const LOOK_EVERY_MS = 500;
-/** Interval at which a long takeover tells its progress. */
+/** Interval at which a long takeover logs its progress. */
 const TELL_EVERY_MS = 2000;
 
 /**
@@ -37,18 +37,21 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
   }
 }
 
-/** True if the bus took this Redis over from the Ruby Routemaster. Buses that did so before this was noted are not known. */
+/**
+ * True if the bus took this Redis over from the Ruby Routemaster. Unknown, and so false, for takeovers by a
+ * release that did not record them.
+ */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;
 }
 
-/** Returns when this happened, by Redis's clock; undefined if the bus was not taken over. */
+/** Returns when the bus took this Redis over, by Redis's clock; undefined if it did not. */
 export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
   const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));
   return at === null ? undefined : Number(at);
 }
 
-/** A Ruby worker would take jobs whose batches it does not find, and forget them. */
+/** Throws if a Ruby worker lives. It would take jobs, not find their batches, and forget the jobs. */
 async function refuseBesideRubyWorkers(partition: Partition, leaseMs: number): Promise<void> {
   const { workers, silentMs = 0 } = await partition.run('ruby_workers', { leaseMs });
   if (workers === 0) return;
@@ -63,7 +66,10 @@ function seconds(ms: number): number {
   return Math.round(ms / 1000);
 }
 
-/** Layout 1 stores events in another form, which workers can decode. So queued events are not changed. */
+/**
+ * Upgrades the data from layout `from`. Queued events stay as they are: layout 1 stores events in another
+ * form, which workers can decode.
+ */
 async function upgrade(partition: Partition, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => partition.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });
   let alive = await countAlive();
@@ -91,8 +97,8 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
 }
 
 /**
- * Converts the batches of a Ruby Routemaster, if any, and returns how many. Tickers queue new `aux` jobs instead of its
- * own.
+ * Converts the batches of a Ruby Routemaster, and returns their number. Its `aux` jobs are not converted,
+ * because tickers queue new ones.
  */
 async function takeOver(partition: Partition, log: Log): Promise<number> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));

@@ -9,13 +9,13 @@ export interface Shortage {
   holdings: Holding[];
   /** Estimate of the bytes that Redis would free if all batches and dead letters were dropped. */
   droppableBytes: number;
-  /** Drop until Redis uses this many bytes; undefined if other data alone exceeds the high mark. */
+  /** Memory to which autodrop should drop, in bytes; undefined if other data alone exceeds the high mark. */
   targetBytes: number | undefined;
 }
 
 /**
- * Returns undefined unless Redis stores more than `mark`, the high mark unless given, now and a second later. Throws as
- * Partition does.
+ * Returns the shortage if Redis stores more than `mark`, by default the high mark, both now and a second
+ * later; otherwise undefined. Throws as Partition does.
  */
 export async function findShortage(
   partition: Partition,
@@ -34,7 +34,10 @@ export async function findShortage(
   return { memory, holdings, droppableBytes, targetBytes: targetOf(memory, droppableBytes) };
 }
 
-/** If other data exceeds the low mark, batches keep half of the memory between other data and the high mark. */
+/**
+ * Returns the memory to which autodrop should drop: the low mark, or halfway between other data and the high
+ * mark if other data exceeds the low mark.
+ */
 function targetOf({ used, lowMark, highMark }: Memory, droppableBytes: number): number | undefined {
   const otherBytes = used - droppableBytes;
   if (otherBytes >= highMark) return undefined;
@@ -42,8 +45,8 @@ function targetOf({ used, lowMark, highMark }: Memory, droppableBytes: number): 
 }
 
 /**
- * Maximum number of batches, and of dead letters, whose size one call measures. To measure 500 takes Redis about
- * 1 ms. If 1 % of the batches holds 90 % of the bytes, the standard deviation of the estimate is a quarter of
+ * Maximum batches, and maximum dead letters, whose size one call measures. Measuring 500 takes Redis about 1
+ * ms. If 1 % of the batches holds 90 % of the bytes, the standard deviation of the estimate is a quarter of
  * the true value. With a sample of 100 it would be more than half of it.
  */
 const SAMPLE = 500;

@@ -5,8 +5,8 @@ import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
 /**
- * The `sweep` job: finds and repairs inconsistencies in Redis, logs and counts them. `rubyWorkers` is for the watch
- * for Ruby processes.
+ * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only the watch for
+ * Ruby processes passes `rubyWorkers`.
  */
 export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?: number) => Promise<void> {
   const { partition, publicNames, recorder, log } = parts;
@@ -15,7 +15,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
     try {
       await sweep(partition, { signal, findings, ...(rubyWorkers && { rubyWorkers }) });
     } finally {
-      // Also if the sweep failed, since no later sweep will find the inconsistencies that this one has
+      // Reports the findings even of a failed sweep, because no later sweep will find what this one has
       // repaired.
       for (const { kind } of findings) recorder.swept(kind);
       await report(findings, publicNames, log);
@@ -23,7 +23,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
   };
 }
 
-/** Logs each finding, with subscribers by their public names, since a token can be a credential. */
+/** Logs each finding. Subscribers appear under their public names, because a token can be a credential. */
 async function report(findings: readonly Finding[], publicNames: PublicNames, log: Log): Promise<void> {
   const tokens = findings.filter(namesSubscriber).map(({ name }) => name);
   const publicName = await publicNames.of(tokens).catch(() => () => 'unknown, as Redis is away');

@@ -13,7 +13,10 @@ export interface Count {
   field: Buffer;
 }
 
-/** A field of the hash `counters`: MessagePack `[name, [[tag, value], …]]`, sorted by tag. */
+/**
+ * Returns the field of a counter in the hash `counters`: MessagePack `[name, [[tag, value], …]]`, sorted by
+ * tag.
+ */
 export function packField(name: string, tags: Tags): Buffer {
   const pairs = Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1));
   return Buffer.from(encode([name, pairs]));
@@ -31,7 +34,10 @@ export function unpackField(field: Buffer): { name: string; tags: Tags } | undef
   }
 }
 
-/** Also accepts bytes: Ruby packs a string of unknown encoding so. Throws TypeError for other values. */
+/**
+ * Returns a text or bytes as text; Ruby packs a string of unknown encoding as bytes. Throws TypeError for
+ * other values.
+ */
 function text(value: unknown): string {
   if (typeof value === 'string') return value;
   if (value instanceof Uint8Array) return Buffer.from(value).toString();

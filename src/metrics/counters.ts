@@ -59,9 +59,9 @@ export class Counters {
     const count = Math.round(by);
     // Redis refuses a flush if one of its numbers is not an integer.
     if (!Number.isSafeInteger(count) || count <= 0) return;
-    // A counter always has the same tag names in the same order, so the values alone identify it. Looking them
-    // up one by one takes 0.5 µs a delivery. A map keyed by the joined values takes 1.2 µs, because each new
-    // text must be hashed.
+    // A counter always has the same tag names in the same order, so the values alone identify it. Looking up
+    // one value after the other takes 0.5 µs a delivery. A map keyed by the joined values would take 1.2 µs,
+    // because each new text must be hashed.
     let node = childOf(this.#root, name);
     for (const tag in tags) node = childOf(node, String(tags[tag]));
     if (!node.cell) {

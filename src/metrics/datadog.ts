@@ -5,17 +5,20 @@ import type { Partition } from '../store/partition.ts';
 import { readPacked, type Tags } from './counter_hash.ts';
 import type { Figure } from './figures.ts';
 
-/** Such a datagram fits into one Ethernet frame. Datadog's own clients use the same size. */
+/** Maximum size of a datagram: it fits into one Ethernet frame. Datadog's own clients use the same size. */
 const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
 /** Maximum reports per script call; 1000 take Redis about 1 ms. */
 const SLICE = 1000;
 
-/** Says that a counter's growth was sent to Datadog: from the total last sent before, to the total now. */
+/** A record that a counter's growth was sent to Datadog: from the total sent before, to the total now. */
 export type Report = Arguments<'report'>['reports'][number];
 
-/** Returns a function from a packed field to the total that any worker sent last, or 0. Throws as Partition does. */
+/**
+ * Returns a function from a packed field to the last total that any worker sent, or 0. Throws as Partition
+ * does.
+ */
 export async function readReported(control: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
   for (const [field, count] of await readPacked(control, 'counters_reported'))
@@ -24,7 +27,7 @@ export async function readReported(control: Partition): Promise<(field: Buffer) 
 }
 
 /**
- * Stores the totals that were sent. Storing a report twice is harmless, even after later ones. Throws as
+ * Stores the totals that were sent. Storing a report again is harmless, even after later reports. Throws as
  * Partition does.
  */
 export async function noteReported(control: Partition, reports: readonly Report[]): Promise<void> {
@@ -33,9 +36,9 @@ export async function noteReported(control: Partition, reports: readonly Report[
 }
 
 /**
- * Sends figures to a DogStatsD agent over UDP: gauges as they are, counters as their growth since the last
- * report of any worker. Redis stores the reported totals after sending. So no growth is omitted, but a report
- * is sent twice if its worker dies in between.
+ * Sends figures to a DogStatsD agent over UDP: a gauge as its value, a counter as its growth since the last
+ * report of any worker. Redis stores the reported totals after they are sent. So no growth is lost, but a
+ * report is sent twice if its worker dies in between.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };

@@ -6,7 +6,10 @@ import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
 interface Series {
   labels: Record<string, string>;
   value: number;
-  /** In a histogram, the name with `_bucket`, `_sum` or `_count`. Other series have the family's name. */
+  /**
+   * Name of a series in a histogram: the family's name with `_bucket`, `_sum` or `_count`. Other series have
+   * the family's name.
+   */
   metricName?: string;
 }
 
@@ -70,7 +73,9 @@ function showFamily({ name, help, type, labels, perUnit }: Family, figures: read
   return { name, help, type, values: merge(values) };
 }
 
-/** Adds up series with equal labels, which Prometheus refuses: two clients may share a public name. */
+/**
+ * Adds up series with equal labels, which Prometheus would refuse. Two clients may have the same public name.
+ */
 function merge(all: readonly Series[]): Series[] {
   const merged = new Map<string, Series>();
   for (const series of all) {

@@ -3,9 +3,9 @@ export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** Maps each tag that is shown to its label. */
+  /** The label of each tag that is shown. */
   labels: Readonly<Record<string, string>>;
-  /** The value in Prometheus is that of the figure divided by this: 1000 turns ms into seconds. */
+  /** Divisor from the figure's value to that in Prometheus: 1000 turns ms into seconds. */
   perUnit: number;
 }
 

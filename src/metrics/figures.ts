@@ -19,11 +19,11 @@ export interface CounterFigure {
   name: CounterName;
   value: number;
   tags: Tags;
-  /** Identifies the counter. The tags do not, since a client's public name can change. */
+  /** Identifies the counter. The tags cannot, because they contain public names, which can change. */
   field: Buffer;
 }
 
-/** A figure that may leave the bus, since its tags name subscribers by public names. */
+/** A figure that may be shown outside: its tags contain public names instead of tokens. */
 export type Figure = GaugeFigure | CounterFigure;
 
 export interface FigureParts {
@@ -34,8 +34,8 @@ export interface FigureParts {
 }
 
 /**
- * All figures of the whole bus; counters as far as they are flushed. Throws as Partition does.
- * Counters that this release does not know are left out, as their tags may hold credentials.
+ * Returns all figures of the whole bus. Counters lack what processes have not flushed yet, and those that
+ * this release does not know, because their tags may hold credentials. Throws as Partition does.
  */
 export async function collectFigures({
   partitions,

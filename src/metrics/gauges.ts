@@ -53,11 +53,15 @@ function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): 
   return sum;
 }
 
-/** A map, because a token may be `constructor` or `__proto__`, which every object has. */
+/**
+ * A map rather than an object, because a token may be `constructor` or `__proto__`, which every object has.
+ */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
-/** Reads all subscribers, including those that have left while batches or dead letters of theirs remain. */
+/**
+ * Reads the gauges of all subscribers, including those that have left and still have batches or dead letters.
+ */
 async function readSubscribers(partition: Partition, nowMs: number) {
   const [members, events, batches, deadEvents] = await partition.command((redis, keys) =>
     Promise.all([

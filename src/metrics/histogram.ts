@@ -1,6 +1,9 @@
 /** Upper bounds of the buckets, in seconds. A bucket `+Inf` follows the last one. */
 export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-/** From far below a batch's default deadline (0.5 s) to the longest honoured `Retry-After` (a day). */
+/**
+ * Upper bounds in seconds, from far below a batch's default deadline (0.5 s) to the longest honoured
+ * `Retry-After` (a day).
+ */
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
@@ -10,8 +13,8 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Returns Prometheus's cumulative buckets. In `counted`, each value is in one bucket only: the first whose
- * bound it does not exceed. A count whose bound is not in `bounds` (from another release) is in the buckets
+ * Returns Prometheus's cumulative buckets. In `counted`, a value is only in the first bucket whose bound it
+ * does not exceed. A count with a bound of another release, which is not in `bounds`, is added to the buckets
  * with larger bounds.
  */
 export function cumulate(

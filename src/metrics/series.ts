@@ -1,22 +1,31 @@
 import { packField, type Tags } from './counter_hash.ts';
 import { FAMILIES } from './families.ts';
 
-/** Stands for all topics, or all subscribers, that no longer exist. Neither's name has a parenthesis. */
+/**
+ * Tag value for all topics, or all subscribers, that no longer exist. No topic and no token contains a
+ * parenthesis.
+ */
 export const REMOVED = '(removed)';
 
 /** The topic or the subscriber that a counter is about. */
 type Subject = { topic: string } | { subscriber: string };
 
-/** The label by which Prometheus shows each kind of subject, and the tag of the counters. */
+/** The tag of counters that names a topic, and the one that names a subscriber. */
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
-/** The values of the other tags of counters about a subject. A sweep finds counters that have others. */
+/**
+ * The possible values of the other tags of counters about a topic or a subscriber. Counters with further
+ * values are left to the sweep.
+ */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
   reason: ['max_attempts', 'max_age', 'failed_in_bus'],
 };
 
-/** Returns the kind of subject that the counters of a name are about; undefined if they are about the whole bus. */
+/**
+ * Returns whether the counters of a name are about topics or subscribers; undefined if they are about the
+ * whole bus.
+ */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
   if (type !== 'counter') return undefined;
@@ -24,7 +33,10 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
   return labels.queue === 'subscriber' ? 'subscriber' : undefined;
 }
 
-/** Returns what a counter is about; undefined if that is the whole bus, or all that was removed. */
+/**
+ * Returns the topic or the subscriber that a counter is about; undefined if it is about the whole bus, or
+ * about removed ones.
+ */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
   const value = kind && tags[TAGS[kind]];
@@ -32,13 +44,16 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
   return kind === 'topic' ? { topic: value } : { subscriber: value };
 }
 
-/** Returns the field of the counter to which the counts of a counter move when its subject ends. */
+/**
+ * Returns the field of the counter for removed topics or subscribers. A counter's total moves there when its
+ * topic or subscriber is removed.
+ */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);
   return packField(name, kind ? { ...tags, [TAGS[kind]]: REMOVED } : tags);
 }
 
-/** Returns the fields of all counters of a subject, each with that of its total. */
+/** Returns the fields of all counters about a topic or a subscriber, each with its `totalField`. */
 export function seriesOf(subject: Subject): { field: Buffer; total: Buffer }[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];
   const names = Object.keys(FAMILIES).filter((name) => kindOf(name) === kind);

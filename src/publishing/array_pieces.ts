@@ -3,7 +3,10 @@ import { endOfString, firstCharacter } from '../json.ts';
 const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** A piece ends behind an element if it has this many characters, or commas: it takes about 1 ms to parse. */
+/**
+ * A piece ends after the first element that brings it to this many characters or commas. It then takes about
+ * 1 ms to parse.
+ */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
 
@@ -21,8 +24,9 @@ export function isArray(text: string): boolean {
 }
 
 /**
- * Cuts an array into pieces that are parsed one by one, so that a long body does not keep others waiting. The whole is JSON exactly
- * if each piece in brackets is an array with elements (or the only one is empty), and the array `isClosed` at the end.
+ * Cuts the JSON text of an array into pieces, which are parsed one by one, so that a long body does not keep
+ * others waiting. The body is valid if every piece in brackets is a valid array, only a single piece is
+ * empty, and `isClosed` is true at the end.
  */
 export class ArrayPieces {
   readonly #text: string;
@@ -33,21 +37,22 @@ export class ArrayPieces {
     this.#at = firstCharacter(text) + 1;
   }
 
-  /** True if the last piece ended with a bracket, and only white space follows it. */
+  /** True if a closing bracket ended the last piece, and only white space follows it. */
   get isClosed(): boolean {
     return this.#at <= this.#text.length && firstCharacter(this.#text, this.#at) === this.#text.length;
   }
 
   /**
-   * Returns a piece that seems to end behind an object, without looking for its end, which would take a tenth of
-   * the time to parse it; undefined if there is none. It is a piece if it is JSON in brackets: then `take` it.
+   * Guesses a piece: text up to the end of what looks like an object. Finding the true end would take a tenth
+   * of the time that parsing takes. If the guess is valid JSON in brackets, it is a piece, and the caller
+   * must `take` it. Returns undefined if there is no guess.
    */
   likely(): string | undefined {
     const end = this.#text.indexOf('},', this.#at + CHARACTERS) + 1;
     return end > 0 && end < this.#at + 2 * CHARACTERS ? this.#text.slice(this.#at, end) : undefined;
   }
 
-  /** Goes on behind a likely piece. */
+  /** Moves past a guessed piece. */
   take(piece: string): void {
     this.#at += piece.length + 1;
   }

@@ -2,7 +2,9 @@ export const EVENT_TYPES = ['create', 'update', 'delete', 'noop'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export interface Event {
-  /** The same for every subscriber and attempt. Visible ASCII characters other than `"` and `\`. */
+  /**
+   * Identifies the event to all subscribers, in all attempts. Visible ASCII characters except `"` and `\`.
+   */
   id: string;
   topic: string;
   type: EventType;
@@ -14,8 +16,8 @@ export interface Event {
 }
 
 /**
- * Returns the JSON text that Redis stores and subscribers get. Lua recognizes it by its first byte, and reads
- * the topic from its first two members (`autodrop.lua`).
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Lua recognizes it by its first
+ * byte, and reads the topic from its first two members (`autodrop.lua`).
  */
 export function eventText({ id, topic, type, url, timestamp, data }: Event): string {
   const head = `{"id":"${id}","topic":"${topic}","type":"${type}","url":${JSON.stringify(url)},"t":${timestamp}`;

@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
 import { EVENT_TYPES, type EventType, eventText } from './event.ts';
 
-/** Maximum characters of an unknown field that an answer repeats. */
+/** Maximum characters of an unknown field's name that an answer repeats. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data']);
@@ -24,7 +24,7 @@ export class BadEvent extends Error {
   }
 }
 
-/** What may be in an event. */
+/** Limits and rules for the fields of an event. */
 export type EventLimits = EventDialect & Pick<Config, 'maxEventDataBytes'>;
 
 /** What the events of a body have in common. */
@@ -95,7 +95,10 @@ function readTimestamp(timestamp: unknown, nowMs: number): number {
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
 }
 
-/** Returns what a timestamp of a client of the Ruby Routemaster means: false is none, texts may hold numbers. */
+/**
+ * Returns the timestamp that a client of the Ruby Routemaster means: `false` means none, and a text may hold
+ * a number.
+ */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;
   if (typeof timestamp === 'string' && /^-?\d{1,15}$/.test(timestamp)) return Number(timestamp);

@@ -6,9 +6,9 @@ import { asProblem, BadEvent, type EventLimits, readEvent, tooDeep } from './eve
 const MAX_EVENTS = 10_000;
 /** Maximum characters of an event beside its data. */
 const ENVELOPE_LENGTH = 16_384;
-/** An encoder that escapes whatever it can writes three times as many characters as the data has bytes. */
+/** Maximum characters that JSON needs for a byte of data, if the encoder escapes whatever it can. */
 const ESCAPED = 3;
-/** As many characters take about a millisecond to read. */
+/** Number of characters that take about a millisecond to read. */
 const STEP_LENGTH = 16_384;
 
 /** The body of a publish. */
@@ -20,7 +20,7 @@ export interface EventBody {
   limits: EventLimits;
 }
 
-/** True if others should be served while the events are read: then read them by `readInSteps`. */
+/** True if the events of this body should be read by `readInSteps`, so that others are served meanwhile. */
 export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
   return text.length > SHORT_TEXT;
 }
@@ -36,7 +36,7 @@ export function readEvents(body: EventBody): string[] {
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
 }
 
-/** Does what `readEvents` does, and yields after each millisecond or so. */
+/** Reads events as `readEvents` does, but yields about every millisecond. */
 export function* readInSteps(body: EventBody): Generator<void, string[]> {
   const { text, isNdjson } = body;
   const maxLength = maxLengthIn(body);
@@ -61,7 +61,7 @@ function readAll(values: readonly unknown[], events: string[], body: EventBody):
   return events;
 }
 
-/** Match events that follow each other without an array: on separate lines, or on one line. */
+/** Match events that follow each other outside an array: on separate lines, or on one line. */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;
 
@@ -78,7 +78,7 @@ function parseBody(text: string, maxLength: number): unknown {
   }
 }
 
-/** Yields the elements of a long array, some at a time. */
+/** Yields the elements of a long array, a few at a time. */
 function* parsePieces(text: string, maxLength: number): Generator<unknown[]> {
   const pieces = new ArrayPieces(text);
   let count = 0;
@@ -114,7 +114,7 @@ function notAnArray(): BusError {
   return new BusError('bad_body', detail);
 }
 
-/** Yields the values of NDJSON, some at a time. Empty lines are skipped. */
+/** Yields the values of NDJSON, a few at a time. Skips empty lines. */
 function* parseLines(text: string, maxLength: number): Generator<unknown[]> {
   let values: unknown[] = [];
   let [index, stepEnd] = [0, STEP_LENGTH];
@@ -143,7 +143,9 @@ function parseLine(line: string, index: number, maxLength: number): unknown {
   }
 }
 
-/** Refuses an event that cannot be acceptable without parsing it, which takes several times as long. */
+/**
+ * Refuses an event that is too long or too deep, without parsing it, which would take several times as long.
+ */
 function refuseHuge(json: string, maxLength: number, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= maxLength) return;
   if (isDeep(json.slice(0, maxLength))) throw asProblem(tooDeep(), index);

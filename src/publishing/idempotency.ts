@@ -1,15 +1,15 @@
 import { hash } from 'node:crypto';
 import { clientQuota } from '../store/client_quota.ts';
 
-/** What Redis remembers of a publication with an idempotency key. */
+/** The part of a publication that Redis remembers under its idempotency key. */
 export interface Idempotency {
-  /** Digest of the key and its client; part of the key in Redis. */
+  /** Digest of the idempotency key and its client. It is part of the key in Redis. */
   digest: string;
   /** Digest of the topic and the body. */
   fingerprint: Buffer;
 }
 
-/** What a key takes in Redis. */
+/** Bytes of Redis that an idempotency key takes. */
 const KEY_BYTES = 180;
 
 /** 132 bits in URL-safe Base64: enough to rule out collisions, at little memory for each key. */
@@ -17,8 +17,9 @@ const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns what identifies a publication. `body` is the text as received: its events are given new timestamps
- * each time. NUL separates the parts because tokens and topics cannot contain it.
+ * Returns the digests that identify a publication. `body` is the text as received, because the bus gives its
+ * events new timestamps in every attempt. NUL separates the parts, because tokens and topics cannot contain
+ * it.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {

@@ -15,17 +15,21 @@ export interface Publication {
 
 /**
  * The result of a publication. Only `accepted` means that this call stored it. `repeated`: it was accepted
- * before under the same key. `key_reused`: another publication was accepted under the key.
- * `claimed_by_other`: the topic belongs to another client. `no_room`: no further topic may be created.
- * `owns_too_many`: the client may own no further topic. `too_many_keys`: it has used too many idempotency keys.
+ * before under the same key. `key_reused`: another publication was accepted under its key.
+ * `claimed_by_other`: the topic belongs to another client. `no_room`: the bus may have no further topic.
+ * `owns_too_many`: the client may own no further topic. `too_many_keys`: the client has used too many
+ * idempotency keys.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
-/** Maximum numbers of things, and the time for which idempotency keys are remembered. */
+/** Limits of a publish, and the time for which idempotency keys are remembered. */
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
 export interface Stored {
-  /** One for each publication. `subscribers` counts those of the topic if it is accepted. */
+  /**
+   * One outcome for each publication. `subscribers` is the number of the topic's subscribers if it is
+   * accepted.
+   */
   outcomes: { outcome: Outcome; subscribers: number }[];
   /** Events added to the queue of each subscriber. A subscriber of several topics has an entry for each. */
   added: [subscriber: string, events: number][];
@@ -77,8 +81,8 @@ export function addedBySubscriber({
 }
 
 /**
- * True if two neighbours can be joined: same topic, same client, no key. Joining saves a fifth of the CPU of
- * Redis under load.
+ * True if two neighbours can be joined: they have the same topic and client, and no key. Joining saves a
+ * fifth of Redis's CPU under load.
  */
 function goAsOne(one: Publication, next: Publication): boolean {
   if (one.topic !== next.topic || one.client !== next.client) return false;

@@ -12,19 +12,19 @@ import {
   storePublications,
 } from './publication.ts';
 
-/** Maximum events per script call, which limits the time that it blocks Redis to a few ms. */
+/** Maximum events per script call: they block Redis for a few ms. */
 const MAX_EVENTS_PER_CALL = 2000;
 /** This many bytes, or copies for subscribers, take Redis as long as one event. */
 const BYTES_PER_EVENT = 1000;
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication, which cannot be split. They take Redis half a second, and no memory
+ * Maximum copies of one publication, which cannot be split. They block Redis for half a second, and no memory
  * limit interrupts a script.
  */
 const MAX_COPIES = 1_000_000;
 /**
- * Maximum events of a publication to a topic whose number of subscribers is unknown. Larger ones wait until
- * the subscribers are counted.
+ * Maximum events of a publication to a topic whose subscribers have not been counted. A larger publication
+ * waits for the count.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -91,7 +91,7 @@ export class Publisher {
     this.#subscribers.set(topic, await count);
   }
 
-  /** Throws body_too_large unless the publication is a repeat, which copies nothing. */
+  /** Throws body_too_large unless the publication is a repeat, since a repeat copies nothing. */
   async #refuseUnlessKnown({ topic, idempotency }: Publication): Promise<void> {
     const home = this.#partitions.ofTopic(topic);
     const known = ({ digest }: Idempotency) =>

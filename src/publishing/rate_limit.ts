@@ -21,7 +21,7 @@ export interface RateHeaders {
   RateLimit: string;
 }
 
-/** One limit of a client. The bucket is full at `fullAtMs`, by the monotonic clock. */
+/** One of a client's limits. Its bucket is full again at `fullAtMs`, by the monotonic clock. */
 interface Bucket {
   name: string;
   perSecond: number;
@@ -29,8 +29,8 @@ interface Bucket {
 }
 
 /**
- * Limits what each client publishes, over all web processes: the buckets are in Redis. After Redis has
- * refused a client, this process refuses it before reading a body, until its buckets contain something.
+ * Limits the publishes of each client over all web processes, by buckets in Redis. Once Redis has refused a
+ * client, this process refuses it before reading a body, until its buckets contain something again.
  */
 export class RateLimit {
   readonly #control: Partition;
@@ -58,7 +58,7 @@ export class RateLimit {
       .join(', ');
   }
 
-  /** Throws rate_limited if the client is known to have to wait. Does not ask Redis. */
+  /** Throws rate_limited if this process knows that the client must wait. Does not ask Redis. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
     if (!buckets) return;
@@ -68,8 +68,9 @@ export class RateLimit {
   }
 
   /**
-   * Charges the bytes of a body, and one event, before the body is parsed: what is refused for its content is
-   * not free. Resolves with headers for the answer. Throws rate_limited, or an error of Partition.
+   * Charges the bytes of a body, and one event. This happens before the body is parsed, so that bodies that
+   * are refused for their content are charged too. Resolves with headers for the answer. Throws rate_limited,
+   * or an error of Partition.
    */
   admit(client: string, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events: 1, bytes, isAdmitted: false });
@@ -125,7 +126,10 @@ export class RateLimit {
   }
 }
 
-/** Takes what publications need from the buckets of their clients, in order. Resolves with one result each. */
+/**
+ * Takes from the buckets of clients what their publications need, in order. Resolves with one result for
+ * each.
+ */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;
   const limits = { burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes };

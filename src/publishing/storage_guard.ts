@@ -7,9 +7,9 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses publishes while what Redis stores is above the high mark, once it has been for a second (`SETTLED_MS`).
- * Redis is asked only while requests arrive. A request waits for a new measurement only if the last one would
- * refuse it.
+ * Refuses publishes while Redis stores more than the high mark, once it has done so for a second
+ * (`SETTLED_MS`). Redis is asked only while requests arrive. A request waits for a new measurement only if
+ * the last one would refuse it.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
@@ -22,7 +22,9 @@ export class StorageGuard {
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
-  /** `onFull` is called if a measurement is above the high mark: the caller must free memory if that lasts. */
+  /**
+   * `onFull` is called when a measurement is above the high mark. The caller must free memory if that lasts.
+   */
   constructor(partitions: Partitions, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
     this.#partitions = partitions;
     this.#limits = limits;
@@ -30,13 +32,16 @@ export class StorageGuard {
     this.#nowMs = nowMs;
   }
 
-  /** The memory limit of the smallest Redis at the last measurement; 0 if there was none, or no limit. Measures anew later. */
+  /**
+   * Returns the memory limit of the smallest Redis at the last measurement; 0 if it has none, or was not
+   * measured yet. Starts a new measurement if the last one is old.
+   */
   get maxBytes(): number {
     if (!this.#isFresh) this.#looking ??= this.#look();
     return this.#maxBytes;
   }
 
-  /** Call before storing anything, and await the result. Throws StorageFull, at once or later. */
+  /** Call this before storing anything, and await the result. Throws StorageFull, at once or later. */
   check(): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide();
     this.#looking ??= this.#look();

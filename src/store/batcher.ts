@@ -1,4 +1,6 @@
-/** When this many items wait, they are sent without waiting for the end of the turn of the event loop. */
+/**
+ * Number of waiting items that are sent at once, without waiting for the end of the turn of the event loop.
+ */
 const ENOUGH = 128;
 /** If fewer items wait after one turn of the event loop, they are sent. Otherwise they wait one more turn. */
 const FEW = 4;
@@ -9,7 +11,10 @@ const FEW = 4;
 export interface CallLimit<Item> {
   max: number;
   weigh?: (item: Item) => number;
-  /** If more waits than fits into a call, the owners of items take turns. By default all items have one owner. */
+  /**
+   * Returns the owner of an item. If more items wait than one call takes, owners take turns. By default all
+   * items have the same owner.
+   */
   ownerOf?: (item: Item) => string;
 }
 
@@ -30,7 +35,7 @@ export class Batcher<Item, Result> {
   readonly #max: number;
   readonly #weigh: (item: Item) => number;
   readonly #ownerOf: (item: Item) => string;
-  /** For each owner the number of its last turn, while items wait. */
+  /** Number of the last turn of each owner of a waiting item. */
   readonly #turns = new Map<string, number>();
   #turn = 0;
   #waiting: Waiting<Item, Result>[] = [];
@@ -88,7 +93,10 @@ export class Batcher<Item, Result> {
     });
   }
 
-  /** Takes all items if they fit into a call; otherwise those whose turn it is, in the order in which they came. */
+  /**
+   * Removes and returns the items of the next call: all, or, if they do not fit, those whose turn it is. They
+   * stay in the order of arrival.
+   */
   #nextGroup(): Waiting<Item, Result>[] {
     const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);
     if (weight <= this.#max) return this.#waiting.splice(0);
@@ -98,7 +106,10 @@ export class Batcher<Item, Result> {
     return group;
   }
 
-  /** Goes through the owners, the one first whose last turn is longest ago, and takes an item of each at a time. */
+  /**
+   * Chooses one item of each owner in turn until the call is full. Begins with the owner whose last turn is
+   * longest ago.
+   */
   #chosen(): Set<Waiting<Item, Result>> {
     const chosen = new Set<Waiting<Item, Result>>();
     const lastTurn = (owner: string) => this.#turns.get(owner) ?? 0;
@@ -106,7 +117,7 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner whose next item does not fit is the first to get a turn in the next call.
+      // An owner whose next item does not fit has the first turn of the next call.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

@@ -1,10 +1,10 @@
-/** The largest part of the memory of Redis that the keys of one client may take. */
+/** Largest part of Redis's memory that the keys of one client may take. */
 const MAX_PART = 0.05;
 
 /**
- * Returns how many keys of this size a client may have Redis remember in the time for which each is remembered: `max`,
- * but fewer if twice as many, which can be remembered at a time, would take too much of a Redis of `redisMaxBytes` (0
- * if it has no limit).
+ * Returns the maximum number of keys that a client may store within their lifetime: `max`, or fewer if its
+ * keys could take too much of Redis's memory. Twice the maximum can exist at a time. `redisMaxBytes` is 0 if
+ * Redis has no limit.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   if (redisMaxBytes === 0) return max;

@@ -3,7 +3,10 @@ import type { Config } from '../config.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
-/** A connection is closed if a command gets no reply for this time. Otherwise callers would wait for ever. */
+/**
+ * Maximum time that a command waits for its reply. Then the connection is closed, since callers would wait
+ * for ever otherwise.
+ */
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 
@@ -40,7 +43,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
     ...(url.startsWith('rediss:') && {
       tls: { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) },
     }),
-    // ioredis must not send its name to Redis: the ACL would have to permit one more command.
+    // Otherwise ioredis sends its name to Redis, which the ACL would have to permit.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, since Redis may have applied it already.
     autoResendUnfulfilledCommands: false,

@@ -28,7 +28,7 @@ export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** True if a script's result of this shape is a reply already, without conversion. */
+/** True if a script's result of this shape needs no conversion to be its reply. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])
@@ -43,7 +43,7 @@ function laidOut(shape: Shape, value: string): string {
     const fields = Object.entries(shape).map(([name, each]) => laidOut(each, `${value}.${snakeCase(name)}`));
     return `{ ${fields.join(', ')} }`;
   }
-  // A missing value becomes false, since Redis would cut the list off at a nil.
+  // A missing value becomes false, because Redis would end the list at a nil.
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
@@ -54,7 +54,7 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The table is created with all its fields, since adding one later takes Redis half a microsecond.
+  // Creates the table with all its fields, because adding a field later takes Redis half a microsecond.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -88,7 +88,10 @@ function readList(shape: Shape, target: string): string[] {
   ];
 }
 
-/** Returns Lua lines that set `target` to an iterator. It fills the same table for each record. */
+/**
+ * Returns Lua lines that set `target` to an iterator over records. The iterator fills the same table for
+ * every record.
+ */
 function readEach(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
   const slices = fields.filter(([, each]) => each === 'slice');

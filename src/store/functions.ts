@@ -6,20 +6,21 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 
 /**
- * After Redis has refused functions, scripts run by EVALSHA for this time. Then functions are tried again.
+ * Time for which scripts run by EVALSHA after Redis has refused functions. Then functions are tried again.
  */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
 /**
- * Redis does not know FCALL, or the ACL forbids it. (A forbidden command inside a function has another text.)
+ * Matches the error if Redis does not know FCALL, or if the ACL forbids it. The error of a forbidden command
+ * inside a function has another text.
  */
 const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
 const GONE = /^ERR Library not found/;
 /**
- * An error that may last until an operator acts. Temporary errors (OOM, LOADING, READONLY) begin
- * with other words.
+ * Matches errors that last until an operator acts. Temporary errors (OOM, LOADING, READONLY) begin with other
+ * words.
  */
 const LASTING = /^(?:ERR|NOPERM)/;
 
@@ -46,8 +47,8 @@ export class Functions {
 
   /**
    * Calls the function of a script and returns its reply. If Redis refuses functions, because its memory is
-   * full or its ACL forbids them, returns the result of `instead`. All calls use `instead` for FALLBACK_MS
-   * then. Throws any other error of Redis unchanged.
+   * full or its ACL forbids them, returns the result of `instead`; for FALLBACK_MS after that, all calls do.
+   * Throws any other error of Redis unchanged.
    */
   async call(
     script: string,
@@ -69,7 +70,7 @@ export class Functions {
   }
 
   /**
-   * Loads the library. Returns true if Redis has it then, and false if Redis refuses it. Loading twice is
+   * Loads the library. Returns true if Redis now has it, and false if Redis refuses it. Loading it twice is
    * harmless.
    */
   load(): Promise<boolean> {
@@ -80,8 +81,8 @@ export class Functions {
   }
 
   /**
-   * Removes the libraries of other releases, if Redis permits that. A process of another release that still
-   * runs loads its library again.
+   * Removes the libraries of other releases, if Redis permits it. A process of another release that still
+   * runs will load its library again.
    */
   async removeOthers(): Promise<void> {
     try {

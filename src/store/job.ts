@@ -26,7 +26,7 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The first bytes of a packed delivery, as one character per byte. Only the UID of the batch follows. */
+/** The bytes of a packed delivery before the UID of its batch, as text with one character per byte. */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);

@@ -1,8 +1,8 @@
 type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string';
 
 /**
- * Every key of the data layout, with its Redis type. The key functions are made from this table, also those
- * of scripts (`keys.batch(bid)` in Lua). INTERNALS.md explains each key.
+ * Every key of the data layout, with its Redis type. The key functions of TypeScript and of scripts
+ * (`keys.batch(bid)` in Lua) are made from this table. INTERNALS.md explains each key.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -73,8 +73,8 @@ export const LAYOUT = {
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
 /**
- * The kinds of announcements. `main` and `aux` mean that this queue has an instant job. `due` means that
- * something is now due earlier than anything that the scheduler sleeps for.
+ * The kinds of announcements. `main` and `aux`: this queue has an instant job. `due`: something is due
+ * earlier than the scheduler expects.
  */
 export type Wake = 'main' | 'aux' | 'due';
 

@@ -4,14 +4,14 @@ import type { Partition } from './partition.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Redis sums up the buffers of its clients once a second. A reply of 255 MB counts as stored until then, so a shortage
- * is one only if it lasts for this long.
+ * Time for which memory must be short to count as short. Redis sums up its clients' buffers only once a
+ * second, and until then a reply of 255 MB looks like stored data.
  */
 export const SETTLED_MS = 1100;
 
 /** The state of Redis's memory. Sizes are in bytes. */
 export interface Memory {
-  /** What is stored: without the buffers of clients, of replicas and of the AOF. See `SETTLED_MS`. */
+  /** Bytes of stored data, without the buffers of clients, of replicas and of the AOF. See `SETTLED_MS`. */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
@@ -42,7 +42,10 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
   };
 }
 
-/** What is not counted for eviction is, as far as Redis says, a part of the buffers of replicas and of the AOF. */
+/**
+ * Returns the bytes of buffers. Redis tells a part of the buffers of replicas and of the AOF only as memory
+ * that is not counted for eviction.
+ */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
     infoNumber(info, 'mem_total_replication_buffers') + infoNumber(info, 'mem_aof_buffer');
@@ -66,8 +69,8 @@ export function infoField(info: string, name: string): string | undefined {
 
 /**
  * Returns the marks between which autodrop keeps the memory. `minFree` bytes remain free at the high mark,
- * and twice as many at the low mark, as in the Ruby Routemaster. If twice `minFree` is half of `max` or more,
- * 10 % and 20 % of `max` remain free instead.
+ * and twice as many at the low mark, as in the Ruby Routemaster. If twice `minFree` is at least half of
+ * `max`, 10 % and 20 % of `max` remain free instead.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

@@ -20,17 +20,17 @@ type Command = (...args: Exclude<ScriptArgument, Packed>[]) => Promise<ScriptRep
 interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
-  /** Calls the script by EVALSHA. */
+  /** Runs the script by EVALSHA. */
   command: Command;
 }
 
 export interface PartitionOptions {
   prefix?: string;
-  /** Logs one warning if Redis refuses functions. */
+  /** Gets one warning if Redis refuses functions. */
   log?: Log;
 }
 
-/** The first words of errors that are treated as temporary: they become StorageUnavailable. */
+/** First words of Redis's temporary errors, which become StorageUnavailable. */
 const PASSING = new Set([
   'LOADING',
   'BUSY',
@@ -67,7 +67,10 @@ export class Partition {
     this.#scripts = Object.fromEntries(callables) as Record<ScriptName, Callable>;
   }
 
-  /** How often this process has connected: with a new connection, Redis may have lost what this process knows. */
+  /**
+   * Number of connections that this process has made to Redis. If it grew, Redis may have lost what this
+   * process knows.
+   */
   get connections(): number {
     return this.#connections;
   }
@@ -99,7 +102,7 @@ export class Partition {
 }
 
 function callable(redis: Redis, script: ScriptSource, schema: string): Callable {
-  // The prefix avoids replacing commands of Redis itself, which has commands called publish and subscribe.
+  // With the prefix, no command of Redis itself is replaced: Redis has commands called publish and subscribe.
   const name = `script_${script.name}`;
   redis.defineCommand(name, { lua: standalone(script), numberOfKeys: 1 });
   const command = (redis as unknown as Record<string, Command>)[`${name}Buffer`] as Command;

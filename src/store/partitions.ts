@@ -7,7 +7,7 @@ import { type Commands, Partition, type PartitionOptions } from './partition.ts'
 export class Partitions {
   /** The partition of clients, nonces, failed logins, rates and counters. */
   readonly control: Partition;
-  /** Every partition once: for listings, and for data that each partition has, such as queues and workers. */
+  /** All partitions: for listings, and for what each partition has, such as queues and workers. */
   readonly all: readonly Partition[];
 
   constructor(only: Partition) {
@@ -24,9 +24,7 @@ export class Partitions {
     return this.control;
   }
 
-  /**
-   * Returns the partition of a subscriber. Returns all partitions if `token` is undefined (any subscriber).
-   */
+  /** Returns the partition of a subscriber, or all partitions if `token` is undefined. */
   holding(token: string | undefined): readonly Partition[] {
     return token === undefined ? this.all : [this.ofSubscriber(token)];
   }

@@ -11,7 +11,7 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
 const CALLS = 'calls';
 
 /**
- * A file of `lua/`. The text of a script returns a function; the text of a module of `lua/shared/` returns a
+ * A file of `lua/`. The code of a script returns a function; that of a module in `lua/shared/` returns a
  * table of functions.
  */
 interface LuaFile {
@@ -73,13 +73,13 @@ function addModule(name: string, into: Map<string, LuaFile>, users: readonly str
   into.set(name, { name, path: `lua/${path}`, text });
 }
 
-/** A script with all modules that it uses in one text, which Redis can run by EVALSHA. */
+/** Returns a script and all modules that it uses as one text, which Redis can run by EVALSHA. */
 export function standalone(script: ScriptSource): string {
   const shebang = script.flags.length > 0 ? `#!lua flags=${script.flags.join(',')}` : '#!lua';
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
 }
 
-/** The Lua text that comes before scripts: the modules that they use, each once, and `keys_of`. */
+/** Returns the Lua text that precedes scripts: each module that they use, once, and `keys_of`. */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
   return [
@@ -91,7 +91,7 @@ export function preamble(scripts: readonly ScriptSource[]): string {
   ].join('\n');
 }
 
-/** The text of a Lua function that runs the script. Its parameters are KEYS and ARGV. */
+/** Returns the text of a Lua function that runs the script. Its parameters are KEYS and ARGV. */
 export function callback(script: ScriptSource): string {
   const { contract } = script;
   return [
@@ -114,8 +114,8 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * The text of the Lua function `keys_of`. Given KEYS[1], which is the key `schema` with the prefix of a
- * partition, it returns the functions that build that partition's keys, such as `keys.batch(bid)`.
+ * Returns the text of the Lua function `keys_of`. From KEYS[1], the key `schema` with the prefix of a
+ * partition, it makes the functions that build that partition's keys, such as `keys.batch(bid)`.
  */
 function keyspaces(names: readonly string[]): string {
   return [

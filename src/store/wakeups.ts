@@ -4,11 +4,14 @@ import type { Keyspace, Wake } from './keys.ts';
 
 const KINDS: readonly Wake[] = ['main', 'aux', 'due'];
 
-/** Pings detect a connection that was cut silently. Without pings it looks like one without announcements. */
+/**
+ * Interval of pings. They detect a connection that was cut silently, which otherwise looks like one without
+ * announcements.
+ */
 const PING_EVERY_MS = 30_000;
 
 /**
- * Listens for the announcements of scripts. Announcements made while the connection is down are lost. So all
+ * Listens for the announcements of scripts. Announcements made while the connection is down are lost, so all
  * listeners are called when the connection is back. Listeners must also look for work at an interval.
  */
 export class Wakeups {
@@ -16,10 +19,7 @@ export class Wakeups {
   readonly #ping: NodeJS.Timeout;
   readonly #listeners = new EventEmitter<Record<Wake, []>>();
 
-  /**
-   * `redis` must not be used for anything else, since a subscribed connection accepts only PING. `close`
-   * closes it.
-   */
+  /** Nobody else may use `redis`, because a subscribed connection accepts only PING. `close` closes it. */
   constructor(redis: Redis, keys: Keyspace) {
     this.#redis = redis;
     const kinds = new Map(KINDS.map((kind) => [keys.wake(kind), kind]));
@@ -27,7 +27,7 @@ export class Wakeups {
       const kind = kinds.get(channel);
       if (kind) this.#listeners.emit(kind);
     });
-    // Announcements arrive only after Redis has confirmed the subscription, so all listeners are called then.
+    // Calls all listeners once Redis has confirmed the subscription, because earlier announcements were lost.
     // Errors are ignored: SUBSCRIBE fails only if the connection is cut, and the next `ready` repeats it.
     const listen = () =>
       redis.subscribe(...kinds.keys()).then(

@@ -10,13 +10,16 @@ export type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 
-/** In a public range, but Azure serves secrets to virtual machines at this address. */
+/** Azure serves secrets to virtual machines at this address, although it is in a public range. */
 const AZURE_METADATA = network('168.63.129.16/32');
 
-/** The only public part of IPv6. Other parts are reserved or local, or embed IPv4 addresses. */
+/** The only public part of IPv6. Other parts are reserved or local, or contain IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
-/** IPv6 networks that embed IPv4 addresses. `at` is an address's first byte; `mask` inverts its bits. */
+/**
+ * IPv6 networks whose addresses contain IPv4 addresses. `at` is the first byte of such an address; its bits
+ * are inverted by `mask`.
+ */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // Mapped, compatible, and NAT64 (RFC 6052).
   [network('::ffff:0:0/96'), [{ at: 12 }]],
@@ -44,7 +47,9 @@ export class Addresses {
     return this.#allowed.length > 0;
   }
 
-  /** Classifies an IP address in any spelling that a resolver or URL can produce; otherwise `unknown`. */
+  /**
+   * Classifies an IP address, in any spelling that a resolver or URL can produce. Other text is `unknown`.
+   */
   standing(text: string): Standing {
     return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
   }
@@ -63,7 +68,11 @@ export class Addresses {
     return range === 'unicast' ? 'public' : words(range);
   }
 
-  /** A router of such a tunnel sends to the IPv4 address; any other judges the whole address. */
+  /**
+   * Classifies the IPv4 address in an address of an ISATAP tunnel, to which a router of the tunnel sends.
+   * Other routers send to the whole address, so the caller classifies that too. Any address without a tunnel
+   * is `public` here.
+   */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {
     const bytes = Buffer.from(address.toByteArray());
     if (!ISATAP.test(bytes.toString('hex', 8, 12))) return 'public';
@@ -89,7 +98,7 @@ function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
   const maxBits = isIP(address) === 6 ? 128 : 32;
   const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // `isIP` is stricter than ipaddr.js, which reads 10.1 as 10.0.0.1. Here that is more likely a mistake.
+  // `isIP` refuses 10.1, which ipaddr.js reads as 10.0.0.1. In a setting it is more likely a mistake.
   if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,

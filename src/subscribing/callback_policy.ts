@@ -83,7 +83,10 @@ export class CallbackPolicy {
     return Promise.race([this.#refusalResolved(url), late]).finally(() => answered.abort());
   }
 
-  /** Like `refusal`, but without resolving the name: checks the port and a literal address. */
+  /**
+   * Does what `refusal` does without resolving the name: it checks the port, and the address if it is
+   * literal.
+   */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last))

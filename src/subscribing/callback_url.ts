@@ -1,10 +1,12 @@
-/** The scheme and the slashes of a URL, and the credentials after them, as the URL standard finds them. */
+/**
+ * Matches the scheme and slashes of a URL, and the credentials after them, as the URL standard reads them.
+ */
 const CREDENTIALS = /^([^:]*:[/\\]*)([^/\\?#]*)@/;
 
 /**
- * Separates the credentials in a URL from the rest of it. `user` is the decoded user name; undefined if the URL
- * has none, or one that cannot be decoded. The password is dropped. Callbacks of a Ruby Routemaster may have
- * credentials, and its command `rtm` asks for them.
+ * Separates the credentials in a URL from its rest. `user` is the decoded user name; undefined if there is
+ * none, or if it cannot be decoded. The password is dropped. Callbacks from a Ruby Routemaster may have
+ * credentials, because its command `rtm` asks for them.
  */
 export function splitCallback(callback: string): { user: string | undefined; callback: string } {
   const [head, start = '', credentials = ''] = CREDENTIALS.exec(callback) ?? [];

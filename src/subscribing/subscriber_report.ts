@@ -11,12 +11,15 @@ import {
 import { splitCallback } from './callback_url.ts';
 import { readDropNotice } from './drop_notice.ts';
 
-/** Settings of a subscriber that asks for none, and the operator's limit. */
+/** Defaults for the settings of a subscriber, and the operator's maximum. */
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
 
 const ms = z.int();
 
-/** What was dropped for lack of memory since the subscriber subscribed. `untold` has not been reported to it yet. */
+/**
+ * What was dropped for lack of memory since the subscriber subscribed. `untold` is the part that no delivery
+ * has reported yet.
+ */
 const DROPS_REPORT = z.object({
   batches: z.int(),
   events: z.int(),
@@ -29,7 +32,7 @@ const DROPS_REPORT = z.object({
 /** A subscriber as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
 export const SUBSCRIBER_REPORT = z.object({
   subscriber: z.string(),
-  /** The user name of its deliveries, which authenticates the bus to it. Null for everybody else. */
+  /** The user name of its deliveries, by which the receiver knows the bus. Null in what others see. */
   uuid: z.string().nullable(),
   callback: z.string(),
   max_events: z.int(),
@@ -39,7 +42,7 @@ export const SUBSCRIBER_REPORT = z.object({
   max_in_flight: z.int(),
   max_attempts: z.int(),
   max_age: z.int(),
-  /** The scheme of Standard Webhooks for new deliveries; null means that they are not signed. */
+  /** The scheme of Standard Webhooks that signs new deliveries; null means that they are not signed. */
   signing: z.enum(['v1', 'v1a']).nullable(),
   topics: z.array(z.string()),
   health_points: z.int(),
@@ -100,7 +103,7 @@ export async function readReport(
   };
 }
 
-/** Returns the scheme of the newest key, which is the first in the text. */
+/** Returns the signature scheme of the newest key, which comes first in the text. */
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';

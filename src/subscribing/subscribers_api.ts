@@ -66,7 +66,7 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
     return NO_CONTENT;
   };
 
-  /** The reports of root and viewers have no `uuid`; a client sees its own whole. */
+  /** Returns reports as the caller may see them: root and viewers without `uuid`, a client its own whole. */
   const shownTo = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
       caller,
@@ -101,7 +101,10 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
   };
 }
 
-/** A token may be a credential, and the uuid is one. The rest is what the Ruby Routemaster showed. */
+/**
+ * Returns a report for other clients. It has what the Ruby Routemaster showed, except the token, which may be
+ * a credential, and the uuid, which is one.
+ */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;
   return { subscriber, uuid: null, callback, max_events, timeout, topics, events };

@@ -5,15 +5,18 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 
-/** Maximum subscribers that are read at once: each takes nine commands. */
+/** Maximum subscribers that are read at a time. Each takes nine commands. */
 const LIST_SLICE = 50;
 /** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
 const DROP_SLICE = 500;
 
-/** After a key is replaced, deliveries are signed with both keys for this long. */
+/** Time for which a replaced key still signs deliveries, together with the new one. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
-/** The settings that a client asks for. An undefined one keeps its value, or gets the default if new. */
+/**
+ * The settings that a client asks for. An undefined setting stays as it is, or gets its default if the
+ * subscriber is new.
+ */
 export interface Subscription {
   topics: string[];
   callback: string;
@@ -25,7 +28,9 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The new key that signs deliveries; replaced keys also sign for a day. Null ends all signing. */
+  /**
+   * The new key that signs deliveries. The key that it replaces signs for a day more. Null ends all signing.
+   */
   signingKey?: string | null | undefined;
 }
 
@@ -70,8 +75,8 @@ export class Subscriptions {
 
   /**
    * Removes the subscriber, its queue and its dead letters. Returns the number of events in the queue;
-   * undefined if there is no such subscriber. Deliveries under way still arrive. A repeated call completes a
-   * removal that was cut off.
+   * undefined if there is no such subscriber. Deliveries under way still arrive. A second call completes a
+   * removal that was interrupted.
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
@@ -79,7 +84,7 @@ export class Subscriptions {
       token,
       series: seriesOf({ subscriber: token }),
     });
-    // Purge even if the subscriber is not found, since an earlier removal may have been cut off here.
+    // Purges even if the subscriber is not found, because an earlier removal may have been interrupted here.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;
     let dropped = 0;
@@ -109,7 +114,7 @@ export class Subscriptions {
     return (await Promise.all(tokens)).flat().sort();
   }
 
-  /** Returns the reports of those of these subscribers that exist, sorted by token. */
+  /** Returns the reports of these subscribers, sorted by token, without those that do not exist. */
   async read(tokens: readonly string[]): Promise<SubscriberReport[]> {
     const parts = [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
     const reports = parts.map(([partition, tokens]) =>

@@ -82,7 +82,10 @@ export function subscriptionInput(
   return { schema, wording: wording(Object.keys(schema.shape)) };
 }
 
-/** Returns what the request asks for, as the scripts name it; undefined stands for a default. */
+/**
+ * Returns the settings in a request, under the names of `Subscription`. Undefined means that a setting is not
+ * in the request.
+ */
 export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
   const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;
   return {

@@ -19,10 +19,10 @@ import {
 } from './subscription_input.ts';
 import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
 
-/** The name of a topic has up to 64 characters; quotes, a comma and white space come with it. */
+/** Maximum bytes of a topic in a body: a name of up to 64 characters, quotes, a comma and white space. */
 const BYTES_PER_TOPIC = 128;
 
-/** The answer to a request for a signing key that the bus makes. */
+/** Answer to a request that lets the bus make a signing key. */
 const SIGNING_KEY = z.union([z.object({ signing_secret: z.string() }), z.object({ public_key: z.string() })]);
 
 interface HandlerParts {
@@ -62,9 +62,9 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes what the client may not do since a moment ago: the cache of clients may still have let it pass. A
-   * removal deletes the client first and its subscriber later, so either that or this check finds both. A
-   * client is limited in one step with its subscriptions.
+   * Undoes the subscription if the client has just been removed or limited, which the cache of clients may
+   * not have known. A removal deletes the client before its subscriber, so one of the two finds the other.
+   * Limiting a client removes its subscriptions in the same step.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -82,7 +82,7 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
       refuseBeyondScope(caller, []);
     },
 
-    /** Resolves the callback's name, for which an attacker's DNS server can take two seconds. */
+    /** Checks the callback. Resolving its name can take two seconds if an attacker's DNS server answers. */
     async refuseLate({ body }: { body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);
       if (user !== undefined && !UUID.test(user)) throw badCallback('its user name cannot be a uuid');
@@ -119,7 +119,10 @@ function badCallback(rule: string): BusError {
   return new BusError('bad_callback', `callback: ${rule}`, { members: { field: 'callback' } });
 }
 
-/** Returns the signing key, new if the request asks for one, and the only answer that shows a new key. */
+/**
+ * Returns the signing key that the request asks for. If the key is new, also returns the answer with it; no
+ * later answer shows it.
+ */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };
   if (asked === true) {

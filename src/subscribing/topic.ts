@@ -51,7 +51,7 @@ export class Topics {
 function readTopics(partition: Partition, names: readonly string[]): Promise<Topic[]> {
   return partition.command(async (redis, keys) => {
     const hashes: (string | null)[][] = [];
-    // Pipelined, since 10,000 single commands would delay other requests by 150 ms.
+    // Uses pipelines: 10,000 single commands would delay other requests by 150 ms.
     for (let from = 0; from < names.length; from += SLICE) {
       const slice = names.slice(from, from + SLICE);
       const pipeline = redis.pipeline(

@@ -45,8 +45,9 @@ export function topicsApi(parts: TopicsParts): Route[] {
 
 function handlers({ topics, pages, publicNames, clients }: TopicsParts) {
   /**
-   * A topic keeps its publisher when that client is limited, so that nobody else takes its name and subscribers.
-   * Asks Redis, because a deletion cannot be undone and the cache may have the scopes of a moment ago.
+   * Throws unless the client may publish to the topic. A limited client keeps its topics, so that nobody else
+   * can take their names and subscribers. Asks Redis, because a deletion cannot be undone, and the cache of
+   * clients may be a second old.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);
@@ -57,7 +58,10 @@ function handlers({ topics, pages, publicNames, clients }: TopicsParts) {
   const listing = new SharedReading(() => topics.list());
   const names = new SharedReading(() => topics.names());
 
-  /** A token can be a credential, so only root and the publisher itself get it. */
+  /**
+   * Returns the topics as the caller may see them. A token can be a credential, so only root and the
+   * publisher itself see it.
+   */
   const shownTo = async (caller: Caller, list: readonly Topic[]): Promise<Topic[]> => {
     const publishers = list.flatMap(({ publisher }) => publisher ?? []);
     const nameOf = await publicNames.seenBy(caller, publishers);

@@ -87,7 +87,9 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 
-/** Collects batches that seem to have no job. They may have one after all, as the reads are not atomic. */
+/**
+ * Collects batches that seem to have no job. They may have one, because it is not read at the same instant.
+ */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {
     const jobs = slice.map((bid) => packJob('batch', [bid]));

@@ -2,7 +2,10 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** Maximum calls per subscriber; each counts 2,000 batches. The next sweep tries again. */
+/**
+ * Maximum calls per subscriber, each of which counts 2,000 batches. A gauge that needs more is left to the
+ * next sweep.
+ */
 const MAX_CALLS = 1000;
 
 /** Corrects the gauges of every subscriber that has a gauge, queued batches or dead letters. */

@@ -1,13 +1,13 @@
 import { deliveredBy, type QueueName, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** A job's bytes as Latin-1 text, so that maps can use them as keys. */
+/** A job's bytes as Latin-1 text, which a map can use as a key. */
 export type PackedJob = string;
 
-/** Some jobs of one place: a list or a sorted set in which jobs of one state are stored. */
+/** Some jobs of one place. A place is a list or a sorted set that stores jobs of one state. */
 export interface Place {
   jobs: Buffer[];
-  /** The subscriber whose lane these jobs wait for; empty if they are not waiting. */
+  /** The subscriber for whose lane these jobs wait; empty if they do not wait. */
   lane: string;
   /** True if jobs of dropped batches may remain in this place until `acquire` removes them. */
   leftovers: boolean;
@@ -17,8 +17,8 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs of all places of a queue. The order is that in which jobs move, so that few moving jobs are
- * missed. `waiting` contains the subscribers with waiting jobs.
+ * Yields the jobs of all places of a queue. Places come in the order in which jobs move through them, so that
+ * few moving jobs are missed. `waiting` names the subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;

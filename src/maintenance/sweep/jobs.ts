@@ -3,28 +3,32 @@ import { deliveredBy, packJob, type QueueName, SHARES } from '../../store/job.ts
 import { bytesOf, jobPlaces, type PackedJob, type Place, textOf, withoutBatch } from './job_places.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Maximum list elements that one call compares, as the script searches whole lists: about 10 ms of Redis. */
+/**
+ * Maximum list elements that one call compares: about 10 ms of Redis. To find a job, the script searches
+ * whole lists.
+ */
 const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
 
 interface JobClues {
   waiting: Iterable<string>;
   jobless: Iterable<string>;
-  /** Number of living workers of the Ruby Routemaster, which take jobs; undefined if there are none. */
+  /** Number of living workers of the Ruby Routemaster, which also take jobs; undefined if there are none. */
   rubyWorkers?: number | undefined;
   /** Maximum jobs of the queue that one sweep checks, which bounds the memory of this process. */
   maxJobs: number;
 }
 
 /**
- * Repairs the jobs of one queue: each job of the index must be in exactly one place. INTERNALS.md ("Jobs in
- * no state") has the way. The script also decides about strangers: jobs in a place but not in the index.
+ * Repairs the jobs of one queue. Each job of the index must be in exactly one place; INTERNALS.md ("Jobs in
+ * no state") explains how that is checked. A stranger is a job that is in a place but not in the index: the
+ * script decides about it.
  */
 export class JobSweep {
   readonly #walk: Walk;
   readonly #q: QueueName;
   readonly #clues: JobClues;
-  /** Maps jobs that were seen waiting to the subscribers whose lanes they wait for. */
+  /** For each job that was seen waiting, the subscriber for whose lane it waits. */
   readonly #lanes = new Map<PackedJob, string>();
   #parts = 1;
   #part = 0;
@@ -67,7 +71,7 @@ export class JobSweep {
     return this.#parts === 1 || crc32(job) % this.#parts === this.#part;
   }
 
-  /** Counts the places of the `known` jobs. Adds other jobs to `strangers`, if present. */
+  /** Counts in how many places each `known` job is. Adds other jobs to `strangers`, if given. */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
       for (const job of place.jobs.map(textOf)) {

@@ -1,7 +1,7 @@
 import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Repairs the entries of workers in all structures. `holding` are workers that were seen holding jobs. */
+/** Repairs what is stored about workers. `holding` names workers that were seen holding jobs. */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
   const workers = new Set(holding);
@@ -21,7 +21,7 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     }));
     await walk.repair('sweep_workers', { suspects });
   }
-  // The script also checks the number of deliveries in each lane, so it must run even without workers.
+  // Runs the script even without workers, because it also checks the number of deliveries in each lane.
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 

@@ -4,8 +4,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Tidies what a process of an earlier release leaves behind: topics that nobody uses, and the counts of topics
- * and subscribers that no longer exist. Nothing of this is a finding.
+ * Removes what processes of earlier releases left behind: topics that nobody uses, and the counts of topics
+ * and subscribers that no longer exist. These are not findings.
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const { keys } = walk.partition;

@@ -17,14 +17,17 @@ interface SweepOptions {
   findings?: Finding[];
   /** Maximum jobs of a queue that one sweep checks. In a longer queue, each sweep checks a random part. */
   maxJobs?: number;
-  /** Number of living workers of the Ruby Routemaster, which do not get the jobs that the sweep repairs. */
+  /**
+   * Number of living workers of the Ruby Routemaster. The sweep keeps the jobs that it repairs away from
+   * them.
+   */
   rubyWorkers?: number;
 }
 
 /**
- * Checks all data of a partition, repairs inconsistencies and returns them. There are none unless the bus has
- * a bug or somebody changed its Redis. It may run while the bus works, and several sweeps may run at once.
- * Throws as Partition does.
+ * Checks all data of a partition, repairs inconsistencies and returns them. Inconsistencies mean that the bus
+ * has a bug, or that somebody changed its Redis. A sweep may run while the bus works, and beside other
+ * sweeps. Throws as Partition does.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
@@ -35,7 +38,8 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await new JobSweep(walk, 'main', { waiting, jobless, maxJobs, rubyWorkers }).run();
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
   await sweepLanes(walk, waiting);
-  // A Ruby process counts an event before its batch is one of this bus. So the gauges are left to the next sweep.
+  // While a Ruby process lives, gauges are left to the next sweep: such a process counts an event before the
+  // event's batch is converted to one of this bus.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepLeftovers(walk, { owners });

@@ -5,7 +5,9 @@ const q = 'main|aux';
 /** A job that a worker holds, with its lease. The script changes nothing if the lease has expired. */
 const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
-/** `job` may be missing if it is the delivery of the batch `bid`, packed in the way this bus packs it. */
+/**
+ * `job` may be missing if it is the delivery of batch `bid` and has the bytes that this bus would give it.
+ */
 const finished = {
   worker: 'text',
   job: 'bytes?',
@@ -27,7 +29,7 @@ const lanes = {
   slowMs: 'number',
 } as const;
 
-/** The token of the client that asks; undefined if root asks. */
+/** The client that asks; undefined for root. */
 const client = 'text?';
 
 export const deliveringContracts = {

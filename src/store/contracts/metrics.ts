@@ -1,6 +1,9 @@
 import type { Contract } from '../contract.ts';
 
-/** A figure about a topic or a subscriber; about neither if both are missing. */
+/**
+ * A counter. If it is about a topic or a subscriber, `topic` or `subscriber` names it, and `total` is the
+ * counter that continues it after a removal.
+ */
 const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 
 export const metricsContracts = {

@@ -1,6 +1,6 @@
 import type { Contract } from '../contract.ts';
 
-/** The figures of a topic or a subscriber, and the totals to which they move. */
+/** The counters of a topic or a subscriber, each with the counter that continues it after a removal. */
 const series = [{ field: 'bytes', total: 'bytes' }] as const;
 
 export const subscribingContracts = {
