@@ -55,6 +55,7 @@ const tree = ([name, allowed]) =>
 /** What each package may import of the others, which it then names in its package.json. */
 const packages = {
   client: [],
+  receiver: [],
 };
 
 const ofPackages = ([name, allowed]) =>

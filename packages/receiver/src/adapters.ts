@@ -1,0 +1,116 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
+
+/** A request of Express, or of whatever else may have read the body already. */
+interface BodyRequest extends IncomingMessage {
+  body?: unknown;
+  rawBody?: unknown;
+}
+
+/** What is used of a Fastify instance. */
+interface FastifyLike {
+  removeAllContentTypeParsers(): void;
+  addContentTypeParser(
+    type: string,
+    options: { parseAs: 'buffer'; bodyLimit: number },
+    parse: (request: unknown, body: Buffer, done: (error: null, body: Buffer) => void) => void,
+  ): void;
+  route(options: {
+    method: ['POST'];
+    url: string;
+    onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown>;
+    handler(request: FastifyRequest & { body: unknown }, reply: FastifyReply): Promise<unknown>;
+  }): unknown;
+}
+interface FastifyRequest {
+  method: string;
+  headers: Headers;
+}
+interface FastifyReply {
+  code(status: number): FastifyReply;
+  headers(headers: Record<string, string>): FastifyReply;
+  send(body: string): FastifyReply;
+}
+
+const PARSED =
+  'something has parsed the body already, so its signature cannot be verified; put the receiver before express.json()';
+
+/** Returns a listener of `node:http`. Its promise resolves when the answer is written; it never rejects. */
+export function nodeListener(deliveries: Deliveries<never>) {
+  return async (request: BodyRequest, response: ServerResponse): Promise<void> => {
+    const refusal = deliveries.refuse(request.method, request.headers);
+    if (refusal) return write(request, response, refusal);
+    const body = await bodyOf(request, deliveries.maxBytes).catch(() => 'cut' as const);
+    // The bus has closed the connection: nobody waits for an answer.
+    if (body === 'cut') return;
+    if (body === 'too_large') return write(request, response, deliveries.tooLarge());
+    if (body === 'parsed') return write(request, response, answer(500, PARSED));
+    write(request, response, await deliveries.receive(request.headers, body));
+  };
+}
+
+function write(request: IncomingMessage, response: ServerResponse, { status, headers, body }: Answer): void {
+  // What is left of a refused body must not be taken for the next request, so the connection closes.
+  const close: Record<string, string> =
+    request.complete || request.readableEnded ? {} : { connection: 'close' };
+  response.writeHead(status, { ...headers, ...close }).end(body);
+}
+
+async function bodyOf(request: BodyRequest, maxBytes: number): Promise<Buffer | 'too_large' | 'parsed'> {
+  for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
+  if (request.readableEnded || request.body !== undefined) return 'parsed';
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  // Destroying the request would close the connection before the answer.
+  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) return 'too_large';
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Returns a function from a Request to a Response, for Hono, Deno, Bun and others. */
+export function fetchHandler(deliveries: Deliveries<never>) {
+  return async (request: Request): Promise<Response> => {
+    const headers = Object.fromEntries(request.headers);
+    const respond = ({ status, headers: fields, body }: Answer) =>
+      new Response(status === 204 ? null : body, { status, headers: fields });
+    const refusal = deliveries.refuse(request.method, headers);
+    if (refusal) return respond(refusal);
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+      bytes += chunk.length;
+      if (bytes > deliveries.maxBytes) return respond(deliveries.tooLarge());
+      chunks.push(chunk);
+    }
+    return respond(await deliveries.receive(headers, Buffer.concat(chunks)));
+  };
+}
+
+/** Returns a plugin that answers `POST` at its `prefix`. */
+export function fastifyPlugin(deliveries: Deliveries<never>) {
+  return async (fastify: FastifyLike): Promise<void> => {
+    const send = (reply: FastifyReply, { status, headers, body }: Answer) =>
+      reply.code(status).headers(headers).send(body);
+    fastify.removeAllContentTypeParsers();
+    fastify.addContentTypeParser(
+      '*',
+      { parseAs: 'buffer', bodyLimit: deliveries.maxBytes },
+      (_, body, done) => done(null, body),
+    );
+    fastify.route({
+      method: ['POST'],
+      url: '/',
+      async onRequest(request, reply) {
+        const refusal = deliveries.refuse(request.method, request.headers);
+        return refusal ? send(reply, refusal) : undefined;
+      },
+      async handler(request, reply) {
+        const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+        return send(reply, await deliveries.receive(request.headers, body));
+      },
+    });
+  };
+}

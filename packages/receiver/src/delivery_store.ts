@@ -1,0 +1,113 @@
+/**
+ * Remembers which deliveries were handled. A delivery is claimed before the work and confirmed after it. If the process
+ * dies in between, the claim ends by itself, and the delivery that the bus repeats is handled: it is never lost.
+ */
+export interface DeliveryStore {
+  /**
+   * `claimed`: the caller must handle the delivery, and then confirm or release it. `handled`: it was confirmed before.
+   * `busy`: somebody else holds the claim.
+   */
+  claim(id: string): Promise<'claimed' | 'handled' | 'busy'>;
+  confirm(id: string): Promise<void>;
+  /** Ends a claim after a failure, so that the next attempt is handled at once. */
+  release(id: string): Promise<void>;
+}
+
+export interface DeliveryStoreOptions {
+  /** How long a confirmed delivery is remembered. Two days unless set; the bus gives up after one unless told otherwise. */
+  rememberMs?: number;
+}
+
+export interface ClaimOptions {
+  /** How long a claim lasts at most. Longer than any handler takes; a minute unless set. */
+  claimMs?: number;
+}
+
+const DAY_MS = 86_400_000;
+const DEFAULT_REMEMBER_MS = 2 * DAY_MS;
+const DEFAULT_CLAIM_MS = 60_000;
+const DEFAULT_MAX = 100_000;
+
+/** A store for one process. What it remembers ends with the process, so it forgets what was handled before a restart. */
+export class MemoryStore implements DeliveryStore {
+  readonly #rememberMs: number;
+  readonly #max: number;
+  /** When each delivery was confirmed, the oldest first; undefined while it is claimed. */
+  readonly #deliveries = new Map<string, number | undefined>();
+
+  /** Remembers `max` deliveries at most, 100,000 unless set. */
+  constructor({
+    rememberMs = DEFAULT_REMEMBER_MS,
+    max = DEFAULT_MAX,
+  }: DeliveryStoreOptions & { max?: number } = {}) {
+    this.#rememberMs = rememberMs;
+    this.#max = max;
+  }
+
+  async claim(id: string): Promise<'claimed' | 'handled' | 'busy'> {
+    const handledMs = this.#deliveries.get(id);
+    if (handledMs !== undefined && handledMs > Date.now() - this.#rememberMs) return 'handled';
+    if (handledMs === undefined && this.#deliveries.has(id)) return 'busy';
+    this.#deliveries.set(id, undefined);
+    return 'claimed';
+  }
+
+  async confirm(id: string): Promise<void> {
+    this.#deliveries.delete(id);
+    this.#deliveries.set(id, Date.now());
+    for (const [oldest, handledMs] of this.#deliveries) {
+      if (this.#deliveries.size <= this.#max) return;
+      if (handledMs !== undefined) this.#deliveries.delete(oldest);
+    }
+  }
+
+  async release(id: string): Promise<void> {
+    this.#deliveries.delete(id);
+  }
+}
+
+/**
+ * Sends a command to Redis: `(...command) => redis.call(...command)` with ioredis, or
+ * `(...command) => client.sendCommand(command)` with node-redis.
+ */
+export type SendCommand = (...command: [string, ...string[]]) => Promise<unknown>;
+
+interface RedisOptions {
+  /** Goes in front of every key; `routemaster:` unless set. */
+  prefix?: string;
+}
+
+const CLAIMED = 'claimed';
+const HANDLED = 'handled';
+/** Deletes a claim, but not a delivery that was confirmed. */
+const RELEASE = `if redis.call('GET', KEYS[1]) == '${CLAIMED}' then return redis.call('DEL', KEYS[1]) end return 0`;
+
+/** A store that all processes of a service share, and that outlives them. */
+export class RedisStore implements DeliveryStore {
+  readonly #send: SendCommand;
+  readonly #prefix: string;
+  readonly #rememberMs: number;
+  readonly #claimMs: number;
+
+  constructor(send: SendCommand, options: DeliveryStoreOptions & ClaimOptions & RedisOptions = {}) {
+    this.#send = send;
+    this.#prefix = `${options.prefix ?? 'routemaster:'}delivery:`;
+    this.#rememberMs = options.rememberMs ?? DEFAULT_REMEMBER_MS;
+    this.#claimMs = options.claimMs ?? DEFAULT_CLAIM_MS;
+  }
+
+  async claim(id: string): Promise<'claimed' | 'handled' | 'busy'> {
+    const key = this.#prefix + id;
+    const before = await this.#send('SET', key, CLAIMED, 'NX', 'GET', 'PX', String(this.#claimMs));
+    if (before === null) return 'claimed';
+    return String(before) === HANDLED ? 'handled' : 'busy';
+  }
+
+  async confirm(id: string): Promise<void> {
+    await this.#send('SET', this.#prefix + id, HANDLED, 'PX', String(this.#rememberMs));
+  }
+
+  async release(id: string): Promise<void> {
+    await this.#send('EVAL', RELEASE, '1', this.#prefix + id);
+  }
+}

@@ -1,0 +1,126 @@
+import type { SendCommand } from './delivery_store.ts';
+import type { ReceivedEvent } from './event.ts';
+import type { Handler } from './receiver.ts';
+
+/** URLs whose copies are out of date, each with the time of the newest event that said so. */
+export interface DirtyStore {
+  /** Adds URLs. A URL that is there gets the later of the two times. */
+  mark(times: ReadonlyMap<string, number>): Promise<void>;
+  /** Returns up to `limit` URLs with their times, in no particular order. */
+  some(limit: number): Promise<[url: string, t: number][]>;
+  /** Removes a URL, unless it was marked with a later time meanwhile. */
+  clean(url: string, t: number): Promise<void>;
+  count(): Promise<number>;
+}
+
+/**
+ * Collects the URLs of events, so that what they lead to can be fetched later and at leisure: however often a URL
+ * changed, it is handled once.
+ */
+export class DirtyMap {
+  readonly #store: DirtyStore;
+
+  constructor(store: DirtyStore = new MemoryDirtyStore()) {
+    this.#store = store;
+  }
+
+  /** Returns a handler that marks the URLs of its events. */
+  handler(): Handler {
+    return async (events) => {
+      await this.#store.mark(newestTimes(events));
+    };
+  }
+
+  /** The number of URLs to handle. */
+  count(): Promise<number> {
+    return this.#store.count();
+  }
+
+  /**
+   * Calls `handle` for each dirty URL, one after the other. A URL is removed after `handle` has resolved, unless it was
+   * marked anew meanwhile; if `handle` throws, it stays. Throws AggregateError at the end if any failed. Returns the
+   * number of URLs handled.
+   */
+  async sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
+    const tried = new Set<string>();
+    const errors: unknown[] = [];
+    for (;;) {
+      const urls = (await this.#store.some(100 + tried.size)).filter(([url]) => !tried.has(url));
+      if (urls.length === 0) break;
+      for (const [url, t] of urls) {
+        tried.add(url);
+        try {
+          await handle(url);
+          await this.#store.clean(url, t);
+        } catch (error) {
+          errors.push(error);
+        }
+      }
+    }
+    if (errors.length > 0) throw new AggregateError(errors, `${errors.length} of ${tried.size} URLs failed`);
+    return tried.size;
+  }
+}
+
+function newestTimes(events: readonly ReceivedEvent[]): Map<string, number> {
+  const times = new Map<string, number>();
+  for (const { url, t } of events) times.set(url, Math.max(t, times.get(url) ?? t));
+  return times;
+}
+
+/** A store for one process. */
+export class MemoryDirtyStore implements DirtyStore {
+  readonly #times = new Map<string, number>();
+
+  async mark(times: ReadonlyMap<string, number>): Promise<void> {
+    for (const [url, t] of times) this.#times.set(url, Math.max(t, this.#times.get(url) ?? t));
+  }
+
+  async some(limit: number): Promise<[string, number][]> {
+    return [...this.#times].slice(0, limit);
+  }
+
+  async clean(url: string, t: number): Promise<void> {
+    if (this.#times.get(url) === t) this.#times.delete(url);
+  }
+
+  async count(): Promise<number> {
+    return this.#times.size;
+  }
+}
+
+const CLEAN = `
+if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end`;
+
+/** A store that all processes of a service share: one sorted set. */
+export class RedisDirtyStore implements DirtyStore {
+  readonly #send: SendCommand;
+  readonly #key: string;
+
+  constructor(send: SendCommand, { key = 'routemaster:dirty' } = {}) {
+    this.#send = send;
+    this.#key = key;
+  }
+
+  async mark(times: ReadonlyMap<string, number>): Promise<void> {
+    if (times.size === 0) return;
+    const entries = [...times].flatMap(([url, t]) => [String(t), url]);
+    await this.#send('ZADD', this.#key, 'GT', ...entries);
+  }
+
+  async some(limit: number): Promise<[string, number][]> {
+    const reply = (await this.#send('ZRANGE', this.#key, '0', String(limit - 1), 'WITHSCORES')) as unknown[];
+    const texts = reply.flat().map(String);
+    return texts.flatMap((url, index) =>
+      index % 2 === 0 ? [[url, Number(texts[index + 1])] as [string, number]] : [],
+    );
+  }
+
+  async clean(url: string, t: number): Promise<void> {
+    await this.#send('EVAL', CLEAN, '1', this.#key, url, String(t));
+  }
+
+  async count(): Promise<number> {
+    return Number(await this.#send('ZCARD', this.#key));
+  }
+}

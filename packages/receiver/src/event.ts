@@ -1,0 +1,54 @@
+/** An event as it was published. */
+export interface ReceivedEvent<Data = unknown> {
+  /** The same for every subscriber and at every attempt. */
+  id: string;
+  topic: string;
+  type: 'create' | 'update' | 'delete' | 'noop';
+  /** What changed. */
+  url: string;
+  /** When it happened, in milliseconds since 1970. */
+  t: number;
+  /** Missing if the publisher sent none. */
+  data?: Data;
+}
+
+/** What is known of the batch that the events came in. */
+export interface Delivery {
+  /** The `webhook-id` of the batch, the same at every attempt. */
+  id: string;
+  /** The number of this attempt, from 1. */
+  attempt: number;
+  /** Only if the bus had to drop events. */
+  dropped?: DropNotice;
+}
+
+/** What the bus dropped because its memory was full. */
+export interface DropNotice {
+  batches: number;
+  events: number;
+  /** When the oldest and the newest of these batches were opened, in milliseconds since 1970. */
+  from: number;
+  to: number;
+  /** The number of events that were dropped, by topic. */
+  topics: Record<string, number>;
+  /** The number of topics that `topics` does not list. */
+  more: number;
+}
+
+/** Reads the header `routemaster-gap`, a dictionary of structured fields (RFC 9651). */
+export function readDropNotice(header: string): DropNotice {
+  const number = (name: string) => Number(new RegExp(`(?:^|[ ,])${name}=(\\d+)`).exec(header)?.[1] ?? 0);
+  const list = /(?:^|[ ,])topics=\(([^)]*)\)/.exec(header)?.[1] ?? '';
+  const topics = [...list.matchAll(/"([^"]+)";events=(\d+)/g)].map(([, topic, events]) => [
+    topic,
+    Number(events),
+  ]);
+  return {
+    batches: number('batches'),
+    events: number('events'),
+    from: number('from'),
+    to: number('to'),
+    topics: Object.fromEntries(topics),
+    more: number('more'),
+  };
+}

@@ -1,0 +1,105 @@
+import type { SendCommand } from './delivery_store.ts';
+import type { Delivery, ReceivedEvent } from './event.ts';
+import type { Handled, Handler } from './receiver.ts';
+
+/** Remembers, by URL, the time `t` of the newest event that was handled. */
+export interface NewestStore {
+  /** Returns the times of these URLs; undefined for a URL of which nothing is known. */
+  read(urls: string[]): Promise<(number | undefined)[]>;
+  /** Stores each time, unless a later one is stored for its URL. */
+  save(times: ReadonlyMap<string, number>): Promise<void>;
+}
+
+/**
+ * Returns a handler that passes on, for each URL, only the newest event of a delivery, and only if it is newer than all
+ * that were handled before. Events can arrive twice or late; this leaves what says something new. The times are stored
+ * after `handler` has resolved, so an event that it failed on comes again.
+ */
+export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
+  return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {
+    const newest = new Map<string, ReceivedEvent<Data>>();
+    for (const event of events) {
+      const before = newest.get(event.url);
+      if (!before || event.t >= before.t) newest.set(event.url, event);
+    }
+    const known = await store.read([...newest.keys()]);
+    const news = [...newest.values()].filter(
+      ({ t }, index) => t > (known[index] ?? Number.NEGATIVE_INFINITY),
+    );
+    if (news.length === 0) return;
+    const handled = await handler(news, delivery);
+    const failed = new Set(handled?.failed);
+    const done = news.filter(({ id }) => !failed.has(id));
+    await store.save(new Map(done.map(({ url, t }) => [url, t])));
+    return handled;
+  };
+}
+
+/** A store for one process, of `max` URLs at most; 100,000 unless set. Forgets those that were stored longest ago. */
+export class MemoryNewestStore implements NewestStore {
+  readonly #times = new Map<string, number>();
+  readonly #max: number;
+
+  constructor({ max = 100_000 }: { max?: number } = {}) {
+    this.#max = max;
+  }
+
+  async read(urls: string[]): Promise<(number | undefined)[]> {
+    return urls.map((url) => this.#times.get(url));
+  }
+
+  async save(times: ReadonlyMap<string, number>): Promise<void> {
+    for (const [url, t] of times) {
+      const later = Math.max(t, this.#times.get(url) ?? t);
+      this.#times.delete(url);
+      this.#times.set(url, later);
+    }
+    for (const oldest of this.#times.keys()) {
+      if (this.#times.size <= this.#max) return;
+      this.#times.delete(oldest);
+    }
+  }
+}
+
+const SAVE = `
+for i, key in ipairs(KEYS) do
+  local before = tonumber(redis.call('GET', key))
+  local t = math.max(tonumber(ARGV[i + 1]), before or -math.huge)
+  redis.call('SET', key, string.format('%d', t), 'PX', ARGV[1])
+end`;
+const MONTH_MS = 30 * 86_400_000;
+
+/** A store that all processes of a service share. A URL is forgotten `rememberMs` after its last event; 30 days unless set. */
+export class RedisNewestStore implements NewestStore {
+  readonly #send: SendCommand;
+  readonly #prefix: string;
+  readonly #rememberMs: number;
+
+  constructor(send: SendCommand, { prefix = 'routemaster:', rememberMs = MONTH_MS } = {}) {
+    this.#send = send;
+    this.#prefix = `${prefix}newest:`;
+    this.#rememberMs = rememberMs;
+  }
+
+  async read(urls: string[]): Promise<(number | undefined)[]> {
+    const texts = (await this.#send('MGET', ...this.#keys(urls))) as (string | Buffer | null)[];
+    return texts.map((text) => (text === null ? undefined : Number(String(text))));
+  }
+
+  async save(times: ReadonlyMap<string, number>): Promise<void> {
+    if (times.size === 0) return;
+    const values = [...times.values()].map(String);
+    await this.#send(
+      'EVAL',
+      SAVE,
+      String(times.size),
+      ...this.#keys([...times.keys()]),
+      String(this.#rememberMs),
+      ...values,
+    );
+  }
+
+  #keys(urls: string[]): [string, ...string[]] {
+    return urls.map((url) => this.#prefix + url) as [string, ...string[]];
+  }
+}

@@ -1,0 +1,212 @@
+import type { DeliveryStore } from './delivery_store.ts';
+import { type Delivery, type DropNotice, type ReceivedEvent, readDropNotice } from './event.ts';
+import { areEqual, signatureCheck } from './signature.ts';
+
+/**
+ * Handles the events of one topic, in their order. The delivery is accepted when its handlers have resolved. If one
+ * throws, or returns ids of events that failed, the bus sends the whole delivery again later.
+ */
+export type Handler<Data = unknown> = (
+  events: ReceivedEvent<Data>[],
+  delivery: Delivery,
+) => Promise<Handled> | Handled;
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler without `return` is the usual one.
+export type Handled = void | { failed: readonly string[] };
+
+/** The handlers by topic. The one of `*` gets the events of topics without a handler; without it they are ignored. */
+export type Handlers<Topics> = { [Topic in keyof Topics]?: Handler<Topics[Topic]> } & { '*'?: Handler };
+
+export interface ReceiverOptions<Topics = Record<string, unknown>> {
+  /** The `uuid` of the subscription; several while it is being changed. */
+  uuid?: string | readonly string[];
+  /** `whsec_…` or `whpk_…`; several while the secret is being changed. Deliveries must then be signed. */
+  signingSecret?: string | readonly string[];
+  on: Handlers<Topics>;
+  /** Drops repeats. Without it a delivery that comes again is handled again. */
+  store?: DeliveryStore;
+  /** Called before the handlers with the URLs of the events, so that nobody uses a cached copy of what has changed. */
+  bustCache?: (urls: string[]) => Promise<void> | void;
+  /** Called before the handlers if the bus had to drop events. If it throws, the delivery is refused. */
+  onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
+  /** Called with what a handler or the store threw; `console.error` unless set. */
+  onError?: (error: unknown, delivery: Delivery) => void;
+  /** How old a signature may be; 300 unless set. */
+  toleranceSeconds?: number;
+  /** Maximum size of a body; 33 MiB unless set. The bus sends up to the subscription's `max_bytes`, 1 MiB unless set. */
+  maxBytes?: number;
+}
+
+/** The headers of a request, by their names in lower case. */
+export type Headers = Record<string, string | string[] | undefined>;
+
+export interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  /** Text for whoever reads the history of attempts on the bus; empty if the delivery was accepted. */
+  body: string;
+}
+
+const DEFAULT_MAX_BYTES = 33 * 1024 * 1024;
+const DEFAULT_TOLERANCE_SECONDS = 300;
+const BUSY_RETRY_SECONDS = 5;
+
+/** Checks deliveries and gives their events to handlers, whatever the server is that they come by. */
+export class Deliveries<Topics> {
+  readonly maxBytes: number;
+  readonly #options: ReceiverOptions<Topics>;
+  readonly #authorizations: string[];
+  readonly #signature: ReturnType<typeof signatureCheck> | undefined;
+
+  /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if one is malformed. */
+  constructor(options: ReceiverOptions<Topics>) {
+    const [uuids, secrets] = [listOf(options.uuid), listOf(options.signingSecret)];
+    if (uuids.length + secrets.length === 0) {
+      throw new TypeError(
+        'give the uuid of the subscription, its signingSecret, or both; otherwise anybody can send events',
+      );
+    }
+    this.#options = options;
+    this.maxBytes = options.maxBytes ?? DEFAULT_MAX_BYTES;
+    this.#authorizations = uuids.map((uuid) => `Basic ${Buffer.from(`${uuid}:x`).toString('base64')}`);
+    const tolerance = options.toleranceSeconds ?? DEFAULT_TOLERANCE_SECONDS;
+    if (secrets.length > 0) this.#signature = signatureCheck(secrets, tolerance);
+  }
+
+  /** Returns the answer to a request that can be refused without its body; otherwise undefined. */
+  refuse(method: string | undefined, headers: Headers): Answer | undefined {
+    if (method !== 'POST') return answer(405, 'deliveries are POSTed here', { allow: 'POST' });
+    const given = textOf(headers.authorization) ?? '';
+    const isKnown = this.#authorizations.map((each) => areEqual(each, given)).some(Boolean);
+    if (this.#authorizations.length > 0 && !isKnown) {
+      return answer(401, 'the uuid of the delivery is wrong or missing', { 'www-authenticate': 'Basic' });
+    }
+    if (Number(textOf(headers['content-length'])) > this.maxBytes) return this.tooLarge();
+    return undefined;
+  }
+
+  tooLarge(): Answer {
+    return answer(413, `the body has more than ${this.maxBytes} bytes; see maxBytes`);
+  }
+
+  /** Returns the answer to a request that `refuse` let pass. `body` must be as it came, before anything parsed it. */
+  async receive(headers: Headers, body: Buffer): Promise<Answer> {
+    const id = textOf(headers['webhook-id']);
+    const signed = {
+      id,
+      timestamp: textOf(headers['webhook-timestamp']),
+      signature: textOf(headers['webhook-signature']),
+    };
+    const refusal = this.#signature?.(signed, body, Date.now());
+    if (refusal) return answer(401, refusal);
+    const events = eventsIn(body);
+    if (!id || !events) return answer(400, 'a delivery has a webhook-id, and a JSON array of events');
+    return this.#handle(deliveryOf(id, headers), events);
+  }
+
+  async #handle(delivery: Delivery, events: ReceivedEvent[]): Promise<Answer> {
+    const { store, onError } = this.#options;
+    try {
+      const claim = await store?.claim(delivery.id);
+      if (claim === 'handled') return ACCEPTED;
+      if (claim === 'busy') return answer(503, 'this delivery is being handled', RETRY_SOON);
+    } catch (error) {
+      report(error, delivery, onError);
+      return answer(503, 'the store of deliveries failed', RETRY_SOON);
+    }
+    try {
+      await this.#work(delivery, events);
+      await store?.confirm(delivery.id);
+      return ACCEPTED;
+    } catch (error) {
+      report(error, delivery, onError);
+      await store?.release(delivery.id).catch((failure: unknown) => report(failure, delivery, onError));
+      return answer(500, 'a handler failed; the log of the receiver says more');
+    }
+  }
+
+  async #work(delivery: Delivery, events: ReceivedEvent[]): Promise<void> {
+    const { bustCache, onDropped } = this.#options;
+    const on = this.#options.on as Record<string, Handler | undefined>;
+    if (delivery.dropped) await onDropped?.(delivery.dropped, delivery);
+    if (bustCache) await bustCache([...new Set(events.map(({ url }) => url))]);
+    for (const [topic, its] of byTopic(events, on)) {
+      const handled = await on[topic]?.(its, delivery);
+      if (handled && handled.failed.length > 0) throw new EventsFailed(topic, handled.failed);
+    }
+  }
+}
+
+/** A handler returned ids of events that it could not handle. */
+export class EventsFailed extends Error {
+  readonly topic: string;
+  readonly ids: readonly string[];
+
+  constructor(topic: string, ids: readonly string[]) {
+    super(`the handler of ${topic} could not handle ${ids.length} events, such as ${ids[0]}`);
+    this.name = 'EventsFailed';
+    this.topic = topic;
+    this.ids = ids;
+  }
+}
+
+const ACCEPTED: Answer = { status: 204, headers: {}, body: '' };
+const RETRY_SOON = { 'retry-after': String(BUSY_RETRY_SECONDS) };
+
+export function answer(status: number, text: string, headers: Record<string, string> = {}): Answer {
+  return { status, headers: { ...headers, 'content-type': 'text/plain; charset=utf-8' }, body: `${text}\n` };
+}
+
+function report(error: unknown, delivery: Delivery, onError = logError): void {
+  try {
+    onError(error, delivery);
+  } catch (failure) {
+    logError(failure, delivery);
+  }
+}
+
+function logError(error: unknown, { id }: Delivery): void {
+  // biome-ignore lint/suspicious/noConsole: a package without a log of its own; `onError` replaces it.
+  console.error(`delivery ${id} failed:`, error);
+}
+
+function deliveryOf(id: string, headers: Headers): Delivery {
+  const attempt = Number(textOf(headers['routemaster-attempt']) ?? 1);
+  const gap = textOf(headers['routemaster-gap']);
+  return gap === undefined ? { id, attempt } : { id, attempt, dropped: readDropNotice(gap) };
+}
+
+function eventsIn(body: Buffer): ReceivedEvent[] | undefined {
+  try {
+    const events: unknown = JSON.parse(body.toString());
+    if (Array.isArray(events) && events.every(isEvent)) return events;
+  } catch {
+    // Not JSON: refused by the caller.
+  }
+  return undefined;
+}
+
+/** Events of topics without a handler go under `*`. */
+function byTopic(events: readonly ReceivedEvent[], on: object): Map<string, ReceivedEvent[]> {
+  const groups = new Map<string, ReceivedEvent[]>();
+  for (const event of events) {
+    const topic = Object.hasOwn(on, event.topic) ? event.topic : '*';
+    const group = groups.get(topic);
+    if (group) group.push(event);
+    else groups.set(topic, [event]);
+  }
+  return groups;
+}
+
+function isEvent(value: unknown): value is ReceivedEvent {
+  return typeof value === 'object' && value !== null && typeof (value as ReceivedEvent).topic === 'string';
+}
+
+function listOf(value: string | readonly string[] | undefined): readonly string[] {
+  if (value === undefined) return [];
+  return typeof value === 'string' ? [value] : value;
+}
+
+function textOf(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header.join(', ') : header;
+}

@@ -1,0 +1,87 @@
+import {
+  createHash,
+  createHmac,
+  createPublicKey,
+  type KeyObject,
+  timingSafeEqual,
+  verify,
+} from 'node:crypto';
+
+// Standard Webhooks 1.0: https://www.standardwebhooks.com
+
+const SECRET = 'whsec_';
+const PUBLIC_KEY = 'whpk_';
+const ED25519_BYTES = 32;
+/** The bytes before an ed25519 public key in SubjectPublicKeyInfo (RFC 8410). */
+const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
+/** Maximum signatures of one delivery that are compared. The bus sends four at most. */
+const MAX_SIGNATURES = 16;
+
+export interface SignedHeaders {
+  id: string | undefined;
+  timestamp: string | undefined;
+  signature: string | undefined;
+}
+
+/** Returns true if `signature`, without its version, signs `content`. */
+type Check = (content: Buffer, signature: Buffer) => boolean;
+
+interface Verifier {
+  version: string;
+  isSignedBy: Check;
+}
+
+/**
+ * Returns a function that verifies deliveries by any of `secrets`: `whsec_…`, or `whpk_…`, the public key of a
+ * subscriber with `"signing_secret":"ed25519"`. The function returns why a delivery is refused; undefined if it is
+ * genuine. Throws TypeError if a secret is malformed.
+ */
+export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
+  const verifiers = secrets.map(verifierOf);
+  return ({ id, timestamp, signature }: SignedHeaders, body: Buffer, nowMs: number): string | undefined => {
+    if (!id || !timestamp || !signature) return 'the delivery is not signed: a header webhook-… is missing';
+    const ageSeconds = nowMs / 1000 - Number(timestamp);
+    if (!/^\d+$/.test(timestamp) || !(Math.abs(ageSeconds) <= toleranceSeconds)) {
+      return `webhook-timestamp is not within ${toleranceSeconds} s of now; if it should be, set the clock of this machine`;
+    }
+    const content = Buffer.concat([Buffer.from(`${id}.${timestamp}.`), body]);
+    const given = signature.split(' ').slice(0, MAX_SIGNATURES);
+    const isGenuine = given.some((each) => verifiers.some((verifier) => matches(verifier, content, each)));
+    return isGenuine ? undefined : 'no signature of the delivery fits the signing secret';
+  };
+}
+
+function matches({ version, isSignedBy }: Verifier, content: Buffer, signature: string): boolean {
+  const [itsVersion, text] = signature.split(',', 2);
+  return itsVersion === version && text !== undefined && isSignedBy(content, Buffer.from(text, 'base64'));
+}
+
+function verifierOf(secret: string): Verifier {
+  if (secret.startsWith(PUBLIC_KEY)) {
+    const bytes = Buffer.from(secret.slice(PUBLIC_KEY.length), 'base64');
+    if (bytes.length !== ED25519_BYTES)
+      throw new TypeError(`a public key is ${PUBLIC_KEY} and Base64 of 32 bytes`);
+    const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, bytes]), format: 'der', type: 'spki' });
+    return { version: 'v1a', isSignedBy: byPublicKey(key) };
+  }
+  const key = Buffer.from(secret.startsWith(SECRET) ? secret.slice(SECRET.length) : secret, 'base64');
+  if (key.length === 0) throw new TypeError(`a signing secret is ${SECRET} and the Base64 of its bytes`);
+  return { version: 'v1', isSignedBy: bySecret(key) };
+}
+
+function byPublicKey(key: KeyObject): Check {
+  return (content, signature) => verify(null, content, key, signature);
+}
+
+function bySecret(key: Buffer): Check {
+  return (content, signature) => {
+    const expected = createHmac('sha256', key).update(content).digest();
+    return signature.length === expected.length && timingSafeEqual(signature, expected);
+  };
+}
+
+/** Compares two texts in a time that does not depend on where they differ. */
+export function areEqual(one: string, other: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(one), digest(other));
+}
