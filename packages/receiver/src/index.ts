@@ -30,7 +30,9 @@ export interface Receiver {
  * Makes a receiver of deliveries. `Topics` gives the type of `data` by topic, as in
  * `createReceiver<{ orders: Order }>(…)`. Throws TypeError if the options cannot work.
  */
-export function createReceiver<Topics = Record<string, unknown>>(options: ReceiverOptions<Topics>): Receiver {
+export function createReceiver<Topics = Record<string, unknown>>(
+  options: ReceiverOptions<NoInfer<Topics>>,
+): Receiver {
   const deliveries = new Deliveries(options) as Deliveries<never>;
   const listener = nodeListener(deliveries);
   return {

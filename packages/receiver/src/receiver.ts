@@ -15,7 +15,9 @@ export type Handler<Data = unknown> = (
 export type Handled = void | { failed: readonly string[] };
 
 /** The handlers by topic. The one of `*` gets the events of topics without a handler; without it they are ignored. */
-export type Handlers<Topics> = { [Topic in keyof Topics]?: Handler<Topics[Topic]> } & { '*'?: Handler };
+export type Handlers<Topics> = string extends keyof Topics
+  ? { [topic: string]: Handler }
+  : { [Topic in keyof Topics]?: Handler<Topics[Topic]> } & { '*'?: Handler };
 
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /** The `uuid` of the subscription; several while it is being changed. */

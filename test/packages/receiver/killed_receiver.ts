@@ -1,0 +1,25 @@
+// A receiver for killed.test.ts, which kills it again and again. What it does is written down in Redis: the list `handled`
+// has the URL of each event that a handler is done with, and `repeated` those of a delivery that was confirmed before.
+import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { createReceiver, RedisStore } from '../../../packages/receiver/src/index.ts';
+
+const [port, redisUrl = ''] = process.argv.slice(2);
+const redis = new Redis(redisUrl);
+const store = new RedisStore((...command) => redis.call(...command), { claimMs: 200 });
+
+const receiver = createReceiver({
+  ...{ uuid: 'me', store },
+  on: {
+    async '*'(events, { id }) {
+      const urls = events.map(({ url }) => url);
+      if ((await redis.get(`routemaster:delivery:${id}`)) === 'handled')
+        await redis.rpush('repeated', ...urls);
+      await sleep(Math.random() * 10);
+      await redis.rpush('handled', ...urls);
+      await sleep(Math.random() * 10);
+    },
+  },
+});
+createServer(receiver.node()).listen(Number(port), '127.0.0.1');

@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { describe, type TestContext, test } from 'node:test';
+import express from 'express';
+import { Webhook } from 'standardwebhooks';
+import {
+  createReceiver,
+  type DropNotice,
+  MemoryStore,
+  type ReceivedEvent,
+} from '../../../packages/receiver/src/index.ts';
+
+const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const basic = (uuid: string) => `Basic ${Buffer.from(`${uuid}:x`).toString('base64')}`;
+const event = (topic: string, n: number): ReceivedEvent => ({
+  ...{ id: `e${n}`, topic, type: 'update', t: n },
+  url: `https://shop.example.com/${topic}/${n}`,
+});
+
+async function listen(t: TestContext, listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`;
+}
+
+function post(url: string, body: unknown, headers: Record<string, string> = {}) {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return fetch(url, {
+    method: 'POST',
+    body: text,
+    headers: {
+      ...{ authorization: basic('me'), 'content-type': 'application/json', connection: 'close' },
+      ...{ 'webhook-id': 'batch-1', 'routemaster-attempt': '2', ...headers },
+    },
+  });
+}
+
+describe('a receiver', () => {
+  test('gives each topic its events in their order, and the rest to *', async (t) => {
+    const calls: unknown[] = [];
+    const receiver = createReceiver({
+      uuid: 'me',
+      on: {
+        orders: (events, { id, attempt }) => void calls.push([id, attempt, events.map((each) => each.id)]),
+        '*': (events) => void calls.push(events.map(({ topic }) => topic)),
+      },
+    });
+    const url = await listen(t, receiver.node());
+    const response = await post(url, [event('orders', 1), event('users', 2), event('orders', 3)]);
+    assert.equal(response.status, 204);
+    assert.deepEqual(calls, [['batch-1', 2, ['e1', 'e3']], ['users']]);
+  });
+
+  test('refuses a wrong uuid before it reads the body, and takes any of several', async (t) => {
+    const receiver = createReceiver({ uuid: ['me', 'soon'], on: {} });
+    const url = await listen(t, receiver.node());
+    for (const [uuid, status] of [
+      ['me', 204],
+      ['soon', 204],
+      ['other', 401],
+      ['', 401],
+    ] as const) {
+      assert.equal((await post(url, [event('orders', 1)], { authorization: basic(uuid) })).status, status);
+    }
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.write('POST /events HTTP/1.1\r\nHost: me\r\nContent-Length: 1000000\r\n\r\n');
+    const [answer] = await once(socket, 'data');
+    assert.match(String(answer), /^HTTP\/1.1 401 /);
+    socket.destroy();
+  });
+
+  test('refuses what is not signed by its secret', async (t) => {
+    const receiver = createReceiver({ signingSecret: SECRET, on: {} });
+    const url = await listen(t, receiver.node());
+    const body = JSON.stringify([event('orders', 1)]);
+    const now = new Date();
+    const signed = {
+      'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+      'webhook-signature': new Webhook(SECRET).sign('batch-1', now, body),
+    };
+    assert.equal((await post(url, body, signed)).status, 204);
+    assert.equal((await post(url, `${body} `, signed)).status, 401);
+    assert.equal((await post(url, body)).status, 401);
+  });
+
+  test('answers 500 if a handler throws or says that events failed, and handles the delivery again', async (t) => {
+    const errors: unknown[] = [];
+    let calls = 0;
+    const receiver = createReceiver({
+      uuid: 'me',
+      store: new MemoryStore(),
+      onError: (error) => void errors.push(String(error)),
+      on: {
+        orders: () => {
+          calls++;
+          if (calls === 1) throw new Error('the secret is hunter2');
+          return calls === 2 ? { failed: ['e1'] } : undefined;
+        },
+      },
+    });
+    const url = await listen(t, receiver.node());
+    const first = await post(url, [event('orders', 1)]);
+    assert.deepEqual(
+      [first.status, await first.text()],
+      [500, 'a handler failed; the log of the receiver says more\n'],
+    );
+    assert.equal((await post(url, [event('orders', 1)])).status, 500);
+    assert.equal((await post(url, [event('orders', 1)])).status, 204);
+    assert.equal((await post(url, [event('orders', 1)])).status, 204);
+    assert.equal(calls, 3);
+    assert.deepEqual(errors, [
+      'Error: the secret is hunter2',
+      'EventsFailed: the handler of orders could not handle 1 events, such as e1',
+    ]);
+  });
+
+  test('answers 503 while another handles the delivery, and when the store fails', async (t) => {
+    let finish = () => {};
+    const held = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const receiver = createReceiver({ uuid: 'me', store: new MemoryStore(), on: { orders: () => held } });
+    const url = await listen(t, receiver.node());
+    const first = post(url, [event('orders', 1)]);
+    const second = await post(url, [event('orders', 1)]);
+    assert.deepEqual([second.status, second.headers.get('retry-after')], [503, '5']);
+    finish();
+    assert.equal((await first).status, 204);
+    const broken = createReceiver({
+      uuid: 'me',
+      store: {
+        claim: () => Promise.reject(new Error('away')),
+        confirm: async () => {},
+        release: async () => {},
+      },
+      onError: () => {
+        throw new Error('this does not matter');
+      },
+      on: {},
+    });
+    t.mock.method(console, 'error', () => {});
+    assert.equal((await post(await listen(t, broken.node()), [event('orders', 1)])).status, 503);
+  });
+
+  test('tells of drop notices and busts caches before the handlers', async (t) => {
+    const told: unknown[] = [];
+    const receiver = createReceiver({
+      uuid: 'me',
+      onDropped: (notice: DropNotice) => void told.push(notice),
+      bustCache: (urls) => void told.push(urls),
+      on: { orders: () => void told.push('handled') },
+    });
+    const gap =
+      'batches=2, events=15, from=1795171446400, to=1795171447900, topics=("orders";events=9 "users";events=6), more=3';
+    const url = await listen(t, receiver.node());
+    await post(url, [event('orders', 1), event('orders', 1)], { 'routemaster-gap': gap });
+    assert.deepEqual(told, [
+      {
+        ...{ batches: 2, events: 15, from: 1795171446400, to: 1795171447900, more: 3 },
+        topics: { orders: 9, users: 6 },
+      },
+      ['https://shop.example.com/orders/1'],
+      'handled',
+    ]);
+  });
+
+  test('refuses bodies that are too large, announced or not, and what is no delivery', async (t) => {
+    const receiver = createReceiver({ uuid: 'me', maxBytes: 100, on: {} });
+    const url = await listen(t, receiver.node());
+    assert.equal((await post(url, 'x'.repeat(101))).status, 413);
+    const body = new ReadableStream({
+      start(controller) {
+        for (let n = 0; n < 101; n++) controller.enqueue(new TextEncoder().encode('x'));
+        controller.close();
+      },
+    });
+    const headers = { authorization: basic('me') };
+    const streamed = await fetch(url, { method: 'POST', body, headers, duplex: 'half' } as RequestInit);
+    assert.equal(streamed.status, 413);
+    for (const wrong of ['', '{}', '[1]', '[{"topic":1}]', 'nonsense']) {
+      assert.equal((await post(url, wrong)).status, 400, wrong);
+    }
+    assert.equal((await fetch(url)).status, 405);
+  });
+
+  test('says what is wrong if something has parsed the body before', async (t) => {
+    const receiver = createReceiver({ uuid: 'me', on: {} });
+    const wrong = express().use(express.json()).post('/events', receiver.express());
+    const answer = await post(await listen(t, wrong), [event('orders', 1)]);
+    assert.equal(answer.status, 500);
+    assert.match(await answer.text(), /put the receiver before express\.json\(\)/);
+    const raw = express()
+      .use(express.raw({ type: '*/*' }))
+      .post('/events', receiver.express());
+    assert.equal((await post(await listen(t, raw), [event('orders', 1)])).status, 204);
+  });
+
+  test('cannot be made without a password or a secret', () => {
+    assert.throws(() => createReceiver({ on: {} }), /otherwise anybody can send events/);
+  });
+
+  test('a topic that is called as a member of every object has no handler', async (t) => {
+    const receiver = createReceiver({ uuid: 'me', on: {} });
+    const url = await listen(t, receiver.node());
+    assert.equal((await post(url, [event('constructor', 1), event('__proto__', 2)])).status, 204);
+  });
+});

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { TestStore } from '../../../harness/redis/store.ts';
+import { until } from '../../../harness/until.ts';
+import {
+  DirtyMap,
+  MemoryDirtyStore,
+  MemoryNewestStore,
+  MemoryStore,
+  onlyNewest,
+  type ReceivedEvent,
+  RedisDirtyStore,
+  RedisNewestStore,
+  RedisStore,
+} from '../../../packages/receiver/src/index.ts';
+
+const redis = new TestStore();
+const send = (...command: [string, ...string[]]) => redis.store.redis.call(...command);
+const DELIVERY = { id: 'batch', attempt: 1 };
+
+const event = (url: string, t: number): ReceivedEvent => ({
+  id: `${url}@${t}`,
+  topic: 'orders',
+  type: 'update',
+  url,
+  t,
+});
+
+for (const [kind, open] of [
+  ['memory', (claimMs?: number) => new MemoryStore({ rememberMs: claimMs ?? 60_000 })],
+  ['Redis', (claimMs?: number) => new RedisStore(send, claimMs === undefined ? {} : { claimMs })],
+] as const) {
+  describe(`a store of deliveries in ${kind}`, () => {
+    test('gives a delivery to one caller, until it is released or for ever', async () => {
+      const store = open();
+      const claims = await Promise.all(Array.from({ length: 20 }, () => store.claim(`${kind}-a`)));
+      assert.deepEqual(claims.toSorted(), [...Array(19).fill('busy'), 'claimed']);
+      await store.release(`${kind}-a`);
+      assert.equal(await store.claim(`${kind}-a`), 'claimed');
+      await store.confirm(`${kind}-a`);
+      assert.equal(await store.claim(`${kind}-a`), 'handled');
+      await redis.flush();
+    });
+  });
+}
+
+test('a claim in Redis ends by itself, and a late release does not undo what was confirmed', async () => {
+  const store = new RedisStore(send, { claimMs: 20 });
+  assert.equal(await store.claim('b'), 'claimed');
+  await until(async () => (await store.claim('b')) === 'claimed');
+  await store.confirm('b');
+  await store.release('b');
+  assert.equal(await store.claim('b'), 'handled');
+  await redis.flush();
+});
+
+test('a store in memory keeps a bounded number of deliveries, and no claim is lost', async () => {
+  const store = new MemoryStore({ max: 3 });
+  assert.equal(await store.claim('held'), 'claimed');
+  for (const id of ['1', '2', '3', '4']) {
+    await store.claim(id);
+    await store.confirm(id);
+  }
+  assert.equal(await store.claim('held'), 'busy');
+  assert.equal(await store.claim('4'), 'handled');
+  assert.equal(await store.claim('1'), 'claimed');
+});
+
+for (const [kind, store] of [
+  ['memory', new MemoryNewestStore()],
+  ['Redis', new RedisNewestStore(send)],
+] as const) {
+  describe(`only the newest event of a URL, remembered in ${kind}`, () => {
+    test('passes on what is newer than all before', async () => {
+      const seen: string[] = [];
+      const handler = onlyNewest(store, (events) => void seen.push(...events.map(({ id }) => id)));
+      await handler([event('a', 10), event('b', 5), event('a', 12), event('a', 11)], DELIVERY);
+      assert.deepEqual(seen.splice(0).toSorted(), ['a@12', 'b@5']);
+      await handler([event('a', 12), event('b', 6), event('b', 4)], DELIVERY);
+      assert.deepEqual(seen.splice(0), ['b@6']);
+      await redis.flush();
+    });
+
+    test('forgets nothing that failed', async () => {
+      let calls = 0;
+      const throwing = onlyNewest(store, () => {
+        calls++;
+        throw new Error('not now');
+      });
+      await assert.rejects(async () => throwing([event('c', 1)], DELIVERY), /not now/);
+      await assert.rejects(async () => throwing([event('c', 1)], DELIVERY), /not now/);
+      assert.equal(calls, 2);
+      const partly = onlyNewest(store, () => ({ failed: ['c@1'] }));
+      await partly([event('c', 1), event('d', 1)], DELIVERY);
+      assert.deepEqual(await store.read(['c', 'd']), [undefined, 1]);
+      await redis.flush();
+    });
+
+    test('keeps the later of two times, whoever saves last', async () => {
+      await Promise.all([3, 9, 4].map((t) => store.save(new Map([['e', t]]))));
+      assert.deepEqual(await store.read(['e']), [9]);
+      await redis.flush();
+    });
+  });
+}
+
+for (const [kind, open] of [
+  ['memory', () => new MemoryDirtyStore()],
+  ['Redis', () => new RedisDirtyStore(send)],
+] as const) {
+  describe(`a map of dirty URLs in ${kind}`, () => {
+    test('hands out each URL once, and keeps what failed', async () => {
+      const map = new DirtyMap(open());
+      const mark = map.handler();
+      await mark([event('a', 1), event('b', 1), event('a', 2)], DELIVERY);
+      assert.equal(await map.count(), 2);
+      const seen: string[] = [];
+      const failing = map.sweep((url) => {
+        seen.push(url);
+        if (url === 'b') throw new Error('no answer');
+      });
+      await assert.rejects(failing, /1 of 2 URLs failed/);
+      assert.deepEqual(seen.toSorted(), ['a', 'b']);
+      assert.equal(await map.count(), 1);
+      assert.equal(await map.sweep(() => {}), 1);
+      assert.equal(await map.count(), 0);
+    });
+
+    test('keeps a URL that is marked anew while it is handled', async () => {
+      const map = new DirtyMap(open());
+      const mark = map.handler();
+      await mark([event('a', 1)], DELIVERY);
+      await map.sweep(async () => {
+        await mark([event('a', 2)], DELIVERY);
+      });
+      assert.equal(await map.count(), 1);
+      await redis.flush();
+    });
+
+    test('sweeps more URLs than are read at a time', async () => {
+      const map = new DirtyMap(open());
+      await map.handler()(
+        Array.from({ length: 350 }, (_, n) => event(`u${n}`, n)),
+        DELIVERY,
+      );
+      assert.equal(await map.sweep(() => {}), 350);
+      await redis.flush();
+    });
+  });
+}
