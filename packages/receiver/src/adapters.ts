@@ -36,7 +36,7 @@ const PARSED =
   'something has parsed the body already, so its signature cannot be verified; put the receiver before express.json()';
 
 /** Returns a listener of `node:http`. Its promise resolves when the answer is written; it never rejects. */
-export function nodeListener(deliveries: Deliveries<never>) {
+export function nodeListener(deliveries: Deliveries) {
   return async (request: BodyRequest, response: ServerResponse): Promise<void> => {
     const refusal = deliveries.refuse(request.method, request.headers);
     if (refusal) return write(request, response, refusal);
@@ -71,7 +71,7 @@ async function bodyOf(request: BodyRequest, maxBytes: number): Promise<Buffer | 
 }
 
 /** Returns a function from a Request to a Response, for Hono, Deno, Bun and others. */
-export function fetchHandler(deliveries: Deliveries<never>) {
+export function fetchHandler(deliveries: Deliveries) {
   return async (request: Request): Promise<Response> => {
     const headers = Object.fromEntries(request.headers);
     const respond = ({ status, headers: fields, body }: Answer) =>
@@ -90,7 +90,7 @@ export function fetchHandler(deliveries: Deliveries<never>) {
 }
 
 /** Returns a plugin that answers `POST` at its `prefix`. */
-export function fastifyPlugin(deliveries: Deliveries<never>) {
+export function fastifyPlugin(deliveries: Deliveries) {
   return async (fastify: FastifyLike): Promise<void> => {
     const send = (reply: FastifyReply, { status, headers, body }: Answer) =>
       reply.code(status).headers(headers).send(body);

@@ -54,14 +54,14 @@ const DEFAULT_TOLERANCE_SECONDS = 300;
 const BUSY_RETRY_SECONDS = 5;
 
 /** Checks deliveries and gives their events to handlers, whatever the server is that they come by. */
-export class Deliveries<Topics> {
+export class Deliveries {
   readonly maxBytes: number;
-  readonly #options: ReceiverOptions<Topics>;
+  readonly #options: ReceiverOptions;
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
 
   /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if one is malformed. */
-  constructor(options: ReceiverOptions<Topics>) {
+  constructor(options: ReceiverOptions) {
     const [uuids, secrets] = [listOf(options.uuid), listOf(options.signingSecret)];
     if (uuids.length + secrets.length === 0) {
       throw new TypeError(
@@ -129,7 +129,7 @@ export class Deliveries<Topics> {
 
   async #work(delivery: Delivery, events: ReceivedEvent[]): Promise<void> {
     const { bustCache, onDropped } = this.#options;
-    const on = this.#options.on as Record<string, Handler | undefined>;
+    const on: Record<string, Handler | undefined> = this.#options.on;
     if (delivery.dropped) await onDropped?.(delivery.dropped, delivery);
     if (bustCache) await bustCache([...new Set(events.map(({ url }) => url))]);
     for (const [topic, its] of byTopic(events, on)) {
