@@ -14,13 +14,15 @@ recorded. So nonces that the client got until then take no further step: their u
 local client_quota = include('client_quota')
 local digest_keys = include('digest_keys')
 
--- Maximum count of a nonce. The bits of a nonce then take at most 20 KB of Redis.
+-- Maximum count of a nonce. The bit set of a nonce then takes at most 20 KB of Redis.
 local MAX_COUNT = 65535
--- The bits of a nonce grow by this many at a time, and a count may be at most in the next step. A client that uses
--- one nonce on many connections can be out of order by one count for each connection.
+-- Number of bits by which the bit set of a nonce grows at a time. A count may be ahead of the set by one such
+-- step at most. A client that uses one nonce on many connections can be out of order by one count for each
+-- connection.
 local STEP = 512
 
--- Returns nothing if the nonce has a further step now; otherwise what becomes of the use.
+-- Makes the bit set of a nonce larger. Returns nothing if that is done; otherwise the reason why the use is
+-- refused.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))

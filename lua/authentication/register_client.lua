@@ -34,7 +34,7 @@ return function(call, args)
   if known and (sha256 or md5) then return 'has_secret' end
 
   redis.call('HSET', keys.api_tokens(), token, args.name)
-  -- The record of a client that was removed half-way may still be there, with the digests of its secret.
+  -- If a client was removed half-way, its record may still be there, with the digests of its secret.
   redis.call('HDEL', client, 'ha1_sha256', 'ha1_md5', 'publish', 'subscribe')
   redis.call('DEL', keys.former_secret(token))
   redis.call('HSETNX', client, 'created_at', call.now_ms)

@@ -44,8 +44,8 @@ local lanes = include('lanes')
 local late = include('late')
 local leases = include('leases')
 
--- Returns the job that each idle worker holds. Usually there is none; a worker holds one if a reply was
--- lost.
+-- Returns the job that each of these workers already holds. Usually there is none; a worker holds one if a
+-- reply was lost.
 local function held_by(call, q, workers)
   local held, lists = {}, {}
   for i, worker in ipairs(workers) do lists[i] = call.keys.jobs_pending(q, worker) end
@@ -54,12 +54,12 @@ local function held_by(call, q, workers)
   return held
 end
 
--- Notes that the workers were heard of now. This renews their leases.
+-- Records that the workers are alive. This renews their leases.
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- If Redis did not know one of the workers, enter them among those of their queue. The number of delivering
-  -- workers determines the size of the shares.
+  -- If a worker is new to Redis, adds all to the workers that deliver. Their number determines the size of
+  -- the shares.
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -74,8 +74,8 @@ local function serve(call, given, worker, held, lease)
   grants.give_next(call, given, worker)
 end
 
--- Returns the field `acks` of the reply. `removed` has the events of each finished job; false if it was not
--- held.
+-- Returns the field `acks` of the reply. `removed` has the number of events of each finished job, or false if
+-- the worker did not hold the job.
 local function acks_of(removed)
   local acks = {}
   for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end
@@ -98,7 +98,7 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q)
-  -- Jobs came back, and these workers did not get all ready jobs. So other workers are woken.
+  -- Wakes other workers if waiting jobs came back and these workers did not take all ready jobs.
   if came_back and left > 0 then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

@@ -15,15 +15,15 @@ local leases = include('leases')
 local subscribers = include('subscribers')
 local waiting = include('waiting')
 
--- Returns true if the subscriber has not subscribed again since. If it has, even with the same callback, the
--- answer counts as an ordinary failure.
+-- Returns true if the answer 410 is about the present subscription. If the subscriber has subscribed again
+-- since, even with the same callback, the answer counts as an ordinary failure.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))
   return callback and (subscribed_at or '0') == gone
 end
 
--- Records the failed attempt at the batch and its cost to the subscriber.
+-- Records the failed attempt in the batch, and its cost in the subscriber.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   -- An attempt does not count if the callback is gone, or if a process gave the job back before the attempt

@@ -18,13 +18,12 @@ local drop_notices = include('drop_notices')
 local drops = include('drops')
 local jobs = include('jobs')
 
--- How much work one call does before Redis serves others. The unit is about 1 µs of Redis (as measured once).
--- One chunk of events of the largest size is already that much.
+-- Maximum work of one call before Redis serves others. The unit is about 1 µs of Redis, as once measured. One
+-- chunk of events of the largest size is as much.
 local MAX_WORK = 1900
--- Work of each part of a call, in µs.
+-- The work that each part of a call costs, in µs.
 local WORK_OF = { cut = 4, subscriber = 30, dead_letter = 25, batch = 6, event = 0.5, byte = 0.0015 }
--- How many events one LRANGE reads. This many events of the largest size that is allowed by default have
--- 1.3 MB.
+-- Number of events that one LRANGE reads. At the largest size that is allowed by default, they have 1.3 MB.
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
@@ -32,7 +31,7 @@ local function has_room(progress)
   return progress.work < MAX_WORK and not progress.begun
 end
 
--- Returns the record of the subscriber's drops; creates it if the call has none yet.
+-- Returns the record of what the call drops of a subscriber. Creates the record if there is none.
 local function drops_of(progress, token)
   local sum = progress.by_token[token]
   if not sum then
@@ -44,8 +43,8 @@ local function drops_of(progress, token)
   return sum
 end
 
--- Returns the topic of an event; empty if the event cannot be read. Legacy events, of the Ruby Routemaster or
--- of layout 1, are MessagePack ["e", {o = topic, …}].
+-- Returns the topic of an event, or an empty text if the event cannot be read. Legacy events (of the Ruby
+-- Routemaster, or of layout 1) are MessagePack ["e", {o = topic, …}].
 local function topic_of(event)
   local topic = event:match('^{"id":"[^"]*","topic":"([a-z0-9_]+)"')
   if topic then return topic end
@@ -56,7 +55,7 @@ local function topic_of(event)
   return topic
 end
 
--- Adds the events in `items`, from position `first` to the end, to the counts by topic.
+-- Adds the events in `items`, from position `first` on, to the counts by topic.
 local function count_events(progress, items, first, counts)
   local bytes = 0
   for i = first, #items do
@@ -67,9 +66,9 @@ local function count_events(progress, items, first, counts)
   progress.work = progress.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
 end
 
--- Counts the events of a list by topic. Returns the counts and the length of the list, or nothing if another
--- call must continue. `items` are the first HEADER + CHUNK items of the list. Counts of earlier calls stay
--- right, since events are only added at the end of a list.
+-- Counts the events of a list by topic. `items` are the first HEADER + CHUNK items of the list. Returns the
+-- counts and the length of the list, or nothing if another call must continue. Counts of earlier calls stay
+-- valid, because events are only added at the end of a list.
 local function count_topics(progress, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + CHUNK
   if bid == progress.before.begun_bid then
@@ -91,9 +90,9 @@ local function count_topics(progress, bid, list, items)
   return counts, at
 end
 
--- Adds a batch or dead letter, which the caller is about to delete, to the drops of its subscriber. Returns true,
--- the subscriber and the number of events. Returns true alone if the list is gone. Returns false if counting
--- must continue in another call of the script.
+-- Adds a batch or dead letter to the drops of its subscriber; the caller then deletes it. Returns true, the
+-- subscriber and the number of events. Returns true alone if the list is gone. Returns false if another call
+-- of the script must continue counting.
 local function note_drop(call, progress, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]
@@ -104,7 +103,7 @@ local function note_drop(call, progress, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- The time of creation can be unreadable if the header is damaged. (The sweep reports such a batch.)
+  -- If the header is damaged, the time of creation may be unreadable. The sweep reports such a batch.
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)
@@ -141,7 +140,7 @@ local function drop_batches(call, progress, cut, held, held_count)
   end
 end
 
--- Drops what one cut asks for, as far as the call has room. Returns the record for the reply.
+-- Carries out one cut as far as the call may still work. Returns its record in the reply.
 local function carry_out(call, progress, wanted, held, held_count)
   local keys, token = call.keys, wanted.token
   local cut = {

@@ -8,7 +8,7 @@ dead letters too.
 ]]
 local batches = include('batches')
 
--- Memory that a batch uses for its job and in indexes, in addition to its list; 390 to 510 bytes were measured.
+-- Bytes that a batch takes besides its list: for its job and in indexes. 390 to 510 were measured.
 local OVERHEAD_BYTES = 400
 
 -- Returns the number of batches in an index, and an estimate of their bytes. `gauge` counts the events.

@@ -10,7 +10,7 @@ local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
 
--- Returns a list of the dead workers, and a table that has true for each live worker.
+-- Returns the list of dead workers, and the set of live ones.
 local function tell_apart(call, lease_ms)
   local heard, dead, alive = redis.call('HGETALL', call.keys.workers()), {}, {}
   for i = 1, #heard, 2 do
@@ -34,8 +34,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The returned job will bring back the waiting jobs of its lane when it ends. An ordered lane is different:
-  -- the returned job may have to wait for the oldest job, so the oldest is brought back here.
+  -- In most lanes, the returned job brings back the waiting jobs when it ends. In an ordered lane it may
+  -- itself have to wait for the oldest job, so the oldest job is brought back here.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

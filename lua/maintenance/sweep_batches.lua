@@ -21,14 +21,14 @@ local function exists(name)
   return redis.call('EXISTS', name) == 1
 end
 
--- Returns the first item of a list, which is the subscriber's token. If the list does not exist, returns
--- false; if the key has another type, returns an error table.
+-- Returns the subscriber's token, which is the first item of the list. Returns false if the list does not
+-- exist, and an error table if the key has another type.
 local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
--- Makes a dead letter of a batch whose header is damaged: puts a readable header before its items. If the
--- first item is not the token of a subscriber, the batch stays unchanged and is only reported.
+-- Turns a batch with a damaged header into a dead letter: puts a readable header before its items. If the
+-- first item is not the token of a subscriber, the batch is only reported.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local owner = owner_of(batch)
@@ -53,7 +53,7 @@ local function may_be_open(call, bid, owner)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- One function for each value of `where`.
+-- The check for each value of the argument `where`.
 local check = {}
 
 function check.batch(call, bid, found)
@@ -108,8 +108,8 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a batch from its subscriber's current batches. It stays only if it is the open batch of this subscriber
--- and was never attempted.
+-- Removes a batch from its subscriber's current batches, unless it is the open batch of this subscriber and
+-- was never attempted.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -117,8 +117,8 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the subscriber's open batch unless the batch is current and may be open, and its entry fits the
--- subscriber's max_events and max_bytes.
+-- Closes the subscriber's open batch, unless the batch is current, may be open, and has an entry that fits
+-- the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -126,7 +126,7 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- Where the Ruby Routemaster was, open batches are not in `batches:current`: see opening.lua.
+  -- In a Redis of the Ruby Routemaster, open batches are not in `batches:current` (see opening.lua).
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   redis.call('HDEL', keys.batches_open(), token)
@@ -134,7 +134,7 @@ function check.batches_open(call, token, found)
   findings.add(found, 'entry_without_batch', bid)
 end
 
--- Removes the room of an open batch if its subscriber has left.
+-- Removes the recorded room of an open batch whose subscriber has left.
 function check.batches_room(call, token, found)
   if exists(call.keys.subscriber(token)) then return end
   remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')

@@ -14,16 +14,17 @@ local batches = include('batches')
 local findings = include('findings')
 local open_batches = include('open_batches')
 
--- Number of batches after which a call counts no further slice. This bounds the time that it blocks Redis.
+-- Number of batches after which a call starts no further slice. This bounds the time for which a call blocks
+-- Redis.
 local MAX_LISTS = 2000
--- Number of batches in a slice; a slice has more only if several batches have the score at its end.
+-- Number of batches in a slice. A slice has more only if several batches share the score at its end.
 local SLICE = 200
--- Stands for the number of members of a slice that has an open batch. It differs from every real number, so
--- the next call counts the slice again.
+-- Replaces the number of members of a slice that contains an open batch. It differs from every real number,
+-- so the next call counts the slice again.
 local UNSETTLED = -1
 
--- Returns what to count: the index, the function for the keys of its lists, and the batches that can still
--- get events. `read` is the number of lists counted in this call.
+-- Returns a table of what to count: the index, the function that gives the keys of its lists, and the batches
+-- that may still get events. `read` is the number of lists that this call has counted.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then
@@ -33,12 +34,12 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Counts the batches between two scores, and their events. Returns both numbers, but UNSETTLED instead of the
--- first if one of the batches is open.
+-- Counts the batches between two scores and their events. Returns both numbers; if one of the batches is
+-- open, the first is UNSETTLED.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
-    -- pcall: LLEN fails on a key of another type. Such a key counts as a batch without events.
+    -- LLEN fails on a key of another type. Such a key counts as a batch without events.
     local length = redis.pcall('LLEN', subject.list_of(bid))
     if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
     settled = settled and not subject.open[bid]
@@ -47,9 +48,9 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events again in each counted slice whose number of members changed, then in the slices after
--- them. Returns all slices, the sum of their events, and the score of the last member of the last slice. The
--- sum is false if the call reached MAX_LISTS before the end of the index.
+-- Counts again each counted slice whose number of members has changed, and then the slices after them.
+-- Returns all slices, the sum of their events, and the score of the last member of the last slice. The sum is
+-- false if the call reached MAX_LISTS before the end of the index.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)
@@ -75,7 +76,7 @@ local function count_all(subject, counted)
   return slices, finished and subject.read < MAX_LISTS and events, from
 end
 
--- Sets a gauge to the counted number and reports it, if the gauge had another value.
+-- Sets a gauge to the counted number, and reports it if that differs from its value.
 local function correct(found, gauge, token, kind, counted)
   local wanted = counted > 0 and string.format('%d', counted)
   if redis.call('HGET', gauge, token) == wanted then return end

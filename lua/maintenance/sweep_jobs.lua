@@ -15,7 +15,8 @@ local findings = include('findings')
 local jobs = include('jobs')
 local lanes = include('lanes')
 
--- Returns the holders of each pending job: by job and worker, how many times the worker's list has the job.
+-- Returns the holders of each pending job: for each job a table that says for each worker how many times the
+-- worker's list has the job.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -27,7 +28,7 @@ local function read_holders(call, q)
   return holders
 end
 
--- Returns the lists that may have a job, except the lists of workers.
+-- Returns the lists that may have a job, other than those of workers.
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
   for _, share in ipairs(q == 'main' and lanes.SHARES or {}) do lists[#lists + 1] = call.keys.share_jobs(share) end
@@ -43,9 +44,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list. `times` is the number of copies in the list; `places` is the
--- number found elsewhere before. One copy stays if `places` is 0, and none otherwise. Returns `places` plus
--- `times`.
+-- Removes surplus copies of a job from a list. `times` is the number of copies in the list, and `places` is
+-- the number found elsewhere before. Keeps one copy if `places` is 0, and none otherwise. Returns `places`
+-- plus `times`.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)
@@ -53,8 +54,8 @@ local function trim(list, job, times, places)
   return places + times
 end
 
--- Removes surplus copies of the job, so that one is left: that of a worker if a worker holds the job. Returns
--- the number of copies before; 0 if the job was in no state.
+-- Removes surplus copies of the job until one is left: that of a worker, if a worker holds the job. Returns
+-- the former number of copies; 0 means that the job was in no state.
 local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
@@ -85,8 +86,8 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Makes a job instant that was in no state. Workers of the Ruby Routemaster take instant jobs and forget them. But
--- they do not know the lists of the shares.
+-- Makes a job instant that was in no state. Workers of the Ruby Routemaster would take an instant job and
+-- forget it, but they do not know the lists of the shares.
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)
@@ -103,7 +104,7 @@ local function check(call, args, suspect, holders, found)
   local indexed = redis.call('SISMEMBER', call.keys.jobs_index(q), job) == 1
   local places = keep_one(call, q, suspect, holders)
   if places > 1 then findings.add(found, 'job_in_two_states', name) end
-  -- A job of another kind that is neither in the index nor in a state has run since the caller saw it.
+  -- If the job delivers nothing and has no entry and no place, it has run since the caller saw it.
   if places == 0 and not indexed and not bid then return end
   if places == 0 then give_state(call, q, job, args.ruby_workers) end
   if not indexed then

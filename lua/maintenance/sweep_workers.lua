@@ -13,7 +13,7 @@ local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
 
--- True if the worker holds a job of the queue. Enters such a worker in the pending index if it is not there.
+-- True if the worker holds a job of the queue. Adds such a worker to the pending index if the index lacks it.
 local function holds_job(call, q, worker, found)
   if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end
   local unindexed = redis.call('SADD', call.keys.jobs_pending_index(q), worker) == 1
@@ -21,7 +21,8 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes the worker from its lane, and brings back a waiting job of that lane. True if it was in a lane.
+-- Removes the worker from its lane, and brings back a waiting job of that lane. Returns true if the worker
+-- was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
   if lane then waiting.bring_back(call, lane, 1) end

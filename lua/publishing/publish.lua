@@ -29,8 +29,8 @@ return function(call, args)
   end
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
-  -- Idempotency keys are written last. So if the call fails half-way, its publications can be sent again
-  -- under the same keys.
+  -- Idempotency keys are written last, so that the publications of a failed call can be sent again under the
+  -- same keys.
   if not call.failure then
     for digest, fingerprint in pairs(taken.fingerprints) do
       redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', args.idempotency_window_ms)

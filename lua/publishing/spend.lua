@@ -24,7 +24,7 @@ local function is_empty(call, full_at_us, rate, burst_ms)
   return rate > 0 and full_at_us - call.now_us >= burst_ms * 1000
 end
 
--- Returns the time (µs) at which a bucket will be full after `count` is taken out of it.
+-- Returns the time (µs) at which a bucket is full again after `count` is taken out of it.
 local function taken(full_at_us, rate, count)
   return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
 end

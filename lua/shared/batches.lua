@@ -8,8 +8,8 @@ local batches = {}
 -- The number of list items before the events.
 batches.HEADER = 3
 
--- Returns the subscriber's token, the time of creation (ms) and the number of attempts, all as text; nothing if the
--- key is not a list or does not begin with a readable header.
+-- Returns the subscriber's token, the time of creation (ms) and the number of attempts, all as text. Returns
+-- nothing if the key is no list, or if its header is unreadable.
 function batches.read_header(list)
   local token, created_ms, attempts = unpack(redis.pcall('LRANGE', list, 0, batches.HEADER - 1))
   if not (tostring(created_ms):match('^%d+$') and tostring(attempts):match('^%d+$')) then return end
@@ -21,19 +21,18 @@ function batches.index_score(call)
   return call.now_us / 1000
 end
 
--- Returns the score in `batches:index:{token}` of a batch that is opened now: the time in µs. `ordered` is
--- that field of the subscriber's hash. If it is '1', the score is also above all others in the index, since
--- Redis's clock can be set back. Scores are whole numbers, because a short sorted set stores fractions as
--- text. Adding and removing a batch among a hundred takes Redis 5 µs with whole numbers and 14 µs with
--- fractions.
+-- Returns the score in `batches:index:{token}` of a batch that is opened now: the time in µs. For an
+-- `ordered` subscriber ('1'), the score is also above all others in the index, since Redis's clock can be set
+-- back. Scores are whole numbers, because a short sorted set stores fractions as text: adding and removing a
+-- batch among a hundred takes Redis 5 µs with whole numbers and 14 µs with fractions.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.now_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   return math.max(call.now_us, (tonumber(last) or 0) + 1)
 end
 
--- Subtracts batches and events of a subscriber from the gauges. If none of its batches is left, both gauges
--- lose the subscriber's field.
+-- Subtracts batches and events from a subscriber's gauges. If no batch is left, deletes the subscriber's
+-- field in both gauges.
 function batches.count_out(call, token, batch_count, event_count)
   if redis.call('HINCRBY', call.keys.gauge_batches(), token, -batch_count) <= 0 then
     redis.call('HDEL', call.keys.gauge_batches(), token)

@@ -7,8 +7,8 @@ ends. No state outlives a call.
 ]]
 local calls = {}
 
--- Runs a script and returns its result. At the end, each announcement is published once, however often the
--- script made it. If `try` caught an error, the first one is thrown after that.
+-- Runs a script and returns its result. At the end it publishes each announcement once, however often the
+-- script made it. If `try` caught errors, it then throws the first of them.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }
@@ -22,7 +22,7 @@ function calls.run(script, keys, args)
 end
 
 -- Runs one step of a script. Returns the result of the step, or nothing if it failed. An error for one
--- subscriber (for example a key of the wrong type) must not stop the others. So the first error is kept in
+-- subscriber (such as a key of the wrong type) must not stop the others, so the first error is kept in
 -- `call.failure` and thrown when the script has ended.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)

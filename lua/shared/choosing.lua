@@ -8,39 +8,39 @@ local lanes = include('lanes')
 local ruby = include('ruby')
 local choosing = {}
 
--- Maximum jobs that one call passes over because they cannot run now. It bounds the time that a call blocks
--- Redis.
+-- Maximum jobs that one call passes over because they cannot run now. This bounds the time for which a call
+-- blocks Redis.
 local MAX_PASSED_OVER = 500
 
--- The number of list items that are read to see a batch's header. A shorter list needs no second read.
+-- Number of list items that are read to see a batch's header. They are all items of a short list.
 choosing.START = batches.HEADER + 10
 
--- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job.
--- Instant jobs are popped in groups of that size; `put_back` returns the popped jobs that were not tried.
--- `sharing` holds for each share the number of jobs that waited for room when the call began, minus those
--- that the call has taken since. Jobs that begin to wait during the call are not counted, so the call does
--- not take them.
+-- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job. Instant
+-- jobs are popped in groups of that size, and `put_back` returns those that were not tried. `sharing` has for
+-- each share how many of the jobs that waited for room when the call began are not taken yet. Jobs that begin
+-- to wait during the call are not counted, so the call does not take them.
 function choosing.begin(call, q, workers)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
 end
 
--- Returns the first items of a batch's list. Returns nothing if the list does not exist or is not a batch.
+-- Returns the first items of a batch's list. Returns nothing if the list does not exist, or is not that of a
+-- batch.
 function choosing.start_of(call, bid)
   local start = redis.pcall('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
   if tonumber(start[3]) then return start end
 end
 
--- Does the same for a batch that a process of the Ruby Routemaster has stored since the takeover. It becomes a batch
--- of this bus.
+-- Returns the first items of a batch that a Ruby process has stored since the takeover, after making it a
+-- batch of this bus.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
   return choosing.start_of(call, bid)
 end
 
--- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first,
--- but only if their share has room. Otherwise the job would have to wait for the share again.
+-- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first, but
+-- only if the share has room; otherwise they would have to wait again.
 local function next_job(call, choice)
   for _, share in ipairs(lanes.SHARES) do
     local waiting = choice.sharing[share] or 0
@@ -56,10 +56,9 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- Returns the next job that can run, the UID of its batch, and the first items of the batch's list. The job
--- is pending with the worker from now on. Returns nothing if no job can run, or if too many were passed
--- over. If `enter` fails with an error, the job is in no state until the sweep finds it; the other jobs are
--- not held up.
+-- Returns the next job that can run, the UID of its batch, and the first items of the batch's list. From now
+-- on the job is pending with the worker. Returns nothing if no job can run, or if too many were passed over.
+-- If `enter` throws, that job is in no state until the sweep finds it, but the other jobs go on.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)
@@ -81,7 +80,7 @@ function choosing.take_next(call, choice, reader, worker)
   end
 end
 
--- Pushes the popped jobs that were not tried back to the front of the instant jobs, in their old order.
+-- Pushes popped jobs that were not tried back to the front of the instant jobs, in their old order.
 function choosing.put_back(call, choice)
   for i = #choice.popped, choice.position + 1, -1 do
     redis.call('RPUSH', call.keys.jobs_instant(choice.q), choice.popped[i])

@@ -9,12 +9,12 @@ local client_quota = {}
 -- Returns the state of one call. `key_of` gives the Redis key of a client's bucket.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- A key takes this much of the time in which the bucket becomes full.
+  -- Each key takes this much of the time in which an empty bucket becomes full.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
 
--- True if the client's bucket has no key.
+-- True if no key is left in the client's bucket.
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then
@@ -25,7 +25,7 @@ function client_quota.is_empty(quota, client)
   return full_at_us + quota.key_us - quota.now_us > quota.window_us
 end
 
--- Takes a key out of a bucket that was found to have one in this call.
+-- Takes a key out of a client's bucket. Call `is_empty` first.
 function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end

@@ -6,7 +6,7 @@ that it is about.
 ]]
 local counters = {}
 
--- True if the topic or the subscriber of a series does not exist. A series about neither never ends.
+-- True if the topic or the subscriber of a series does not exist. A series about neither one never ends.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -14,8 +14,8 @@ function counters.has_ended(call, series)
   return false
 end
 
--- Moves the counts of series to their totals. The counts that were sent to the metric service move too, so that
--- it does not take them for growth of the totals. Returns the number of series that had a count.
+-- Moves the counts of series to their totals. What was reported to the metric service moves too, so that the
+-- service does not take the moved counts for growth. Returns the number of series that had a count.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do
@@ -23,7 +23,7 @@ function counters.fold(call, all_series)
       local count = redis.call('HGET', hash, series.field)
       if count then
         redis.call('HDEL', hash, series.field)
-        -- pcall: HINCRBY fails if a stored value is not a number. Such a value is not worth keeping.
+        -- HINCRBY fails if a stored value is not a number. Such a value is not worth keeping.
         redis.pcall('HINCRBY', hash, series.total, count)
         folded = folded + 1
       end

@@ -16,18 +16,20 @@ local cutting = {}
 
 -- Number of events that one LRANGE reads. A batch of the default size is read at once.
 local CHUNK = 100
--- A batch that was attempted keeps its events, so that a repeat has the same name and the same body. But beyond
--- this many bytes it is cut all the same: it may have killed the workers that attempted it.
+-- Maximum bytes of a batch that was attempted. It normally keeps all its events, so that a repeat has the
+-- same name and the same body. A larger one is cut all the same, because it may have killed the workers that
+-- attempted it.
 local MAX_ATTEMPTED_BYTES = 33554432
 
--- Returns how many events and bytes one delivery of this batch may carry. `start` has its first items.
+-- Returns the maximum events and bytes that one delivery of this batch may carry. `start` has the batch's
+-- first items.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Returns the items of a batch's list, but no more than a chunk beyond what the limits allow. Returns also
--- whether these are certainly too many events or bytes for one delivery.
+-- Returns items of a batch's list, up to one chunk beyond what the limits allow. Also returns whether these
+-- are certainly too many events or bytes for one delivery.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -44,7 +46,7 @@ local function read_items(call, bid, start, limits)
   return list, #list - batches.HEADER > limits.events
 end
 
--- Returns the position of the last item that fits into one delivery: at least the first event.
+-- Returns the position of the last item that fits into one delivery. The first event always fits.
 local function last_that_fits(list, limits)
   local last, bytes = batches.HEADER + 1, #list[batches.HEADER + 1] + 2
   while last < #list and last - batches.HEADER < limits.events do
@@ -55,15 +57,15 @@ local function last_that_fits(list, limits)
   return last
 end
 
--- Adds as many events of a batch to the reply as one delivery may carry. Returns the items that were read, the
--- position of the last one that was added, the number of pieces, and whether the batch has more events.
+-- Adds as many events of a batch to the reply as one delivery may carry. Returns the items read, the position
+-- of the last one that was added, the number of pieces, and whether the batch has more events.
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
   local list, is_cut = read_items(call, bid, start, limits)
   local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
   local count = pieces.add_events(given, list, batches.HEADER + 1, last)
   local bytes = given.bytes - before
-  -- Usually all of them fit. So they are not measured one by one before.
+  -- Usually all events fit, so they are measured only afterwards.
   if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
     pieces.take_back(given, count, bytes)
     last, is_cut = last_that_fits(list, limits), true
@@ -72,10 +74,10 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Makes the items of a batch up to `last` a batch of its own, which is not attempted yet. Its job replaces that of
--- the batch with the worker, and the job of the rest is instant. The new batch stands before the rest in the
--- index of its subscriber: in an ordered lane the rest is the oldest batch, so nothing is there. Returns the UID
--- and the job of the new batch.
+-- Moves the items of a batch up to `last` to a new batch, which is not attempted yet. The worker gets the job
+-- of the new batch, and the job of the old batch is instant again. In the index of its subscriber the new
+-- batch stands before the old one; in an ordered lane nothing stands there, since the old batch is the
+-- oldest. Returns the UID and the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }
@@ -88,7 +90,7 @@ function cutting.cut(call, given, worker, bid, list, last)
   local place = tonumber(redis.call('ZSCORE', keys.batches_queued(token), bid) or created_ms * 1000)
   redis.call('ZADD', keys.batches_queued(token), string.format('%d', place - 1), head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
-  -- A sweep that counts the batches of this subscriber begins anew.
+  -- Makes a sweep that is counting the batches of this subscriber start again.
   redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)
   redis.call('SADD', keys.jobs_index(q), job)
   redis.call('LSET', keys.jobs_pending(q, worker), 0, job)

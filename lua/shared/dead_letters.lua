@@ -33,9 +33,8 @@ function dead_letters.unlist(call, bid, token, events)
   end
 end
 
--- Removes an entry of the index `dead_letters:index:{token}` that does not name a dead letter of this
--- subscriber. Otherwise every slice of the index that the API reads would contain this entry again. Does
--- nothing if `token` is nil.
+-- Removes an entry of the index `dead_letters:index:{token}` that names no dead letter of this subscriber.
+-- Otherwise the API would read this entry again in every slice of the index. Does nothing if `token` is nil.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end

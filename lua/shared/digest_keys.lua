@@ -8,8 +8,8 @@ nonces are still recognised as nonces of this bus.
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- Replaces all keys if this Redis is not the one, or not the run of it, that has remembered the nonce uses. It
--- costs 6 µs. A Redis of an earlier release has keys but no run: they stay.
+-- Replaces all keys if the nonce uses were stored in another Redis, or in an earlier run of this one, because
+-- they may be lost. Costs 6 µs. Keys of an earlier release, which stored no run, stay.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   local run = redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

@@ -14,7 +14,7 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds drops to those in a hash. `from` becomes the earlier time, `to` the later one.
+-- Adds drops to a hash. Its `from` becomes the earlier time, its `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
@@ -45,7 +45,7 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The carrier was dropped or buried before the subscriber accepted it. So its notice joins the waiting
+    -- The carrier was dropped or buried before the subscriber accepted it, so its notice joins the waiting
     -- drops.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
@@ -61,14 +61,13 @@ function drop_notices.give(call, token, bid)
   return redis.call('HGETALL', carried)
 end
 
--- Returns the notice that this batch carries already (field, value, …), or nothing.
+-- Returns the notice (field, value, …) if this batch already carries one; otherwise nothing.
 function drop_notices.carried_by(call, token, bid)
   local carried = call.keys.drop_notice_carried(token)
   if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end
 end
 
--- Deletes the carried notice if one of these accepted batches carried it, since the subscriber has received
--- it then.
+-- Deletes the carried notice if one of these accepted batches carried it: the subscriber has received it.
 function drop_notices.forget(call, token, bids)
   local carrier = redis.call('HGET', call.keys.drop_notice_carried(token), 'teller')
   for _, bid in ipairs(carrier and bids or {}) do

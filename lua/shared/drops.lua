@@ -10,8 +10,8 @@ local open_batches = include('open_batches')
 local waiting = include('waiting')
 local drops = {}
 
--- Returns the set of jobs that workers hold, and their number. Their batches are being delivered, so these
--- batches are not dropped.
+-- Returns the set of jobs that workers hold, and their number. Batches of these jobs are being delivered, so
+-- they are not dropped.
 function drops.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
@@ -30,8 +30,8 @@ function drops.collection()
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {} }
 end
 
--- Adds a batch to the collection. `token` is nil if the list of the batch is gone, since nothing else names
--- the subscriber.
+-- Adds a batch to the collection. `token` is nil if the batch's list is gone, since only the list names the
+-- subscriber.
 function drops.add(call, collection, bid, token, events)
   local job = jobs.delivery_of(bid)
   collection.dropped[bid], collection.dropped[job] = true, true
@@ -47,9 +47,9 @@ function drops.add(call, collection, bid, token, events)
   of_token.events = of_token.events + events
 end
 
--- Removes dropped jobs of a lane from its waiting jobs, and a dropped trial job from its subscriber. For each
--- dropped job that was not waiting, one waiting job comes back: a job brings others back when it ends, but a
--- dropped job never ends. An ordered lane brings back the job of the batch that is its oldest now.
+-- Removes dropped jobs of a lane from its waiting jobs, and a dropped trial job from its subscriber. A job
+-- brings waiting jobs back when it ends, but a dropped job never ends: so one waiting job comes back for each
+-- dropped job that was not waiting. An ordered lane brings back the job of the batch that is now the oldest.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
@@ -59,7 +59,7 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
 end
 
 -- Deletes the collected batches and their jobs. Dropped jobs stay in the list of instant jobs, because
--- searching a long list is slow. Acquire forgets such a job when it finds no batch.
+-- searching a long list is slow. Acquire removes such a job when it finds no batch.
 function drops.settle(call, collection)
   local keys = call.keys
   if #collection.bids == 0 then return end

@@ -15,7 +15,7 @@ local waiting = include('waiting')
 local finishing = {}
 
 -- Returns an empty collection of finished jobs. For each subscriber, `taken` holds the accepted batches,
--- their number of events, the health points gained, and how long the last batch took (ms).
+-- their number of events, the health points gained, and the duration of the last delivery (ms).
 local function collection()
   return { workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, taken = {} }
 end
@@ -29,9 +29,9 @@ local function add_taken(collected, token, each, events)
   sum.bids[#sum.bids + 1] = each.bid
 end
 
--- Returns the number of events in the batch of a finished job; 0 if the job has no batch or the batch is
--- gone. Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber whose
--- lane the worker is in, or false.
+-- Finishes one job. Returns the number of events in its batch, or 0 if the job has no batch or the batch is
+-- gone. Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber whose lane
+-- the worker is in, or false.
 local function finish(call, q, each, lane, lease_of, collected)
   local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
   if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
@@ -51,7 +51,7 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Writes the accepted batches of one subscriber. Returns a true value if they ended the subscriber's trial.
+-- Records the accepted batches of one subscriber. Returns a true value if they ended the subscriber's trial.
 local function settle_subscriber(call, token, sum, slow_ms)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -59,9 +59,9 @@ local function settle_subscriber(call, token, sum, slow_ms)
   return subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms, slow_ms)
 end
 
--- Brings back waiting jobs of a lane in which `ended` deliveries have ended. Two jobs come back for each, so
--- that the lane can double with each round, but never more than the lane has room for. If the subscriber's
--- trial has ended (`recovered`), the lane gets as many jobs as it has room for.
+-- Brings back waiting jobs of a lane in which `ended` deliveries have ended: two for each, so that the lane
+-- can double in each round, but never more than it has room for. If the subscriber's trial has ended
+-- (`recovered`), as many come back as the lane has room for.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
@@ -86,11 +86,10 @@ local function settle(call, collected, args)
   end
 end
 
--- Finishes jobs, each only if its worker still holds it under the given lease. `args` are the arguments of
--- the script: q, lease_ms, lane_limit, lane_limit_max, slow_ms. Returns two values. The first lists for each job the
--- number of events in its batch, or false if the worker does not hold the job. The second is true if waiting
--- jobs came back. These jobs are not announced, so the caller must assign them or return the number of ready
--- jobs.
+-- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the
+-- script: q, lease_ms, lane_limit, lane_limit_max, slow_ms. Returns a list with the number of events of each
+-- job's batch, or false if the worker does not hold the job. Also returns whether waiting jobs came back.
+-- These are not announced, so the caller must assign them or return the number of ready jobs.
 function finishing.finish_all(call, args, finished)
   local workers, removed, collected = {}, {}, collection()
   if #finished == 0 then return removed, false end

@@ -49,8 +49,7 @@ local function describe(given, start, count, piece_count)
   return { start[1], start[2], start[3], count, piece_count }
 end
 
--- Closes the batch if it is the open batch of its subscriber. Which batch is open is read once for each
--- subscriber.
+-- Closes the batch if it is its subscriber's open batch. The open batch of each subscriber is looked up once.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -65,9 +64,9 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Adds the events of a granted batch to the reply, and counts its attempt. If it is too large for one delivery, a
--- batch of its own is granted in its place. The batch of a subscriber that has left is not read: its worker only
--- deletes it.
+-- Adds the events of a granted batch to the reply, and counts its attempt. If the batch is too large for one
+-- delivery, a part is cut off and granted instead. If the subscriber has left, the batch is not read, because
+-- its worker only deletes it.
 local function add_batch(call, given, grant, worker, bid, start)
   local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
   if lane.callback then
@@ -87,8 +86,8 @@ local function add_batch(call, given, grant, worker, bid, start)
   grant[4] = drop_notices.give(call, start[1], bid)
 end
 
--- Assigns the next job that can run to the worker. Does nothing if there is none or the call has reached its
--- limits. The batch of the job is closed to events and its attempt is counted.
+-- Assigns the next job that can run to the worker, closes its batch, and counts its attempt. Does nothing if
+-- no job can run, or if the call has reached its limits.
 function grants.give_next(call, given, worker)
   if is_full(given) then return end
   local job, bid, start = choosing.take_next(call, given.choice, given.reader, worker)
@@ -103,7 +102,7 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker once more the job that it already holds. `lease`: the number of its lease; nil if that has
+-- Gives the worker again the job that it already holds. `lease` is the number of its lease; nil if that has
 -- run out.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
@@ -119,14 +118,14 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Returns a list that alternates between the token of a subscriber of the batches and the list of its fields.
--- Subscribers that have left are omitted.
+-- Returns a flat list of the subscribers of the batches: each token, then the list of its fields. Omits
+-- subscribers that have left.
 local function describe_subscribers(call, given)
   local described = {}
   for token, is_attempted in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
-      -- As text, because Redis takes half a microsecond to convert a Lua number.
+      -- A text, because converting a Lua number takes Redis half a microsecond.
       local now = string.format('%d', call.now_ms)
       if is_attempted then redis.call('HSET', call.keys.subscriber(token), 'last_attempted_at', now) end
       described[#described + 1] = token
@@ -136,8 +135,8 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the leases, the holders and the lanes that they entered. Returns the list of
--- `describe_subscribers`.
+-- Stores the leases of the call, the workers that got a job, and the lanes that they entered. Returns the
+-- subscribers of the batches, as `describe_subscribers` does.
 function grants.settle(call, given)
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then

@@ -9,10 +9,10 @@ them and their places in it. Events are copied only if those of several publicat
 local client_quota = include('client_quota')
 local intake = {}
 
--- Returns the state of one call. `topics` holds the topics by name, and `accepted` lists the topics that got
+-- Returns the state of one call. `topics` holds the topics by name, and `accepted` lists those that got
 -- events. `run` is a slice of the events of successive publications to one topic. `tokens` lists the
--- subscribers that get events, and `slices` holds the events of each. `fingerprints` holds those of accepted
--- publications, by the digest of their idempotency key.
+-- subscribers that get events, and `slices` the events of each. `fingerprints` holds the fingerprint of each
+-- accepted publication by the digest of its idempotency key.
 function intake.begin(call, args)
   return {
     max_topics = args.max_topics, max_client_topics = args.max_client_topics,
@@ -42,7 +42,7 @@ local function read_topic(call, taken, name)
 end
 
 -- Claims the topic for the client if the topic has no publisher yet. Returns nothing if the client may
--- publish to the topic; otherwise the reason for the refusal.
+-- publish to it; otherwise the reason of the refusal.
 local function claim(call, taken, topic, client)
   local keys = call.keys
   if not topic.publisher or topic.publisher == '' then
@@ -69,8 +69,8 @@ local function judge_key(call, taken, publication)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the current run: the events of successive publications to one topic. Every subscriber of the topic gets
--- them. Subscribers without earlier events in this call share one slice. The others get a copy.
+-- Gives the current run (the events of successive publications to one topic) to every subscriber of the
+-- topic. Subscribers without earlier events in this call share one slice; the others get a copy.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -98,13 +98,13 @@ local function add_to_run(call, taken, topic, events)
     taken.run = append(taken.run.owner and taken.run or copy_of(taken.run, topic), events)
   else
     intake.end_run(taken)
-    -- The reader fills the table `events` anew for the next publication, so its fields are copied.
+    -- Copies the fields, because the reader fills the table `events` anew for the next publication.
     taken.run, taken.run_topic = { list = events.list, first = events.first, last = events.last, owner = false }, topic
   end
 end
 
--- Accepts a publication or refuses it as a whole. Returns the outcome and the number of subscribers that get
--- it; 0 if it is refused.
+-- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get
+-- it, which is 0 if it is refused.
 function intake.take(call, taken, publication)
   local refusal = judge_key(call, taken, publication)
   if refusal then return refusal, 0 end

@@ -6,8 +6,8 @@ announcement is published when the script ends.
 ]]
 local jobs = {}
 
--- The first bytes of a delivery job. The job is `['batch', [bid]]` in MessagePack, which begins with these
--- bytes for every UID of 20 characters.
+-- First bytes of a delivery job, which is `['batch', [bid]]` in MessagePack. They are the same for every UID
+-- of 20 characters.
 local DELIVERY = '\146\165batch\145\180'
 
 function jobs.delivery_of(bid)
@@ -29,7 +29,7 @@ function jobs.make_instant(call, q, ...)
   call.wakes[q] = true
 end
 
--- Makes a job instant that a worker had already begun. It goes before all other instant jobs.
+-- Makes a job instant again that a worker had begun. It goes before all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true

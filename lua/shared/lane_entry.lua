@@ -6,7 +6,7 @@ local lanes = include('lanes')
 local waiting = include('waiting')
 local lane_entry = {}
 
--- Fields of a subscriber's hash. The first are those that deliveries need, in the order in which acquire
+-- Fields of a subscriber's hash. The first ones are what deliveries need, in the order in which acquire
 -- returns them. The others decide whether a job may enter the lane, and how large a delivery may be.
 local FIELDS = {
   'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
@@ -14,14 +14,14 @@ local FIELDS = {
 }
 local DELIVERY_FIELDS = 7
 
--- Returns the state of entering lanes in one call: the lanes that it has read, and the number of deliveries
--- that entered. `args` are the arguments of acquire: lane_limit, lane_limit_max, spare.
+-- Returns the state of entering lanes in one call: the lanes read so far, and the number of deliveries that
+-- entered. `args` are the arguments of acquire: lane_limit, lane_limit_max, spare.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns the lane of a subscriber. Its `in_flight` includes the deliveries that entered during this call,
--- which lanes.join stores later.
+-- Returns the lane of a subscriber. Its `in_flight` also counts the deliveries that entered during this call
+-- and that lanes.join stores later.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -44,7 +44,7 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait in its lane. If it was the trial job, the lane has none any more. Returns false.
+-- Makes a job wait in its lane. A trial job that waits is no longer the trial job. Returns false.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.probe == job then set_trial_job(call, lane, false) end
@@ -61,7 +61,7 @@ local function wait_for_turn(call, lane, job)
   return false
 end
 
--- Returns true if the worker has entered the share. Returns false if the share has no room. The job then
+-- Returns true if the worker has entered the share, and false if the share has no room. In that case the job
 -- waits in its lane if the lane has deliveries in flight; otherwise it waits for the share, as the trial job
 -- of its lane.
 local function enter_share(call, lane, share, worker, job)
@@ -88,8 +88,8 @@ local function begin(reader, lane)
   return true
 end
 
--- Returns true if the worker's delivery has entered the lane of the subscriber `token`. Otherwise returns
--- false, and the job is stored where it waits.
+-- Returns true if the worker's delivery has entered the lane of the subscriber `token`. Otherwise stores the
+-- job where it has to wait, and returns false.
 function lane_entry.enter(call, reader, worker, job, token)
   local lane = lane_entry.read(call, reader, token)
   -- The subscriber has left. The delivery may begin, since the worker only deletes the batch.

@@ -19,7 +19,7 @@ lanes.SHARES = { 'slow', 'failing' }
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4 }
 local PART_OF_LANE = 1 / 4
 
--- Returns how many more deliveries may enter a share. The result is 0 or less if the share has no room.
+-- Returns how many more deliveries may enter a share. A result of 0 or less means that the share has no room.
 function lanes.share_room(call, share)
   local part = math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share])
   return math.max(1, part) - redis.call('SCARD', call.keys.share_workers(share))
@@ -40,20 +40,20 @@ function lanes.width(call, own_limit, args)
 end
 
 -- Returns the maximum number of deliveries in flight in a lane that a spare worker may enter. `in_flight` is
--- their number in this lane now, `entered` that of all lanes that this call has added and not stored yet.
+-- the lane's number now. `entered` is the number that this call has added to all lanes, and not stored yet.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
 end
 
--- Enters workers among those that deliver.
+-- Adds workers to those that deliver.
 function lanes.add_workers(call, workers)
   redis.call('SADD', call.keys.workers_main(), unpack(workers))
   call.live_workers = nil
 end
 
--- Returns the number of jobs that wait for room in each share. Usually there are none, which one command
--- shows.
+-- Returns the number of jobs that wait for room in each share. Usually there are none, and one command shows
+-- that.
 function lanes.share_jobs(call)
   local keys, counts = call.keys, { slow = 0, failing = 0 }
   if redis.call('EXISTS', keys.share_jobs('slow'), keys.share_jobs('failing')) == 0 then return counts end
@@ -71,8 +71,8 @@ function lanes.count_ready(call, q)
   return ready
 end
 
--- Enters a worker into the share of the slow ones, unless it is in the other share. The share need not have
--- room.
+-- Adds a worker to the share of slow subscribers, unless it is in the other share. The share may become
+-- larger than its limit.
 function lanes.enter_slow_share(call, worker)
   if redis.call('SISMEMBER', call.keys.share_workers('failing'), worker) == 0 then
     redis.call('SADD', call.keys.share_workers('slow'), worker)
@@ -82,7 +82,7 @@ end
 -- Removes workers from the shares. Returns the number of workers that were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually no delivery is in a share, which one command shows.
+  -- Usually no delivery is in a share, and one command shows that.
   if redis.call('EXISTS', keys.share_workers('slow'), keys.share_workers('failing')) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
@@ -97,8 +97,8 @@ function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes and shares. `tokens` lists the lanes; false stands for no lane. Returns
--- for each lane the number of workers that left it.
+-- Removes workers from their lanes and shares. `tokens` has the lane of each worker, or false. Returns the
+-- number of workers that left each lane.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -116,8 +116,8 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- Removes the worker from its lane and share. Returns the lane (the subscriber's token), or nothing if it
--- was in none.
+-- Removes the worker from its lane and share. Returns the lane (the subscriber's token), or nothing if the
+-- worker was in none.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end

@@ -8,11 +8,11 @@ local lanes = include('lanes')
 local leases = include('leases')
 local late = {}
 
--- Late deliveries are looked for in the first call of each such time (µs). That reads all leases, which takes
--- Redis 20 µs for 64 deliveries in flight.
+-- Interval of looking for late deliveries (µs): the first call in each interval does. It reads all leases,
+-- which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
--- Returns the lane (the subscriber's token) of each worker whose delivery is late, by worker.
+-- Returns a table from each worker whose delivery is late to its lane (the subscriber's token).
 local function late_lanes(call, slow_ms)
   local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
   for i = 1, #numbers, 2 do
@@ -23,9 +23,9 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Enters late deliveries into the share of the slow ones, unless they are in a share, and makes their
--- subscribers slow. Does nothing if a job was given to a worker in the present quarter of a second, because
--- that call has looked.
+-- Adds late deliveries to the share of slow subscribers, unless they are in a share, and makes their
+-- subscribers slow. Does nothing if a worker got a job in the present quarter of a second, because the call
+-- that gave it has looked.
 function late.notice(call, slow_ms)
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do

@@ -12,7 +12,7 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Draws the numbers of `count` new leases. Returns the first; the others follow it.
+-- Makes the numbers of `count` new leases. Returns the first; the others follow it.
 function leases.draw(call, count)
   local first = math.max(leases.last(call) + 1, call.now_us)
   call.last_lease = first + count - 1
@@ -20,14 +20,14 @@ function leases.draw(call, count)
   return first
 end
 
--- Returns true if a worker was last heard of longer ago than `lease_ms`, by Redis's clock. Also true if the
--- worker was never heard of.
+-- Returns true if a worker's last sign of life is older than `lease_ms`, by Redis's clock, or if there was
+-- none.
 function leases.ran_out(call, heard_ms, lease_ms)
   heard_ms = tonumber(heard_ms)
   return not heard_ms or call.now_ms - heard_ms > lease_ms
 end
 
--- Returns true if the lease of a worker has expired, or if the worker was never heard of.
+-- Returns true if the lease of a worker has run out, or if there was no sign of life of the worker.
 function leases.is_dead(call, worker, lease_ms)
   return leases.ran_out(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
 end
@@ -44,9 +44,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Removes the job from the worker's pending list and the lease from `lease_of`. The caller deletes the lease
--- in Redis. Returns false if the worker no longer holds the job. Its lease has expired, or another worker
--- has the job. Or an earlier run of the same call removed the job and its reply was lost.
+-- Removes the job from the worker's pending list, and the lease from `lease_of`. The caller deletes the lease
+-- in Redis. Returns false if the worker does not hold the job: its lease has run out, another worker has the
+-- job, or an earlier run of the same call removed the job and its reply was lost.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end
@@ -54,7 +54,7 @@ function leases.take_job(call, q, worker, job, lease, lease_of)
   return true
 end
 
--- Does the same as `take_job` for a single worker, and also deletes the lease in Redis.
+-- Does what `take_job` does for a single worker, and deletes the lease in Redis too.
 function leases.settle(call, q, worker, job, lease, lease_ms)
   if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end
   redis.call('HDEL', call.keys.leases(), worker)

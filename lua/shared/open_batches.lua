@@ -18,11 +18,12 @@ local open_batches = {}
 local UID_LENGTH = 20
 local DEFAULT_MAX_EVENTS = 100
 local DEFAULT_MAX_BYTES = 1048576
--- An eighth of the bytes that an event may have if DEFAULT_MAX_EVENTS fill a batch by bytes too.
+-- Maximum bytes of a small event, whose bytes need not be counted. A hundred of them (DEFAULT_MAX_EVENTS)
+-- take an eighth of DEFAULT_MAX_BYTES.
 local SMALL_EVENT_BYTES = 1310
 
--- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1: a batch
--- with no room would be replaced by another one for ever.
+-- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1, because a
+-- batch with no room would be replaced by another one for ever.
 function open_batches.max_events(setting)
   return math.max(1, tonumber(setting) or DEFAULT_MAX_EVENTS)
 end
@@ -32,8 +33,8 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or DEFAULT_MAX_BYTES
 end
 
--- Returns how many bytes the events of a slice, from `first` on, take in the body of a delivery: each has a comma
--- or a bracket behind it. The whole slice is measured once for all subscribers.
+-- Returns the bytes that the events of a slice, from `first` on, take in the body of a delivery. Each event
+-- is followed by a comma or a bracket. The whole slice is measured once for all subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -42,20 +43,20 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns whether the events of a slice, from `first` on, count in a batch with this entry.
+-- Returns whether the bytes of these events must be counted in a batch with this entry.
 function open_batches.counts_bytes(entry, slice, first)
   if #entry > UID_LENGTH then return true end
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
 end
 
--- Returns the value for `batches:room` of a new batch with these events, and its room.
+-- Returns the value in `batches:room` for a new batch with these events, and the room that it has left.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Takes bytes off the room of open batches. Returns what is left of each, by subscriber. `tokens`, `bids` and
--- `bytes` describe the batches.
+-- Subtracts bytes from the room of open batches. Returns the room that is left to each, by subscriber.
+-- `tokens`, `bids` and `bytes` describe the batches.
 function open_batches.take_room(call, tokens, bids, bytes)
   local rooms, values = {}, {}
   if #tokens == 0 then return rooms end
@@ -97,8 +98,8 @@ function open_batches.close_open(call, token, bid)
   redis.call('SREM', call.keys.batches_current(token), bid)
 end
 
--- Closes a full batch and makes its job instant. If the job is not scheduled any more, because its deadline
--- has passed, the job does not change.
+-- Closes a full batch and makes its job instant. Leaves the job alone if it is no longer scheduled, because
+-- its deadline has passed.
 function open_batches.close_full(call, token, bid)
   open_batches.close(call, token, bid)
   local job = jobs.delivery_of(bid)

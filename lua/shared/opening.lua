@@ -15,9 +15,10 @@ local opening = {}
 
 local DEFAULT_TIMEOUT_MS = 500
 
--- Maximum batches that a call opens for events that fill several. A batch takes Redis 13 µs: 10,000 events for
--- a subscriber with max_events 1 blocked it for 130 ms. Beyond that the events of a subscriber become one long
--- batch, which costs as much as its events. Acquire cuts deliveries off it (cutting.lua).
+-- Maximum batches that a call opens for events that fill several. A batch takes Redis 13 µs: 10,000 events
+-- for a subscriber with max_events 1 blocked Redis for 130 ms. Beyond the maximum, the events of a subscriber
+-- become one long batch, which costs only as much as its events. Acquire cuts deliveries off it
+-- (cutting.lua).
 local MAX_OPENED = 300
 
 -- Returns the state of one call. `uid_seed` is the first 16 characters of all UIDs that the call makes.
@@ -25,8 +26,8 @@ function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed) }
 end
 
--- Begins a new collection. Scores and times are formatted here once, because Redis takes 0.5 µs to convert
--- each Lua number.
+-- Begins a new collection. Formats scores and times once, because Redis takes 0.5 µs to convert each Lua
+-- number.
 local function begin_collection(call, opened)
   opened.now = string.format('%d', call.now_ms)
   opened.queue_score = string.format('%d', call.now_us)
@@ -57,8 +58,7 @@ local function write_batch(call, opened, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch with the events from `first` on the open one of its subscriber, if it has room for more
--- bytes. Returns whether it has.
+-- Makes a new batch the open one of its subscriber, if it has room for further bytes. Returns whether it has.
 local function leave_open(call, opened, bid, token, max_events, max_bytes, slice, first)
   local entry = open_batches.entry(bid, max_events, max_bytes)
   if open_batches.counts_bytes(entry, slice, first) then
@@ -67,7 +67,7 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- A web process of the Ruby Routemaster would append to this batch under another name.
+  -- Not where the Ruby Routemaster was: its web processes would append to this batch under another name.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry
@@ -117,7 +117,7 @@ function opening.open(call, opened, token, slice, first)
   if #opened.jobs >= bulk.MAX_VALUES then opening.enter(call, opened) end
 end
 
--- Writes the collected references of all batches that were opened since the last call of `enter`.
+-- Stores the references of all batches that were opened since the last call of `enter`.
 function opening.enter(call, opened)
   if not opened.index then return end
   local keys = call.keys
@@ -125,7 +125,7 @@ function opening.enter(call, opened)
   bulk.command('SADD', keys.jobs_index('main'), opened.jobs)
   bulk.command('LPUSH', keys.jobs_instant('main'), opened.instant)
   if #opened.instant > 0 then call.wakes.main = true end
-  -- The job that is due first is scheduled by itself, since that wakes the scheduler if needed.
+  -- Schedules the job that is due first by itself, because that wakes the scheduler if needed.
   if opened.shortest_ms then
     jobs.make_scheduled(call, 'main', opened.first_due, call.now_ms + opened.shortest_ms)
   end

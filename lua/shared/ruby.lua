@@ -14,7 +14,8 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers that are not of this bus, and how long ago (ms) the last of them was heard of.
+-- Returns the living workers that are not of this bus, and the time (ms) since the last sign of life of one
+-- of them.
 function ruby.workers(call, lease_ms)
   local keys, living, silent_ms = call.keys, {}, math.huge
   local heard = redis.call('HGETALL', keys.workers())
@@ -33,14 +34,15 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a UID for a batch of events that were appended to the list `batches:{bid}` of another one.
+-- Returns a UID for a new batch from events that were appended to the list `batches:{bid}` of another batch.
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Puts a header before events without one. A Ruby web process appends to a batch of this bus in this way, if it
--- takes it for its own. Returns the UID of the new batch, its subscriber's token and its time of creation. Returns
--- nothing if the subscriber cannot be told, because the other batch no longer exists.
+-- Puts a header before events without one. Such events come from a Ruby web process that appended to a batch
+-- of this bus, which it took for its own. Returns the UID of the new batch, its subscriber's token and its
+-- time of creation. Returns nothing if the other batch no longer exists, because only that one names the
+-- subscriber.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -53,20 +55,21 @@ local function add_header(call, bid)
   return uid, token, now
 end
 
--- Makes the stray a batch of this bus that takes no more events, and gives it a job if it has none. Returns true if
--- it did so, false if there is a stray that it cannot adopt, and nothing if there is none.
+-- Makes a stray batch a batch of this bus that takes no more events, and gives it a job if it has none.
+-- Returns true if it did so, false if it cannot adopt the stray, and nothing if there is no stray.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- A Ruby web process that finds no current batch opens another one.
+    -- Removes the current batch, so that the Ruby web process opens another one.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
-  -- The Ruby Routemaster never gives up, so its attempts can be more than are allowed here.
+  -- Resets the attempts. The Ruby Routemaster never gives up, so there may be more of them than are allowed
+  -- here.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

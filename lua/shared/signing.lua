@@ -4,7 +4,7 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum keys that sign at the same time. A caller who gets no answer repeats the call, and each repeat
+-- Maximum keys that sign at the same time. A client that gets no answer repeats its call, and each repeat
 -- makes a key.
 local MAX_KEYS = 4
 

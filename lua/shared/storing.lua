@@ -8,8 +8,8 @@ local open_batches = include('open_batches')
 local opening = include('opening')
 local storing = {}
 
--- Appends as many events to an open batch as fit. Returns how many were appended, and the new length of its
--- list. The length is 0 if the list no longer exists; then no event was appended, whatever the count.
+-- Appends as many events to an open batch as fit. Returns the number of events appended, and the new length
+-- of the list. A length of 0 means that the list no longer exists, and that nothing was appended.
 local function fill(batch, max, list, first, last)
   -- An open batch always has room for one event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -22,8 +22,8 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- Takes the bytes of the events off the room of the open batches, as far as they count. Returns what is left of
--- each, by subscriber.
+-- Subtracts the bytes of the events from the room of the open batches, where they count. Returns the room
+-- that is left to each, by subscriber.
 local function take_room(call, taken, entries)
   local tokens, bids, bytes = {}, {}, {}
   for i, token in ipairs(taken.tokens) do
@@ -38,8 +38,8 @@ local function take_room(call, taken, entries)
 end
 
 -- Appends a subscriber's events to its open batch, and the rest to new batches. `entry` is the entry of the
--- open batch in `batches:open`, or false if none is open. `room` is what would be left of its room, if that
--- is counted. If it is less than nothing, the batch is closed as it is.
+-- open batch in `batches:open`, or false. `room` is the room in bytes that the events would leave, if bytes
+-- count. If it is negative, the open batch is closed without them.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and room and room < 0 then
@@ -48,7 +48,7 @@ local function append(call, opened, token, entry, room, slice)
     local bid, max = open_batches.read_entry(entry)
     local taken, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
-      -- The list of the open batch no longer exists: remove the entry, and open a new batch below.
+      -- The list of the open batch no longer exists, so its entry is removed and a new batch is opened below.
       open_batches.close(call, token, bid)
       taken = 0
     elseif length - batches.HEADER >= max or room == 0 then
@@ -59,8 +59,8 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of every subscriber. `counts` is filled with the number of events of each. If one
--- subscriber fails, the function throws, and `counts` ends before that subscriber.
+-- Appends the events of every subscriber, and puts the number for each into `counts`. If one subscriber
+-- fails, the function throws, and `counts` ends before that subscriber.
 local function append_all(call, opened, taken, entries, counts)
   local rooms = take_room(call, taken, entries)
   for i, token in ipairs(taken.tokens) do
@@ -70,8 +70,8 @@ local function append_all(call, opened, taken, entries, counts)
   end
 end
 
--- Stores the events, and counts them for their topics. If this fails at one subscriber, because of a key of the wrong
--- type for example, those after it get nothing, and `call.failure` is set.
+-- Stores the events, and counts them for their topics. If it fails at one subscriber (because of a key of the
+-- wrong type, for example), the later ones get nothing, and `call.failure` is set.
 function storing.store(call, uid_seed, taken)
   for _, topic in ipairs(taken.accepted) do
     redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events)
@@ -80,13 +80,13 @@ function storing.store(call, uid_seed, taken)
   local opened, counts = opening.begin(uid_seed), {}
   local entries = bulk.get_fields(call.keys.batches_open(), taken.tokens)
   calls.try(call, append_all, opened, taken, entries, counts)
-  -- The batches opened so far are entered even after a failure.
+  -- Even after a failure, stores the references of the batches opened so far.
   opening.enter(call, opened)
   bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
 end
 
--- Returns what was stored: for each topic its events, and the tokens of its subscribers as one text with a token
--- on each line, which costs Redis less than a list.
+-- Returns what was stored: for each topic its events and the tokens of its subscribers. The tokens are one
+-- text with a token on each line, which costs Redis less than a list.
 function storing.added(taken)
   local added = {}
   for i, topic in ipairs(taken.accepted) do

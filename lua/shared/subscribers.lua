@@ -16,9 +16,9 @@ local function change_health(subscriber, points, change)
   if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
--- Records a failed delivery. `failure` has the batch (`bid`) and the attempt as JSON (nil if nothing was
--- tried). It also has the cost to the subscriber: `damage` in health points and `throttle_ms`. It is not an
--- error if the subscriber has left.
+-- Records a failed delivery. `failure` names the batch (`bid`), the attempt as JSON (nil if nothing was
+-- tried), and the cost to the subscriber: `damage` in health points, and `throttle_ms`. It is not an error if
+-- the subscriber has left.
 function subscribers.fail(call, token, failure)
   local subscriber, attempts = call.keys.subscriber(token), call.keys.attempts(failure.bid)
   if failure.attempt then
@@ -30,15 +30,15 @@ function subscribers.fail(call, token, failure)
     change_health(subscriber, redis.call('HGET', subscriber, 'health_points'), -failure.damage)
   end
   if failure.throttle_ms > 0 then
-    -- Another delivery that failed at the same time may have asked for a longer pause.
+    -- A delivery that failed at the same time may have asked for a longer pause.
     local before = tonumber(redis.call('HGET', subscriber, 'throttled_until')) or 0
     redis.call('HSET', subscriber, 'throttled_until', math.max(before, call.now_ms + failure.throttle_ms))
   end
 end
 
--- Records accepted batches with `events` events in all, the last of which took `took_ms`. It makes the
--- subscriber slow if that is more than `slow_ms`, and otherwise quick, unless another delivery of it is late.
--- Returns a true value if the acceptance ended the subscriber's trial, and false or nil otherwise.
+-- Records accepted batches. They have `events` events in all, and the last one took `took_ms`. The subscriber
+-- becomes slow if that is more than `slow_ms`; otherwise quick, unless another of its deliveries is late.
+-- Returns a true value if this ended the subscriber's trial, and false or nil otherwise.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -56,9 +56,9 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return trial_job or throttled or first
 end
 
--- Ends the trial of a subscriber. If its trial job was scheduled for later, the job becomes instant. A trial
--- job that waits for room in a share keeps its place in the list of that share. Then the caller is subscribe,
--- because no delivery of the lane is in flight and all its other jobs wait.
+-- Ends the trial of a subscriber. A trial job that was scheduled for later becomes instant. A trial job that
+-- waits for room in a share keeps its place there; that occurs only when subscribe calls this, while no
+-- delivery of the lane is in flight and all its other jobs wait.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

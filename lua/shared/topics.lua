@@ -3,7 +3,7 @@ Topics: what ends topics, and the list of the topics that each client owns.
 ]]
 local topics = {}
 
--- Returns the token of the client that owns the topic; nil if nobody does.
+-- Returns the token of the client that owns the topic; nil if no client does.
 function topics.publisher(call, topic)
   local publisher = redis.call('HGET', call.keys.topic(topic), 'publisher')
   return publisher and publisher ~= '' and publisher or nil
@@ -26,8 +26,8 @@ function topics.remove_if_unused(call, topic)
   if redis.call('EXISTS', call.keys.topic_subscribers(topic)) == 0 then topics.remove(call, topic) end
 end
 
--- Ends one subscription. A topic without a publisher ends with its last subscription. Otherwise its name would
--- stay taken, and only root could delete it. Returns false if there is no such subscription.
+-- Ends one subscription. A topic without a publisher is deleted with its last subscription; otherwise its
+-- name would stay taken, and only root could delete it. Returns false if there is no such subscription.
 function topics.unsubscribe(call, token, topic)
   if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
   redis.call('SREM', call.keys.topic_subscribers(topic), token)

@@ -4,17 +4,17 @@ Waiting jobs: jobs outside the queue that may not enter their lane yet.
 local jobs = include('jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber, which are sorted by the time (µs) at which they were
--- added. A list would make it slow to drop a job. The oldest batches are dropped first, but their retried
--- jobs are near the end of the list. Jobs that one call adds are 1 µs apart. The call takes longer than
--- that, so the jobs of later calls sort behind them.
+-- Adds a job to the waiting jobs of a subscriber, which are sorted by the time (µs) at which they were added.
+-- In a list, dropping a job would be slow: the oldest batches are dropped first, but their retried jobs are
+-- near the end. Jobs that one call adds are 1 µs apart. The call takes longer than that, so jobs of later
+-- calls sort behind them.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
 end
 
 -- Returns the job of the subscriber's oldest batch, or nothing if there is no batch. In an ordered lane only
--- this job may run.
+-- that job may run.
 function waiting.oldest_job(call, token)
   local bid = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0)[1]
   return bid and jobs.delivery_of(bid)
@@ -22,7 +22,7 @@ end
 
 -- Brings back up to `max` waiting jobs, those that have waited longest first. They go behind the other
 -- instant jobs, so that lanes take turns. An ordered lane brings back only the job of its oldest batch, even
--- if `max` is 0. Nothing comes back while a trial job exists or the subscriber is paused. The end of the
+-- if `max` is 0. While a trial job exists or the subscriber is paused, nothing comes back; the end of the
 -- trial job brings the others back.
 function waiting.bring_back(call, token, max)
   local keys = call.keys

@@ -16,7 +16,8 @@ return function(call, args)
   local collection, dropped, events = drops.collection(), 0, 0
   for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count - 1)) do
     local job = jobs.delivery_of(bid)
-    -- Read the time of creation from the batch: the score in the queue of an ordered subscriber can be later.
+    -- Reads the time of creation from the batch, because the score in the queue of an ordered subscriber can
+    -- be later.
     local created_ms = redis.call('LINDEX', keys.batch(bid), 1)
     if dropped < args.max_batches and not held[job] and (tonumber(created_ms) or 0) <= args.until_ms then
       if created_ms then

@@ -21,8 +21,7 @@ local waiting = include('waiting')
 
 local DEFAULTS = { 'timeout', 500, 'max_events', 100, 'health_points', 100 }
 
--- True if adding these members would make the set larger than `max`. Members that it already has need no
--- room.
+-- True if adding these members would make the set larger than `max`. Those that it already has need no room.
 local function has_no_room(set, max, members)
   local new = 0
   for _, member in ipairs(members) do
@@ -32,8 +31,8 @@ local function has_no_room(set, max, members)
 end
 
 local function store_settings(call, subscriber, args)
-  -- In µs, so that no two subscriptions share a value. nack compares it: an answer 410 to a delivery that
-  -- began under an earlier subscription must not pause this one.
+  -- In µs, so that no two subscriptions have the same value. nack compares it: a 410 to a delivery from
+  -- before this subscription must not pause it.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
     timeout = args.timeout_ms, max_events = args.max_events, max_bytes = args.max_bytes, ordered = args.ordered,
@@ -52,8 +51,8 @@ local function store_signing_key(call, subscriber, key, overlap_ms)
   end
 end
 
--- Applies a shorter timeout and a new max_events to the open batch. Closes the batch if it is now full, and if
--- max_bytes changes, since its bytes may not be counted.
+-- Applies a shorter timeout and a new max_events to the open batch. Closes the batch if it is now full, or if
+-- max_bytes changes, because the bytes in it may not be counted.
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)
