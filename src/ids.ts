@@ -3,6 +3,9 @@ import { customAlphabet, nanoid } from 'nanoid';
 /** The id of a batch or a worker: 20 characters of URL-safe Base64, 120 bits. */
 export const uid = (): string => nanoid(20);
 
+/** The ids of so many workers. */
+export const uids = (count: number): string[] => Array.from({ length: count }, uid);
+
 /**
  * The random part of the ids that one script call makes: 16 characters, to which the script appends a counter
  * of 4. Scripts cannot make random ids, since Redis seeds their generator with the same number in every call.

@@ -2,6 +2,7 @@ import { Clients } from './authentication/client.ts';
 import { NameKey } from './authentication/name_key.ts';
 import { PublicNames } from './authentication/public_names.ts';
 import { configIn, environmentWarnings, readConfig } from './config.ts';
+import { Quarantine } from './delivering/quarantine.ts';
 import { Supervisor } from './delivering/supervisor.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
@@ -30,14 +31,19 @@ await start(async () => {
   const recorder = new Recorder(counters);
   let supervisor: Supervisor | undefined;
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
+  const quarantines: Quarantine[] = [];
   const maintenance = partitions.all.map((partition) => {
+    const quarantine = new Quarantine({ config, partitions, partition, recorder, publicNames, log });
+    quarantines.push(quarantine);
     const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), partition.keys);
     wakeups.on('main', () => supervisor?.wake());
+    wakeups.on('suspect', () => quarantine.wake());
     return new Maintenance(config, { partition, partitions, wakeups, recorder, publicNames, log });
   });
   // The boot may wait for Redis, so the process must be able to stop before it.
   const stopping = onStop(log, async () => {
-    await Promise.all([...maintenance.map((each) => each.stop(GRACE_MS)), supervisor?.stop(GRACE_MS)]);
+    const delivering = [...quarantines, ...maintenance].map((each) => each.stop(GRACE_MS));
+    await Promise.all([...delivering, supervisor?.stop(GRACE_MS)]);
     if (supervisor) recorder.processStopped('worker');
     await counters.stop();
     redis.disconnect();
@@ -51,6 +57,7 @@ await start(async () => {
   recorder.processStarted('worker');
   supervisor.start(takenOver);
   for (const each of maintenance) each.start();
+  for (const each of quarantines) each.start(takenOver);
   const { workerThreads: threads, workersPerThread } = inMode;
   log.info({ threads, workersPerThread, compatibility }, 'delivering');
 });

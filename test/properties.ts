@@ -45,6 +45,7 @@ const property = behavesAsTheModel(() => store, MAX_SEQUENCE_STEPS, countStep);
 for (let seed = firstSeed; steps < wanted && process.exitCode === undefined; seed++) {
   const result = await fc.check(property, { numRuns: SEQUENCES_PER_CHECK, seed });
   if (!result.failed) continue;
+  console.error(result.errorInstance);
   console.error(
     fc.defaultReportMessage(result),
     `\n\nfound again with: npm run properties -- --seed ${seed}`,

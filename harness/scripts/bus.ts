@@ -3,7 +3,7 @@ import { decode } from '@msgpack/msgpack';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import type { Batch } from '../../src/delivering/batch.ts';
 import type { Grant, Subscriber } from '../../src/delivering/grant.ts';
-import { SLOW_MS } from '../../src/delivering/queue.ts';
+import { SLOW_MS, type WorkerKind } from '../../src/delivering/queue.ts';
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import type { QueueName } from '../../src/store/job.ts';
@@ -189,12 +189,12 @@ export class Bus {
       leaseMs = LEASE_MS,
       slowMs = SLOW_MS,
       idle = IDLE_WORKERS,
-      spare = false,
+      kind = 'regular',
       finished = [],
       seed = 'cut',
     }: Settings & {
       idle?: number;
-      spare?: boolean;
+      kind?: WorkerKind;
       finished?: FinishedJob[];
       /** Batches that this call cuts off others are named `{seed}1` and so on. */
       seed?: string;
@@ -205,7 +205,7 @@ export class Bus {
       ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs, uidSeed: seedOf(seed) },
       finished: finished.map((each) => this.#finished(each)),
       workers,
-      spare,
+      kind,
     });
     const { left, grants, acks } = readAcquired(reply);
     for (const { worker, lease } of grants) this.leases.set(worker, lease);
@@ -273,6 +273,12 @@ export class Bus {
   ) {
     const failure = { bid: bidOf(job), damage, throttleMs, attempt, reason };
     return this.store.run('bury', { ...this.#held('main', worker, job, lease), ...failure });
+  }
+
+  /** Buries what the worker of a quarantine held. */
+  async condemn(worker: string) {
+    const { bid, ...rest } = await this.store.run('condemn', { worker });
+    return { job: bid && shortName(bid), ...rest };
   }
 
   /** Returns the workers whose leases are lost. */

@@ -47,8 +47,8 @@ export async function assertImageConsistent(store: Readable): Promise<void> {
   const state = await readState(store);
   await assertBatches(store, state);
   assertGauges(state);
-  const { waiting, sharing } = state.lanes;
-  assertQueue(state.main, [...Object.values(waiting), ...Object.values(sharing)].flat());
+  const { waiting, sharing, suspects } = state.lanes;
+  assertQueue(state.main, [...Object.values(waiting), ...Object.values(sharing), suspects].flat());
   assertQueue(state.aux, []);
   await assertLeftovers(store, state);
   await assertLanes(store, state);
@@ -141,7 +141,8 @@ function assertQueue(queue: QueueState, waiting: string[]): void {
 
 /** A job that is instant, or waits for room in a share, without being indexed is that of a dropped batch: acquire will forget it. */
 async function assertLeftovers({ redis, keys }: Readable, { main, batches }: State): Promise<void> {
-  for (const list of [keys.jobs_instant('main'), ...SHARES.map((share) => keys.share_jobs(share))]) {
+  const shares = SHARES.map((share) => keys.share_jobs(share));
+  for (const list of [keys.jobs_instant('main'), keys.jobs_suspect(), ...shares]) {
     const jobs = (await redis.lrangeBuffer(list, '0', '-1')).map(jobName);
     for (const job of jobs.filter((each) => !main.index.includes(each)))
       assert.ok(!(job in batches), `${job} is in ${list} and indexed, or its batch was dropped`);
@@ -185,6 +186,7 @@ async function assertLanes(
       ...main.instant,
       ...Object.values(main.pending).flat(),
       ...Object.values(lanes.sharing).flat(),
+      ...lanes.suspects,
     ]);
     // A failed delivery that is put off holds up the others only where it is the probe, or the oldest of an ordered lane.
     const oldest = ordered === '1' ? queued[token]?.[0] : undefined;

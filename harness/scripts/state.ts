@@ -31,6 +31,8 @@ export interface LaneState {
   sharing: Record<Share, string[]>;
   /** The workers that have that room. */
   shares: Record<Share, string[]>;
+  /** The jobs that wait for a quarantine; without what is left of dropped batches. */
+  suspects: string[];
 }
 
 export const EMPTY_LANES: LaneState = {
@@ -39,6 +41,7 @@ export const EMPTY_LANES: LaneState = {
   held: {},
   sharing: { slow: [], failing: [] },
   shares: { slow: [], failing: [] },
+  suspects: [],
 };
 
 /** The batches and jobs in Redis. Batches have short names. */
@@ -146,6 +149,9 @@ async function readLanes({ redis, keys }: Readable, { index }: QueueState): Prom
       return jobs.map(jobName).filter((job) => index.includes(job));
     }),
     shares: await byShare(async (share) => (await redis.smembers(keys.share_workers(share))).sort()),
+    suspects: (await redis.lrangeBuffer(keys.jobs_suspect(), '0', '-1'))
+      .map(jobName)
+      .filter((job) => index.includes(job)),
   };
 }
 

@@ -14,8 +14,9 @@ may be running the job already.
 A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. What a
 larger batch has more stays in it and is ready again; the worker gets a new batch of the first events.
 
-Spare workers (`spare`) ask while the other workers of their thread hang. They hold several deliveries of a
-lane only as far as other lanes leave workers.
+`kind` is what the workers are. Spare workers (`spare`) ask while the other workers of their thread hang. They
+hold several deliveries of a lane only as far as other lanes leave workers. A `quarantine` has one worker, and gets
+the jobs of suspects alone: batches of which two workers have died. Other workers do not get these.
 
 If the lane of a subscriber has no room for a delivery, the job waits outside the queue until the lane
 brings it back. If a share has no room, the job waits in its lane or for the share.
@@ -90,16 +91,16 @@ return function(call, args)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
   late.notice(call, args.slow_ms)
-  local choice = choosing.begin(call, q, #workers)
+  local choice = choosing.begin(call, q, #workers, args.kind)
   local given = grants.begin(choice, lane_entry.reader(args), args.uid_seed)
   for _, worker in ipairs(workers) do
     calls.try(call, serve, given, worker, held[worker], lease_of[worker])
   end
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
-  local left = lanes.count_ready(call, q)
+  local left = lanes.count_ready(call, q, args.kind)
   -- Wakes other workers if waiting jobs came back and these workers did not take all ready jobs.
-  if came_back and left > 0 then call.wakes[q] = true end
+  if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces
 end

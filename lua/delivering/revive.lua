@@ -4,7 +4,7 @@ revive: turn dead letters back into ready batches. Their attempts and their age 
 
 Only dead letters that belong to `client` are revived; without `client` (root asks) any. A dead letter
 stays if its subscriber has left. Each batch goes to the end of its subscriber's queue, in the order
-given, and its job is instant. The history of its attempts is kept.
+given, and its job is instant; that of a suspect waits for a quarantine. The history of its attempts is kept.
 
 Returns an outcome for each UID. It is `dead_letter_not_found` also for the dead letter of another client;
 an entry of the client's index that names such a dead letter, or none, is removed.
@@ -12,6 +12,7 @@ an entry of the client's index that names such a dead letter, or none, is remove
 Redis refuses this script while memory is exhausted (no `allow-oom`), although the script needs almost no
 memory. Autodrop deletes dead letters first. If they were revived, it would delete other batches instead.
 ]]
+local attempts = include('attempts')
 local batches = include('batches')
 local dead_letters = include('dead_letters')
 local jobs = include('jobs')
@@ -29,7 +30,11 @@ local function revive(call, bid, token, ordered)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
   redis.call('HINCRBY', keys.gauge_events(), token, events)
   redis.call('SADD', keys.jobs_index('main'), job)
-  jobs.make_instant(call, 'main', job)
+  if attempts.is_suspect(call, bid) then
+    jobs.make_suspect(call, job)
+  else
+    jobs.make_instant(call, 'main', job)
+  end
   return { outcome = 'ok', token = token, events = events }
 end
 

@@ -3,9 +3,10 @@
 scrub: return the jobs of dead workers to their queues, and delete what is recorded of these workers.
 
 A worker is dead if it was not heard of for longer than `lease_ms`. Its job becomes instant, ahead of the
-other instant jobs. `workers` is the number of dead workers; `jobs` has the number of returned jobs for each
+other instant jobs, and the history of its batch notes the death. `workers` is the number of dead workers; `jobs` has the number of returned jobs for each
 queue.
 ]]
+local attempts = include('attempts')
 local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
@@ -30,6 +31,8 @@ local function give_back(call, q, worker)
   local lane = q == 'main' and lanes.leave(call, worker)
   local job = redis.call('RPOP', keys.jobs_pending(q, worker))
   while job do
+    local bid = q == 'main' and jobs.batch_of(job)
+    if bid and redis.call('EXISTS', keys.batch(bid)) == 1 then attempts.note_death(call, bid, worker) end
     jobs.make_instant_again(call, q, job)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))

@@ -3,8 +3,8 @@
 sweep_jobs: check suspected jobs of a queue, and repair them. Returns the findings.
 
 A batch has a delivery job for as long as the batch exists. Every job is in the index of its queue, and in
-exactly one state. Correct jobs stay unchanged. The job of a dropped batch may remain in the instant list or
-in the list of a share: acquire removes it there. The script searches the instant list for every suspect. So
+exactly one state. Correct jobs stay unchanged. The job of a dropped batch may remain in the instant list, in
+the list of a share or among the suspects: acquire removes it there. The script searches the instant list for every suspect. So
 the caller passes only a few suspects at a time if that list is long.
 
 `job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs.
@@ -31,7 +31,9 @@ end
 -- Returns the lists that may have a job, other than those of workers.
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
-  for _, share in ipairs(q == 'main' and lanes.SHARES or {}) do lists[#lists + 1] = call.keys.share_jobs(share) end
+  if q ~= 'main' then return lists end
+  for _, share in ipairs(lanes.SHARES) do lists[#lists + 1] = call.keys.share_jobs(share) end
+  lists[#lists + 1] = call.keys.jobs_suspect()
   return lists
 end
 

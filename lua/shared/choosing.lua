@@ -1,6 +1,7 @@
 --[[
 Choosing: finds the next job that can run, and the batch that it delivers.
 ]]
+local attempts = include('attempts')
 local batches = include('batches')
 local jobs = include('jobs')
 local lane_entry = include('lane_entry')
@@ -15,13 +16,14 @@ local MAX_PASSED_OVER = 500
 -- Number of list items that are read to see a batch's header. They are all items of a short list.
 choosing.START = batches.HEADER + 10
 
--- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job. Instant
+-- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job, `kind` what
+-- they are: 'regular', 'spare' or 'quarantine'. A quarantine takes the jobs of suspects alone. Instant
 -- jobs are popped in groups of that size, and `put_back` returns those that were not tried. `sharing` has for
 -- each share how many of the jobs that waited for room when the call began are not taken yet. Jobs that begin
 -- to wait during the call are not counted, so the call does not take them.
-function choosing.begin(call, q, workers)
+function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
-  return { q = q, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
+  return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
 end
 
 -- Returns the first items of a batch's list. Returns nothing if the list does not exist, or is not that of a
@@ -42,6 +44,7 @@ end
 -- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first, but
 -- only if the share has room; otherwise they would have to wait again.
 local function next_job(call, choice)
+  if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
     local waiting = choice.sharing[share] or 0
     if waiting > 0 and lanes.share_room(call, share) > 0 then
@@ -54,6 +57,14 @@ local function next_job(call, choice)
   end
   choice.position = choice.position + 1
   return choice.popped[choice.position]
+end
+
+-- Returns true if the job delivers a suspect and no quarantine asks. The job then waits for a quarantine. A batch of
+-- which no attempt has begun (`begun`) is not looked up.
+local function set_aside(call, choice, job, bid, begun)
+  if choice.kind == 'quarantine' or begun == '0' or not attempts.is_suspect(call, bid) then return false end
+  jobs.make_suspect(call, job)
+  return true
 end
 
 -- Returns the next job that can run, the UID of its batch, and the first items of the batch's list. From now
@@ -70,6 +81,8 @@ function choosing.take_next(call, choice, reader, worker)
     local start = bid and (choosing.start_of(call, bid) or start_of_stray(call, bid))
     if bid and not start then
       redis.call('SREM', call.keys.jobs_index(choice.q), job)
+      choice.passed_over = choice.passed_over + 1
+    elseif bid and set_aside(call, choice, job, bid, start[3]) then
       choice.passed_over = choice.passed_over + 1
     elseif bid and not lane_entry.enter(call, reader, worker, job, start[1]) then
       choice.passed_over = choice.passed_over + 1

@@ -35,6 +35,12 @@ function jobs.make_instant_again(call, q, job)
   call.wakes[q] = true
 end
 
+-- Makes the job of a suspect wait for a quarantine, behind the other suspects.
+function jobs.make_suspect(call, job)
+  redis.call('RPUSH', call.keys.jobs_suspect(), job)
+  call.wakes.suspect = true
+end
+
 -- Schedules a job for `due_ms`. The scheduler sleeps until its next deadline, so it is woken only if this
 -- job is due earlier.
 function jobs.make_scheduled(call, q, job, due_ms)

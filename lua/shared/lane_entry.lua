@@ -15,7 +15,7 @@ local FIELDS = {
 local DELIVERY_FIELDS = 7
 
 -- Returns the state of entering lanes in one call: the lanes read so far, and the number of deliveries that
--- entered. `args` are the arguments of acquire: lane_limit, lane_limit_max, spare.
+-- entered. `args` are the arguments of acquire: lane_limit, lane_limit_max, kind.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
@@ -64,8 +64,8 @@ end
 -- Returns true if the worker has entered the share, and false if the share has no room. In that case the job
 -- waits in its lane if the lane has deliveries in flight; otherwise it waits for the share, as the trial job
 -- of its lane.
-local function enter_share(call, lane, share, worker, job)
-  if lanes.share_room(call, share) > 0 then
+local function enter_share(call, reader, lane, share, worker, job)
+  if reader.args.kind == 'quarantine' or lanes.share_room(call, share) > 0 then
     redis.call('SADD', call.keys.share_workers(share), worker)
     return true
   end
@@ -75,10 +75,12 @@ local function enter_share(call, lane, share, worker, job)
   return false
 end
 
--- Returns true if a lane that is not on trial has room for another delivery.
+-- Returns true if a lane that is not on trial has room for another delivery. It always has for a quarantine: that is
+-- no worker which others wait for, and a suspect would have to wait for it again.
 local function has_room(call, reader, lane)
+  if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end
-  return not reader.args.spare or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
+  return reader.args.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
 end
 
 -- Counts a delivery that begins. Returns true.
@@ -111,7 +113,7 @@ function lane_entry.enter(call, reader, worker, job, token)
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end
-  if share and not enter_share(call, lane, share, worker, job) then return false end
+  if share and not enter_share(call, reader, lane, share, worker, job) then return false end
   if lane.probe == job then set_trial_job(call, lane, false) end
   return begin(reader, lane)
 end

@@ -61,8 +61,10 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns the number of jobs of a queue that a worker could acquire now.
-function lanes.count_ready(call, q)
+-- Returns the number of jobs of a queue that a worker could acquire now. `kind` is what the worker is; the suspects
+-- count for a quarantine alone.
+function lanes.count_ready(call, q, kind)
+  if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
   if q ~= 'main' then return ready end
   for share, waiting in pairs(lanes.share_jobs(call)) do

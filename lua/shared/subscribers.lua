@@ -1,14 +1,13 @@
 --[[
 Subscribers: writes the changes that deliveries make to the hash of a subscriber.
 ]]
+local attempts = include('attempts')
 local jobs = include('jobs')
 local late = include('late')
 local subscribers = {}
 
 -- Maximum health points, and the health points of a new subscriber.
 local PERFECT_HEALTH = 100
--- Maximum failed attempts in the history of a batch.
-local MAX_ATTEMPTS_KEPT = 20
 
 local function change_health(subscriber, points, change)
   local before = tonumber(points)
@@ -20,11 +19,8 @@ end
 -- tried), and the cost to the subscriber: `damage` in health points, and `throttle_ms`. It is not an error if
 -- the subscriber has left.
 function subscribers.fail(call, token, failure)
-  local subscriber, attempts = call.keys.subscriber(token), call.keys.attempts(failure.bid)
-  if failure.attempt then
-    redis.call('RPUSH', attempts, failure.attempt)
-    redis.call('LTRIM', attempts, -MAX_ATTEMPTS_KEPT, -1)
-  end
+  local subscriber = call.keys.subscriber(token)
+  if failure.attempt then attempts.note(call, failure.bid, failure.attempt) end
   if redis.call('EXISTS', subscriber) == 0 then return end
   if failure.damage > 0 then
     change_health(subscriber, redis.call('HGET', subscriber, 'health_points'), -failure.damage)

@@ -14,6 +14,12 @@ import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
  */
 export const SLOW_MS = 1000;
 
+/**
+ * What the workers of a call are: `spare` ones ask while the other workers of their thread stand still; the one of a
+ * `quarantine` gets the batches that may have killed their workers.
+ */
+export type WorkerKind = Arguments<'acquire'>['kind'];
+
 export type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs'>;
 
 /** One queue of jobs. Each change is one script, so a crash leaves every job in exactly one state. */
@@ -21,14 +27,13 @@ export class Queue {
   readonly name: QueueName;
   readonly #partition: Partition;
   readonly #settings: QueueSettings & { slowMs: number };
-  readonly #spare: boolean;
+  readonly #kind: WorkerKind;
 
-  /** `spare` tells that the workers of this queue are the spare ones of their thread. */
-  constructor(partition: Partition, name: QueueName, settings: QueueSettings, { spare = false } = {}) {
+  constructor(partition: Partition, name: QueueName, settings: QueueSettings, kind: WorkerKind = 'regular') {
     this.#partition = partition;
     this.name = name;
     this.#settings = { ...settings, slowMs: SLOW_MS };
-    this.#spare = spare;
+    this.#kind = kind;
   }
 
   /** Adds an instant job and returns true; returns false if the queue has the job already, in any state. */
@@ -47,7 +52,7 @@ export class Queue {
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
       ...{ q: this.name, ...this.#settings },
-      ...{ finished: finished.map(finishedArguments), workers, spare: this.#spare, uidSeed: uidSeed() },
+      ...{ finished: finished.map(finishedArguments), workers, kind: this.#kind, uidSeed: uidSeed() },
     };
     return readAcquired(await this.#partition.run('acquire', args));
   }

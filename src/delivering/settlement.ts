@@ -45,7 +45,7 @@ export interface Retry extends Penalty {
   gone?: string;
 }
 
-export type DeathReason = 'max_attempts' | 'max_age' | 'failed_in_bus';
+export type DeathReason = 'max_attempts' | 'max_age' | 'failed_in_bus' | 'killed_worker';
 
 export interface Burial extends Penalty {
   attempt: FailedAttempt;

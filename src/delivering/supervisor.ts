@@ -2,7 +2,8 @@ import { Worker } from 'node:worker_threads';
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import type { ThreadData, ThreadOrder } from './delivery_thread.ts';
+import type { DeliveryOrder } from './delivery_parts.ts';
+import type { ThreadData } from './delivery_thread.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
 /** Keeps the delivery threads running. A dead thread is replaced after a growing pause. */
@@ -42,7 +43,7 @@ export class Supervisor {
     await Promise.all(threads.map(([, { ended }]) => ended));
   }
 
-  #order(index: number, order: ThreadOrder): void {
+  #order(index: number, order: DeliveryOrder): void {
     this.#threads.get(index)?.worker.postMessage(order);
   }
 

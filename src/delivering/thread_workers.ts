@@ -1,3 +1,4 @@
+import { uids } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import { Queue, type QueueSettings } from './queue.ts';
 import { Standstill } from './standstill.ts';
@@ -38,16 +39,16 @@ export class ThreadWorkers {
     });
     this.#regular = new Workers(
       { ...parts, queue: new Queue(partition, 'main', settings), onIdle: (idle) => this.#changed(idle) },
-      { count: workersPerThread, ...ticks },
+      { ids: uids(workersPerThread), ...ticks },
     );
     this.#spare = new Workers(
       {
         ...parts,
-        queue: new Queue(partition, 'main', settings, { spare: true }),
+        queue: new Queue(partition, 'main', settings, 'spare'),
         onIdle: (idle) => this.#report({ spare: idle }),
         mayAsk: () => this.#standstill.holds,
       },
-      { count: Math.ceil(workersPerThread / WORKERS_PER_SPARE), ...ticks },
+      { ids: uids(Math.ceil(workersPerThread / WORKERS_PER_SPARE)), ...ticks },
     );
   }
 

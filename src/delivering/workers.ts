@@ -1,6 +1,5 @@
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
-import { uid } from '../ids.ts';
 import { reasonOf } from '../log.ts';
 import { AckGroup } from './ack_group.ts';
 import type { AssignmentParts } from './assignment.ts';
@@ -21,8 +20,11 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   wakeOthers?: () => void;
 }
 
-/** Every `tickMs`, workers renew their leases, and ask for jobs whose announcement they missed. */
-type WorkersSettings = { count: number; tickMs: number };
+/**
+ * `ids` are the ids of the workers. Every `tickMs`, they renew their leases, and ask for jobs whose announcement they
+ * missed.
+ */
+type WorkersSettings = { ids: readonly string[]; tickMs: number };
 
 /** Returns the interval of ticks: at most a third of the lease, so that a worker may miss two heartbeats. */
 export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
@@ -56,7 +58,7 @@ export class Workers {
   constructor(parts: WorkersParts, settings: WorkersSettings) {
     this.#parts = parts;
     this.#settings = settings;
-    this.#idle = new Set(Array.from({ length: settings.count }, uid));
+    this.#idle = new Set(settings.ids);
     const acknowledge = (finished: Finished) => {
       this.#bell.ring();
       return this.#acks.add(finished);

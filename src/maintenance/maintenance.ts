@@ -2,6 +2,7 @@ import type { Config } from '../config.ts';
 import { Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
+import { uids } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 import type { JobParts } from './job_parts.ts';
@@ -36,7 +37,7 @@ export class Maintenance {
     this.#wakeups = wakeups;
     this.#workers = new Workers(
       { queue, handler: byName(jobs, log), recorder, log },
-      { count: WORKERS, tickMs: tickMs(config) },
+      { ids: uids(WORKERS), tickMs: tickMs(config) },
     );
     wakeups.on('aux', () => this.#workers.wake());
     this.#scheduler = new Scheduler({ partition, wakeups, agenda: {}, maxSleepMs: MAX_SLEEP_MS, log });

@@ -38,6 +38,7 @@ export const LAYOUT = {
   jobs_instant: { pattern: 'jobs:instant:{q}', type: 'list' },
   jobs_pending: { pattern: 'jobs:pending:{q}:{worker}', type: 'list' },
   jobs_pending_index: { pattern: 'jobs:pending:index:{q}', type: 'set' },
+  jobs_suspect: { pattern: 'jobs:suspect', type: 'list' },
   jobs_waiting: { pattern: 'jobs:waiting:{token}', type: 'zset' },
   lanes_in_flight: { pattern: 'lanes:in_flight', type: 'hash' },
   lanes_held: { pattern: 'lanes:held', type: 'hash' },
@@ -74,9 +75,9 @@ export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
 /**
  * The kinds of announcements. `main` and `aux`: this queue has an instant job. `due`: something is due
- * earlier than the scheduler expects.
+ * earlier than the scheduler expects. `suspect`: a job waits for a quarantine.
  */
-export type Wake = 'main' | 'aux' | 'due';
+export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 
 export type KeyName = keyof typeof LAYOUT;
 

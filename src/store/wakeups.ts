@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { Redis } from 'ioredis';
 import type { Keyspace, Wake } from './keys.ts';
 
-const KINDS: readonly Wake[] = ['main', 'aux', 'due'];
+const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
 
 /**
  * Interval of pings. They detect a connection that was cut silently, which otherwise looks like one without

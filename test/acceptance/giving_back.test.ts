@@ -13,6 +13,7 @@ import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { DONE, type JobHandler } from '../../src/delivering/settlement.ts';
 import { Workers } from '../../src/delivering/workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
+import { uids } from '../../src/ids.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 import { connectListener } from '../../src/store/connection.ts';
@@ -32,7 +33,7 @@ function workersFor(t: TestContext): Workers {
   const { handler, recorder, close } = batchHandler(store, log);
   const queue = new Queue(store, 'main', QUEUE_SETTINGS);
   const parts = { queue, handler, recorder, log };
-  const workers = new Workers(parts, { count: 4, tickMs: 1000 });
+  const workers = new Workers(parts, { ids: uids(4), tickMs: 1000 });
   wakeups.on('main', () => workers.wake());
   t.after(async () => {
     await workers.stop(0);
@@ -96,7 +97,7 @@ test('a periodic job during which Redis went away runs again within moments, sin
     return DONE;
   };
   const recorder = { removed: () => {}, buried: () => {} };
-  const workers = new Workers({ queue, handler, recorder, log }, { count: 1, tickMs: 1000 });
+  const workers = new Workers({ queue, handler, recorder, log }, { ids: uids(1), tickMs: 1000 });
   wakeups.on('aux', () => workers.wake());
   workers.start();
   await queue.enqueue('scrub');

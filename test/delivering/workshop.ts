@@ -4,6 +4,7 @@ import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import type { JobHandler } from '../../src/delivering/settlement.ts';
 import { Workers } from '../../src/delivering/workers.ts';
+import { uids } from '../../src/ids.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import type { QueueName } from '../../src/store/job.ts';
 import type { Partition } from '../../src/store/partition.ts';
@@ -56,7 +57,7 @@ export class Workshop {
       },
       log,
     };
-    this.workers = new Workers(parts, { count, tickMs });
+    this.workers = new Workers(parts, { ids: uids(count), tickMs });
     this.#wakeups.on(queue, () => this.workers.wake());
   }
 

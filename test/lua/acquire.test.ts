@@ -185,7 +185,7 @@ describe('bytes that are no job', () => {
           ...lanes,
           finished: [],
           workers: ['w1'],
-          spare: false,
+          kind: 'regular',
           uidSeed: 'cut',
         }),
       );
@@ -261,6 +261,7 @@ describe('a throttled subscriber', () => {
       held: { w1: 'alice' },
       sharing: { slow: [], failing: [] },
       shares: { slow: [], failing: ['w1'] },
+      suspects: [],
     });
   });
 
@@ -321,7 +322,7 @@ describe('the events of a batch come in pieces', () => {
         ...lanes,
         finished: [],
         workers: ['w1'],
-        spare: false,
+        kind: 'regular',
         uidSeed: 'cut',
       }),
     );

@@ -4,6 +4,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { EMPTY_LANES } from '../../harness/scripts/state.ts';
+import type { WorkerKind } from '../../src/delivering/queue.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -233,8 +234,8 @@ describe('a lane, whatever its subscriber asked for,', () => {
     }
   }
   /** A call passes over 500 jobs at most, and these are up to 1,500. */
-  async function fill(workers = WORKERS, spare = false): Promise<void> {
-    for (let calls = 0; calls < 4; calls++) await bus.acquire(workers, { idle: 0, laneLimit: 100, spare });
+  async function fill(workers = WORKERS, kind: WorkerKind = 'regular'): Promise<void> {
+    for (let calls = 0; calls < 4; calls++) await bus.acquire(workers, { idle: 0, laneLimit: 100, kind });
   }
   const inFlight = async () => (await lanes()).inFlight;
 
@@ -249,12 +250,12 @@ describe('a lane, whatever its subscriber asked for,', () => {
     await fill();
     assert.deepEqual(await inFlight(), { ann: 16, ben: 16, cat: 16, dan: 16 });
     await greedy('eve', 'fay', 'gus', 'hal', 'ian', 'joe', 'kim');
-    await fill(SPARE, true);
+    await fill(SPARE, 'spare');
     const { ann, ben, cat, dan, ...others } = await inFlight();
     assert.deepEqual([ann, ben, cat, dan], [16, 16, 16, 16]);
     assert.deepEqual(others, { eve: 5, fay: 4, gus: 3, hal: 2, ian: 2, joe: 1, kim: 1 });
     await greedy('zoe');
-    await fill(SPARE, true);
+    await fill(SPARE, 'spare');
     assert.equal((await inFlight()).zoe, 1);
   });
 

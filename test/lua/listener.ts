@@ -6,7 +6,7 @@ import type { Partition } from '../../src/store/partition.ts';
 
 const MARK = 'mark';
 
-const KINDS = ['main', 'aux', 'due'] as const;
+const KINDS = ['main', 'aux', 'due', 'suspect'] as const;
 
 /** Records what scripts announce, in order. */
 export class Listener {

@@ -76,7 +76,7 @@ async function holdAll(): Promise<void> {
         ...{ q: 'main', leaseMs: 30_000, laneLimit: 1000, laneLimitMax: 1000, slowMs: 1000 },
         finished: [],
         workers: [`w${worker}`],
-        spare: false,
+        kind: 'regular',
         uidSeed: 'cut',
       }),
     ));

@@ -29,13 +29,13 @@ function assertBatches({ batches }: Model, state: State): void {
 
 async function assertLetters(model: Model, seen: Readable): Promise<void> {
   const letters = await readDeadLetters(seen);
-  const expected = model.letters.map(({ name, token, attempts, events, history }) => [
+  const expected = model.letters.map(({ name, token, attempts, events, history, reason }) => [
     name,
-    { token, attempts, events, history, reason: 'max_attempts' },
+    { token, attempts, events, history: history.length, reason },
   ]);
   assert.deepEqual(letters, Object.fromEntries(expected));
   const { redis, keys } = seen;
-  const noted = [...model.batches, ...model.letters].filter(({ history }) => history > 0);
+  const noted = [...model.batches, ...model.letters].filter(({ history }) => history.length > 0);
   assert.deepEqual(
     (await redis.keys(keys.attempts('*'))).map((key) => shortName(key.slice(-20))).sort(),
     noted.map(({ name }) => name).sort(),

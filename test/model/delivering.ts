@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Handed } from '../../harness/scripts/bus.ts';
+import type { WorkerKind } from '../../src/delivering/queue.ts';
 import { enter } from './lane_rules.ts';
 import { LANE_LIMIT, LEASE_MS, type Model, SLOW_MS } from './model.ts';
 import { pick } from './step.ts';
@@ -17,7 +18,7 @@ export async function acquire(
   model: Model,
   workers: string[],
   done = 0,
-  spare = false,
+  kind: WorkerKind = 'regular',
 ): Promise<string> {
   const finished = delivering(model)
     .slice(0, done)
@@ -28,7 +29,7 @@ export async function acquire(
     leaseMs: LEASE_MS,
     slowMs: SLOW_MS,
     idle: 0,
-    spare,
+    kind,
     finished,
     seed: world.seed(),
   };
@@ -40,7 +41,7 @@ export async function acquire(
   model.hear(workers);
   model.noticeLate();
   for (const worker of workers) model.mainWorkers.add(worker);
-  for (const grant of grants) take(world, model, grant, { spare, ongoing: ongoing.get(grant.worker) });
+  for (const grant of grants) take(world, model, grant, { kind, ongoing: ongoing.get(grant.worker) });
   const idle = workers.filter((worker) => !model.holds.has(worker));
   assert.equal(workers.length - idle.length, grants.length, 'who holds a job gets it again');
   if (idle.length > 0) assert.equal(left, 0, `no job is ready while ${idle} have none`);
@@ -58,7 +59,7 @@ function take(
   world: World,
   model: Model,
   { worker, job, batch: list = [], gap }: Handed,
-  { spare, ongoing }: { spare: boolean; ongoing: number | undefined },
+  { kind, ongoing }: { kind: WorkerKind; ongoing: number | undefined },
 ): void {
   const held = model.holds.get(worker);
   const lease = world.leaseOf(worker, job, ongoing);
@@ -70,7 +71,7 @@ function take(
     const sinceMs = lease === held.lease ? held.sinceMs : model.nowMs;
     Object.assign(held, { lease, telling, sinceMs });
   } else {
-    model.take(worker, { lease, sinceMs: model.nowMs, work: batch, telling, ...enter(model, batch, spare) });
+    model.take(worker, { lease, sinceMs: model.nowMs, work: batch, telling, ...enter(model, batch, kind) });
   }
   // Nothing is read of a batch whose subscriber has left.
   if (!model.subscribers.has(batch.token)) return;
@@ -137,6 +138,13 @@ export async function bury(world: World, model: Model, n: number, throttled: boo
   });
   assert.deepEqual(answer, { held: true, buried: model.bury(worker, failure) });
   return `bury ${worker} ${name}`;
+}
+
+/** The quarantine of this worker dies. */
+export async function condemn(world: World, model: Model, worker: string): Promise<string> {
+  const answer = await world.bus.condemn(worker);
+  assert.deepEqual(answer, { job: undefined, token: undefined, ...model.condemn(worker) });
+  return `condemn ${worker} ${answer.job}`;
 }
 
 /** A call that comes too late, of any lease that ever was: nothing changes. */

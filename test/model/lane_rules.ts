@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { WorkerKind } from '../../src/delivering/queue.ts';
 import type { Share } from '../../src/store/job.ts';
 import { LANE_LIMIT, type Model } from './model.ts';
 import type { Batch } from './things.ts';
@@ -13,9 +14,12 @@ export interface Entry {
 const PARTS: Record<Share, number> = { slow: 2, failing: 4 };
 
 /** Checks that a worker may be given this batch now. */
-export function enter(model: Model, batch: Batch, spare: boolean): Entry {
+export function enter(model: Model, batch: Batch, kind: WorkerKind): Entry {
   const { token, name } = batch;
   assert.equal(model.holderOf(batch), undefined, `${name} is nobody's`);
+  const alone = kind === 'quarantine';
+  // A suspect that was revived is as any other batch, if it had to wait for its lane.
+  if (alone || batch.attempts > 0) assert.equal(model.isSuspect(batch), alone, `${name} is a suspect`);
   const subscriber = model.subscribers.get(token);
   // One that has left: the batch is only to be deleted.
   if (!subscriber) return { share: undefined, inOrder: false };
@@ -28,14 +32,15 @@ export function enter(model: Model, batch: Batch, spare: boolean): Entry {
   const workers = [...model.workers.keys()].filter((worker) => model.mainWorkers.has(worker)).length;
   const others =
     [...model.holds.values()].filter((hold) => typeof hold.work !== 'string').length - ofLane.length;
-  const quarter = Math.max(1, Math.floor((spare ? workers - others : workers) / 4));
-  const most = ordered || fails || !proven ? 1 : Math.min(inFlight ?? LANE_LIMIT, quarter);
+  const quarter = Math.max(1, Math.floor((kind === 'spare' ? workers - others : workers) / 4));
+  const room = alone ? Number.POSITIVE_INFINITY : Math.min(inFlight ?? LANE_LIMIT, quarter);
+  const most = ordered || fails || !proven ? 1 : room;
   assert.ok(
     ofLane.length < most,
     `${token} has room for ${name} beside ${ofLane.length} and ${others} of others`,
   );
   if (ordered) assert.equal(oldest(model, token), batch, `${name} is the oldest of ${token}`);
-  if (share) {
+  if (share && !alone) {
     const sharing = [...model.holds.values()].filter((hold) => hold.share === share).length;
     assert.ok(
       sharing < Math.max(1, Math.floor(workers / PARTS[share])),

@@ -75,7 +75,7 @@ export class Model {
   }
 
   #open(token: string): Batch {
-    const fresh = { events: [], attempts: 0, history: 0, open: true, revived: false };
+    const fresh = { events: [], attempts: 0, history: [], open: true, revived: false };
     const batch: Batch = { name: undefined, token, ...fresh };
     this.batches.push(batch);
     return batch;
@@ -139,7 +139,7 @@ export class Model {
       this.batches.find((each) => each.token === token && each.events[0] === events[0]) ?? this.find(name);
     const { max = Number.POSITIVE_INFINITY, ordered } = this.subscribers.get(token) ?? {};
     if (whole.attempts > 0 || whole.events.length <= max) return this.find(name);
-    const head = { ...whole, name, history: 0, open: false, events: whole.events.splice(0, max) };
+    const head = { ...whole, name, history: [], open: false, events: whole.events.splice(0, max) };
     whole.open = false;
     this.batches.splice(this.batches.indexOf(whole), 0, head);
     if (!ordered) this.unplaced.add(token);
@@ -214,8 +214,19 @@ export class Model {
     if (pauses || failure.givenBack) work.attempts--;
   }
 
+  /** The quarantine of this worker has died. Answers which batch it held, if any, and how many events the dead letter has. */
+  condemn(worker: string): { job?: string; token?: string; buried: number } {
+    this.workers.delete(worker);
+    const work = this.holds.get(worker)?.work;
+    if (work === undefined || typeof work === 'string') return { buried: 0 };
+    note(work, true);
+    const { name = '', token } = work;
+    const buried = this.bury(worker, { throttleMs: 0, noted: false, pause: false }, 'killed_worker');
+    return { job: name, token, buried };
+  }
+
   /** Answers how many events the dead letter has. */
-  bury(worker: string, failure: Failure): number {
+  bury(worker: string, failure: Failure, reason = 'max_attempts'): number {
     const { work } = this.#release(worker);
     assert.ok(typeof work !== 'string');
     if (!this.subscribers.has(work.token)) {
@@ -224,12 +235,12 @@ export class Model {
     }
     this.#fail(work, failure);
     this.batches = this.batches.filter((each) => each !== work);
-    this.letters.push(work);
+    this.letters.push(Object.assign(work, { reason }));
     return work.events.length;
   }
 
   #fail(batch: Batch, { throttleMs, noted }: Failure): void {
-    if (noted) batch.history = Math.min(MOST_ATTEMPTS_KEPT, batch.history + 1);
+    if (noted) note(batch, false);
     const subscriber = this.subscribers.get(batch.token);
     if (!subscriber || throttleMs === 0) return;
     subscriber.throttledUntilMs = Math.max(subscriber.throttledUntilMs ?? 0, this.nowMs + throttleMs);
@@ -279,12 +290,21 @@ export class Model {
     for (const [worker, { work }] of [...this.holds]) {
       if (!this.isDead(worker, leaseMs)) continue;
       this.holds.delete(worker);
-      if (typeof work === 'string') aux++;
-      else main++;
+      if (typeof work === 'string') {
+        aux++;
+        continue;
+      }
+      main++;
+      note(work, true);
     }
     const dead = [...this.workers.keys()].filter((worker) => this.isDead(worker, leaseMs));
     for (const worker of dead) this.workers.delete(worker);
     return { workers: dead.length, jobs: [main, aux] };
+  }
+
+  /** Two of the workers that held it died. */
+  isSuspect({ history }: Batch): boolean {
+    return history.filter((death) => death).length >= 2;
   }
 
   tokenOf({ work }: Hold): string | undefined {
@@ -304,4 +324,8 @@ export class Model {
   find(name: string): Batch {
     return [...this.batches, ...this.letters].find((each) => each.name === name) ?? assert.fail(`no ${name}`);
   }
+}
+
+function note(batch: Batch, death: boolean): void {
+  batch.history = [...batch.history, death].slice(-MOST_ATTEMPTS_KEPT);
 }

@@ -5,7 +5,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import { ack, acquire } from './delivering.ts';
 import { Model } from './model.ts';
 import { subscribe } from './publishing.ts';
-import { anyStep, WORKERS } from './steps.ts';
+import { anyStep, QUARANTINE, WORKERS } from './steps.ts';
 import { pass, schedule, scrub } from './upkeep.ts';
 import { World } from './world.ts';
 
@@ -47,6 +47,7 @@ async function drain(world: World, model: Model): Promise<void> {
     await pass(world, model, 10);
     await schedule(world, model, 1000);
     await acquire(world, model, WORKERS);
+    await acquire(world, model, QUARANTINE, 0, 'quarantine');
     while (model.holds.size > 0) await ack(world, model, 0, false);
     await world.verify(model);
     assert.ok(countQueued(model) < left, `${left} events are stuck`);

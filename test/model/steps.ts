@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import type { WorkerKind } from '../../src/delivering/queue.ts';
 import * as auxJobs from './aux_jobs.ts';
 import * as delivering from './delivering.ts';
 import * as publishing from './publishing.ts';
@@ -7,6 +8,9 @@ import * as upkeep from './upkeep.ts';
 
 /** Enough for a lane of three. */
 export const WORKERS = Array.from({ length: 14 }, (_, i) => `w${i + 1}`);
+/** Each is the only worker of a quarantine. */
+export const QUARANTINE = ['q1', 'q2'];
+const KINDS: WorkerKind[] = ['regular', 'regular', 'regular', 'regular', 'regular', 'spare'];
 const TOKENS = ['alice', 'bob', 'carol', 'dave', 'erin'];
 const TOPICS = ['widgets', 'gadgets'];
 
@@ -57,7 +61,15 @@ export const anyStep = fc.oneof(
     step(1, publishing.unsubscribe, token, topic),
     step(1, publishing.leave, token),
     step(1, publishing.removeTopic, topic),
-    step(12, delivering.acquire, workers, fc.constantFrom(0, 0, 1, 2), seldom),
+    step(12, delivering.acquire, workers, fc.constantFrom(0, 0, 1, 2), fc.constantFrom(...KINDS)),
+    step(
+      2,
+      delivering.acquire,
+      fc.constant(QUARANTINE),
+      fc.constant(0),
+      fc.constant<WorkerKind>('quarantine'),
+    ),
+    step(1, delivering.condemn, fc.constantFrom(...QUARANTINE)),
     step(9, delivering.ack, n, seldom),
     step(7, delivering.nack, n, fault),
     step(3, delivering.bury, n, yes),
@@ -69,7 +81,7 @@ export const anyStep = fc.oneof(
     step(1, auxJobs.settleAux, auxWorker, fc.constantFrom(undefined, 0, 150_000)),
     step(7, upkeep.pass, fc.constantFrom(1, 1, 1, 2, 3)),
     step(8, upkeep.schedule, fc.integer({ min: 1, max: 10 })),
-    step(1, upkeep.scrub, seldom),
+    step(2, upkeep.scrub, seldom),
     step(1, upkeep.retire, workers),
     step(1, upkeep.autodrop, few),
     step(1, upkeep.dropQueue, token, few),

@@ -27,8 +27,10 @@ export interface Batch {
   token: string;
   events: string[];
   attempts: number;
-  /** How many attempts are told of. */
-  history: number;
+  /** The attempts that are told of: true where a worker died. */
+  history: boolean[];
+  /** Why it is a dead letter. */
+  reason?: string;
   /** It takes events. */
   open: boolean;
   /** It was a dead letter: its events come after younger ones. */

@@ -30,6 +30,7 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
       for await (const jobs of walk.members('zset', keys.jobs_waiting(lane))) yield at(jobs, lane);
     for (const share of SHARES)
       for await (const jobs of walk.elements(keys.share_jobs(share))) yield at(jobs, '', true);
+    for await (const jobs of walk.elements(keys.jobs_suspect())) yield at(jobs, '', true);
   }
   for await (const workers of walk.members('set', keys.jobs_pending_index(q))) {
     const held = await walk.ask((redis) =>

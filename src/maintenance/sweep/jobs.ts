@@ -110,7 +110,8 @@ export class JobSweep {
   async #repair(suspects: Buffer[]): Promise<void> {
     for (let at = 0; at < suspects.length && !this.#walk.aborted; ) {
       const long = await this.#walk.ask(async (redis, keys) => {
-        const lists = [keys.jobs_instant(this.#q), ...SHARES.map((share) => keys.share_jobs(share))];
+        const shares = SHARES.map((share) => keys.share_jobs(share));
+        const lists = [keys.jobs_instant(this.#q), ...shares, keys.jobs_suspect()];
         const lengths = await Promise.all(lists.map((each) => redis.llen(each)));
         return lengths.reduce((sum, length) => sum + length, 0);
       });

@@ -34,7 +34,13 @@ const client = 'text?';
 
 export const deliveringContracts = {
   acquire: {
-    arguments: { ...lanes, finished: [finished], workers: ['text'], spare: 'flag', uidSeed: 'text' },
+    arguments: {
+      ...lanes,
+      finished: [finished],
+      workers: ['text'],
+      kind: 'regular|spare|quarantine',
+      uidSeed: 'text',
+    },
     reply: ['bytes'],
   },
   ack: {
@@ -63,6 +69,10 @@ export const deliveringContracts = {
       reason: 'text',
     },
     reply: { held: 'flag', buried: 'number' },
+  },
+  condemn: {
+    arguments: { worker: 'text' },
+    reply: { bid: 'text?', token: 'text?', buried: 'number' },
   },
   heartbeat: {
     arguments: { leaseMs: 'number', leases: [{ worker: 'text', lease: 'digits' }] },

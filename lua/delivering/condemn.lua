@@ -1,0 +1,33 @@
+#!lua flags=allow-oom
+--[[
+condemn: bury the batch that killed a quarantine, and forget the worker of that quarantine.
+
+The process that had started the quarantine calls this when the quarantine has died. `worker` is its only worker. If it
+held a batch, this delivery was all that it did, so the batch becomes a dead letter. If it held none, or a scrub has
+taken the job from it, only the worker is forgotten. Returns the batch with its subscriber and the number of events in
+the dead letter, if it held one. The subscriber is not to blame.
+]]
+local attempts = include('attempts')
+local burying = include('burying')
+local jobs = include('jobs')
+
+local function forget(call, worker)
+  local keys = call.keys
+  redis.call('SREM', keys.jobs_pending_index('main'), worker)
+  redis.call('HDEL', keys.leases(), worker)
+  redis.call('HDEL', keys.workers(), worker)
+  redis.call('SREM', keys.workers_main(), worker)
+end
+
+return function(call, args)
+  local worker = args.worker
+  local job = redis.call('RPOP', call.keys.jobs_pending('main', worker))
+  local bid, buried, token = job and jobs.batch_of(job) or nil, nil, nil
+  if bid then
+    if redis.call('EXISTS', call.keys.batch(bid)) == 1 then attempts.note_death(call, bid, worker) end
+    local failure = { bid = bid, reason = 'killed_worker', damage = 0, throttle_ms = 0 }
+    buried, token = burying.end_delivery(call, 'main', worker, job, failure)
+  end
+  forget(call, worker)
+  return { bid = bid, token = token, buried = buried or 0 }
+end

@@ -1,0 +1,37 @@
+--[[
+Attempts: the history of the failed attempts at a batch, each as JSON. A worker that died while it held the batch
+leaves a note in it.
+]]
+local attempts = {}
+
+-- Maximum failed attempts in the history of a batch.
+local MAX_KEPT = 20
+-- What a note of a death contains. No answer of a subscriber contains it, because JSON escapes the quotes of an answer.
+local DEATH = '"reason":"its worker died"'
+-- A batch with so many notes is a suspect. One note says little: if a process is killed, all of its batches get one.
+local DEATHS_OF_SUSPECT = 2
+
+function attempts.note(call, bid, attempt)
+  redis.call('RPUSH', call.keys.attempts(bid), attempt)
+  redis.call('LTRIM', call.keys.attempts(bid), -MAX_KEPT, -1)
+end
+
+-- Notes that the worker died while it held the batch. Call it while the worker has its lease, since that tells when
+-- the attempt began.
+function attempts.note_death(call, bid, worker)
+  local at_us = tonumber(redis.call('HGET', call.keys.leases(), worker)) or call.now_us
+  local at_ms = math.floor(at_us / 1000)
+  local text = '{"at":%d,"status":null,"duration_ms":%d,%s,"answer":null}'
+  attempts.note(call, bid, string.format(text, at_ms, math.max(0, call.now_ms - at_ms), DEATH))
+end
+
+-- Returns true if the batch is a suspect: two of the workers that held it died, so it may have killed them.
+function attempts.is_suspect(call, bid)
+  local deaths = 0
+  for _, attempt in ipairs(redis.call('LRANGE', call.keys.attempts(bid), 0, -1)) do
+    if attempt:find(DEATH, 1, true) then deaths = deaths + 1 end
+  end
+  return deaths >= DEATHS_OF_SUSPECT
+end
+
+return attempts

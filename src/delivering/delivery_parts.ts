@@ -1,0 +1,67 @@
+import { Clients } from '../authentication/client.ts';
+import { ClientDirectory } from '../authentication/client_directory.ts';
+import { NameKey } from '../authentication/name_key.ts';
+import { PublicNames } from '../authentication/public_names.ts';
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+import { Counters } from '../metrics/counters.ts';
+import { Recorder } from '../metrics/recorder.ts';
+import { connect } from '../store/connection.ts';
+import { Partitions } from '../store/partitions.ts';
+import { CallbackPolicy } from '../subscribing/callback_policy.ts';
+import { batchJob } from './deliver_batch.ts';
+import { Delivery } from './delivery.ts';
+
+/** Asks a thread or a quarantine to look for jobs, or to stop. */
+export type DeliveryOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
+
+/** What a thread, or a quarantine, needs of its own to deliver. `takenOverAtMs` is when the bus took over from Ruby. */
+export class DeliveryParts {
+  readonly partitions: Partitions;
+  readonly handler: ReturnType<typeof batchJob>;
+  readonly recorder: Recorder;
+  readonly log: Log;
+  readonly #redis: ReturnType<typeof connect>;
+  readonly #counters: Counters;
+  readonly #delivery: Delivery;
+
+  constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
+    this.log = log;
+    this.#redis = connect(config.redisUrl, log, config.redisTls);
+    // The partitions get no log, because the main thread already reports which commands Redis refuses.
+    this.partitions = Partitions.on(this.#redis, { prefix: config.redisPrefix });
+    const { control } = this.partitions;
+    this.#counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });
+    this.recorder = new Recorder(this.#counters);
+    const keptConnections = Math.ceil(config.keptConnections / config.workerThreads);
+    this.#delivery = new Delivery(
+      { ...config, keptConnections },
+      new CallbackPolicy(config.callbackAllow, config),
+    );
+    const publicNames = new PublicNames(
+      new ClientDirectory(new Clients(control, config.clients)),
+      new NameKey(control),
+    );
+    const settings = { ...config, takenOverAtMs };
+    this.handler = batchJob({
+      delivery: this.#delivery,
+      recorder: this.recorder,
+      publicNames,
+      settings,
+      log,
+    });
+  }
+
+  /** Calls `begin` once Redis can be reached. */
+  start(begin: () => void): void {
+    this.#counters.start();
+    this.#redis.once('ready', begin);
+  }
+
+  /** Closes all connections. To be called when the workers have stopped. */
+  async close(): Promise<void> {
+    await this.#delivery.close();
+    await this.#counters.stop();
+    this.#redis.disconnect();
+  }
+}

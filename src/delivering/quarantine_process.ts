@@ -1,0 +1,53 @@
+import type { Config } from '../config.ts';
+import { createLog, logged } from '../log.ts';
+import { type DeliveryOrder, DeliveryParts } from './delivery_parts.ts';
+import { Queue } from './queue.ts';
+import { tickMs, Workers } from './workers.ts';
+
+export interface QuarantineData {
+  config: Config;
+  /** The place of the partition among all. */
+  partition: number;
+  takenOverAtMs: number | undefined;
+  /** The id of the only worker. */
+  worker: string;
+}
+
+/** Without a suspect for this time the process ends. A suspect that fails is tried again within a minute or so. */
+const IDLE_MS = 60_000;
+
+/** Delivers suspects, one at a time, until a `stop` order or until there has been none for a minute. */
+function runQuarantine({ config, partition, takenOverAtMs, worker }: QuarantineData): void {
+  const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });
+  const parts = new DeliveryParts(config, log, takenOverAtMs);
+  const store = parts.partitions.all[partition];
+  if (!store) throw new Error(`there is no partition ${partition}`);
+  let idle: NodeJS.Timeout | undefined;
+  const { handler, recorder } = parts;
+  const workers = new Workers(
+    {
+      ...{ handler, recorder, log, queue: new Queue(store, 'main', config, 'quarantine') },
+      onIdle: (count) => {
+        clearTimeout(idle);
+        if (count > 0) idle = setTimeout(() => void stop(0), IDLE_MS);
+      },
+    },
+    { ids: [worker], tickMs: tickMs(config) },
+  );
+  const stop = async (graceMs: number) => {
+    await workers.stop(graceMs);
+    await parts.close();
+    await logged();
+    process.exit(0);
+  };
+  process.on('message', (order: DeliveryOrder) => {
+    if (order.kind === 'stop') void stop(order.graceMs);
+    else workers.wake();
+  });
+  parts.start(() => workers.start());
+}
+
+// A platform may send its signals to all processes. The process that started this one passes on what they mean.
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
+process.on('disconnect', () => process.exit());
+process.once('message', (data) => runQuarantine(data as QuarantineData));
