@@ -10,7 +10,7 @@ idempotency key is remembered for `idempotency_window_ms`. The same publication 
 the client has used as many keys as it may (`max_client_keys`).
 
 A subscriber gets its events in the order in which they were accepted, across all its topics. A batch that
-becomes full is closed, and its job becomes instant; also if it has not enough bytes of room for these events. A
+becomes full, or has too little room for the bytes of these events, is closed, and its job becomes instant. A
 new batch and its job are created in the same step, so every batch has a job. The index of an ordered subscriber
 has its batches strictly in their order.
 

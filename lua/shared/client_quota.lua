@@ -1,8 +1,9 @@
 --[[
-Client quota: bounds the keys that a client has the bus remember for a time, and so the memory that they take.
+Client quota: limits the keys that a client can make the bus remember, and so the memory that they take.
 
-A client has a bucket of `max` keys. It is full after the window for which keys are remembered. So of one client at
-most twice as many keys are remembered at a time. A bucket is stored as the time at which it will be full again.
+A client has a bucket of `max` keys. An empty bucket becomes full within the time for which a key is remembered. So
+at most twice `max` keys of a client are remembered at a time. A bucket is stored as the time at which it will be
+full again.
 ]]
 local client_quota = {}
 

@@ -1,8 +1,7 @@
 --[[
-Counters: adds the figures of topics and subscribers that no longer exist to totals.
+Counters: adds the counts of topics and subscribers that no longer exist to totals.
 
-A *series* of such a figure has its field in `counters`, the field of the total, and the topic or the subscriber
-that it is about.
+A *series* names one such count: its field in `counters`, the field of the total, and the topic or subscriber.
 ]]
 local counters = {}
 

@@ -1,6 +1,6 @@
 --[[
-Cutting: reads as much of a batch as one delivery may carry, and makes a batch of its own of that if there is
-more. The rest keeps its name and its place, and is delivered next.
+Cutting: reads as much of a batch as one delivery may carry. If the batch has more, this part becomes a batch of
+its own. The rest keeps its name and its place, and is delivered next.
 
 A batch is too large if it was opened as a long one (opening.lua), if its last events came together, if its
 subscriber has lowered a limit since, or if a release without max_bytes opened it.

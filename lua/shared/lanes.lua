@@ -1,16 +1,17 @@
 --[[
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane has a limited number of deliveries in flight: at most a quarter of the workers, or one. The spare
-workers of a thread ask for jobs while its other workers hang. To these a lane gives a delivery only if it
-then holds at most a quarter of the workers that no other lane holds, or one. So each lane leaves them three
-quarters of what it finds, and lanes that hang all at once leave workers to others. A subscriber that fails,
-or has never accepted a batch, is on trial. Its lane has one delivery in flight at most, and none before
-`throttled_until`.
+A lane has a limited number of deliveries in flight: at most a quarter of the workers, or one. A subscriber
+that fails, or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none
+before `throttled_until`.
+
+The spare workers of a thread ask for jobs while its other workers hang. A lane may give them a delivery only
+if it then holds at most a quarter of the workers that no other lane holds, or one. Each lane thus leaves three
+quarters of the workers that it finds free. So even if many lanes hang at once, some workers are left.
 
 All failing subscribers together have one share of the workers. All subscribers that are slow, or may be,
-have another. No delivery begins in a share that has no room. So the two never take the last quarter of the
-workers. If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane has at
+have another. No delivery begins in a share that has no room, so the two shares never take the last quarter of
+the workers. If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane has at
 most one job.
 ]]
 local lanes = {}

@@ -1,6 +1,6 @@
 --[[
-Late deliveries: those in flight for longer than `slow_ms`, the time after which an accepted one counts as
-slow. A hanging subscriber is noticed by them, long before its first delivery times out.
+Late deliveries: those in flight for longer than `slow_ms`, the time after which an accepted delivery counts as
+slow. They show a hanging subscriber long before its first delivery times out.
 
 The number of a lease is the time (µs) at which it was given, so leases tell how old deliveries are.
 ]]

@@ -32,7 +32,7 @@ function leases.is_dead(call, worker, lease_ms)
   return leases.ran_out(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
 end
 
--- Returns a table of the lease numbers of these workers. Expired leases are not included.
+-- Returns a table of the lease numbers of these workers. Leaves out expired leases.
 function leases.of(call, workers, lease_ms)
   local found = {}
   if #workers == 0 then return found end

@@ -6,10 +6,10 @@ subscribers with one command. An entry is the UID of the batch. It is followed b
 events, unless that and max_bytes are the defaults. As in the Ruby Routemaster, the UID is also in
 `batches:current:{token}`.
 
-The hash `batches:room` has, for a subscriber, the UID of its open batch and how many bytes that still takes:
-max_bytes minus the bytes of a delivery of its events. Small events of a subscriber with the defaults are not
-counted: a hundred of them have at most an eighth of max_bytes, and counting cost a publish to many subscribers
-a quarter more. If the UID is that of another batch, nothing was counted of this one.
+The hash `batches:room` has, for a subscriber, the UID of its open batch and the room of the batch in bytes:
+max_bytes minus the length of a delivery of its events. Small events of a subscriber with the defaults are not
+counted: a hundred of them have at most an eighth of max_bytes, and counting them made a publish to many
+subscribers a quarter dearer. If the UID is that of another batch, no bytes of the open batch were counted.
 ]]
 local bulk = include('bulk')
 local jobs = include('jobs')

@@ -1,8 +1,8 @@
 --[[
 Ruby: what the processes of a Ruby Routemaster leave in this Redis.
 
-A batch under the name that they give it is a *stray* once the Redis was taken over. Adopting it makes it a
-batch of this bus. They count each event, and each batch that they begin, in the gauges themselves.
+A batch that a Ruby process stores after the takeover, under its own kind of key, is a *stray*. Adopting the stray
+makes it a batch of this bus. The gauges need no change, because Ruby processes count their events and batches.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')

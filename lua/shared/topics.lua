@@ -1,5 +1,5 @@
 --[[
-Topics: what ends topics, and the list of the topics that each client owns.
+Topics: deletes topics, and keeps the list of the topics that each client owns.
 ]]
 local topics = {}
 
