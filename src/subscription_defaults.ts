@@ -1,14 +1,11 @@
-// Defaults for subscribers whose hash in Redis lacks a field. lua/subscribing/subscribe.lua writes the same
-// values.
+// Defaults for subscribers whose hash in Redis lacks a field. Scripts get them as the module `defaults`.
 
 /** Time that a batch waits for more events. */
 export const DEFAULT_TIMEOUT_MS = 500;
 
 export const DEFAULT_MAX_EVENTS = 100;
 
-/**
- * Maximum bytes in the body of a delivery; `open_batches.lua` repeats it. A longer event is delivered alone.
- */
+/** Maximum bytes in the body of a delivery. A longer event is delivered alone. */
 export const DEFAULT_MAX_BYTES = 1024 * 1024;
 
 /** Maximum health points; the minimum is 0. */

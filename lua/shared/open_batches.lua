@@ -12,25 +12,24 @@ counted: a hundred of them have at most an eighth of max_bytes, and counting the
 subscribers a quarter dearer. If the UID is that of another batch, no bytes of the open batch were counted.
 ]]
 local bulk = include('bulk')
+local defaults = include('defaults')
 local jobs = include('jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
-local DEFAULT_MAX_EVENTS = 100
-local DEFAULT_MAX_BYTES = 1048576
--- Maximum bytes of a small event, whose bytes need not be counted. A hundred of them (DEFAULT_MAX_EVENTS)
--- take an eighth of DEFAULT_MAX_BYTES.
+-- Maximum bytes of a small event, whose bytes need not be counted. With the default settings, a batch full of
+-- small events takes an eighth of the bytes that a delivery may have.
 local SMALL_EVENT_BYTES = 1310
 
 -- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1, because a
 -- batch with no room would be replaced by another one for ever.
 function open_batches.max_events(setting)
-  return math.max(1, tonumber(setting) or DEFAULT_MAX_EVENTS)
+  return math.max(1, tonumber(setting) or defaults.max_events)
 end
 
 -- Returns the maximum number of bytes in the body of a delivery, from the subscriber's setting.
 function open_batches.max_bytes(setting)
-  return tonumber(setting) or DEFAULT_MAX_BYTES
+  return tonumber(setting) or defaults.max_bytes
 end
 
 -- Returns the bytes that the events of a slice, from `first` on, take in the body of a delivery. Each event
@@ -62,7 +61,7 @@ function open_batches.take_room(call, tokens, bids, bytes)
   if #tokens == 0 then return rooms end
   for i, value in ipairs(bulk.get_fields(call.keys.batches_room(), tokens)) do
     local is_counted = value and value:sub(1, UID_LENGTH) == bids[i]
-    local room = (is_counted and tonumber(value:sub(UID_LENGTH + 1)) or DEFAULT_MAX_BYTES - 1) - bytes[i]
+    local room = (is_counted and tonumber(value:sub(UID_LENGTH + 1)) or defaults.max_bytes - 1) - bytes[i]
     rooms[tokens[i]] = room
     values[2 * i - 1], values[2 * i] = tokens[i], bids[i] .. string.format('%d', room)
   end
@@ -72,12 +71,12 @@ end
 
 -- Returns the entry of a batch in `batches:open`. `max_bytes` is that setting of the subscriber, or false.
 function open_batches.entry(bid, max_events, max_bytes)
-  return max_events == DEFAULT_MAX_EVENTS and not max_bytes and bid or bid .. string.format('%d', max_events)
+  return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
 
 -- Returns the UID of the batch in an entry, and the maximum number of its events.
 function open_batches.read_entry(entry)
-  if #entry == UID_LENGTH then return entry, DEFAULT_MAX_EVENTS end
+  if #entry == UID_LENGTH then return entry, defaults.max_events end
   return entry:sub(1, UID_LENGTH), tonumber(entry:sub(UID_LENGTH + 1))
 end
 

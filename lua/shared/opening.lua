@@ -7,13 +7,12 @@ calls `enter` even if an error stopped it at one subscriber, so that every store
 ]]
 local batches = include('batches')
 local bulk = include('bulk')
+local defaults = include('defaults')
 local jobs = include('jobs')
 local open_batches = include('open_batches')
 local ruby = include('ruby')
 local uids = include('uids')
 local opening = {}
-
-local DEFAULT_TIMEOUT_MS = 500
 
 -- Maximum batches that a call opens for events that fill several. A batch takes Redis 13 µs: 10,000 events
 -- for a subscriber with max_events 1 blocked Redis for 130 ms. Beyond the maximum, the events of a subscriber
@@ -99,7 +98,7 @@ function opening.open(call, opened, token, slice, first)
   if not opened.index then begin_collection(call, opened) end
   local timeout, max_events, ordered, max_bytes =
     unpack(redis.call('HMGET', call.keys.subscriber(token), 'timeout', 'max_events', 'ordered', 'max_bytes'))
-  local timeout_ms, max, final = tonumber(timeout) or DEFAULT_TIMEOUT_MS, open_batches.max_events(max_events), slice.last
+  local timeout_ms, max, final = tonumber(timeout) or defaults.timeout_ms, open_batches.max_events(max_events), slice.last
   local count, bids = final - first + 1, {}
   if count > max and opened.uids.count + count / max > MAX_OPENED then max = count end
   for _ = first, final, max do bids[#bids + 1] = uids.next(opened.uids) end

@@ -2,16 +2,14 @@
 Subscribers: writes the changes that deliveries make to the hash of a subscriber.
 ]]
 local attempts = include('attempts')
+local defaults = include('defaults')
 local jobs = include('jobs')
 local late = include('late')
 local subscribers = {}
 
--- Maximum health points, and the health points of a new subscriber.
-local PERFECT_HEALTH = 100
-
 local function change_health(subscriber, points, change)
   local before = tonumber(points)
-  local health = math.max(0, math.min(PERFECT_HEALTH, (before or PERFECT_HEALTH) + change))
+  local health = math.max(0, math.min(defaults.perfect_health, (before or defaults.perfect_health) + change))
   if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 

@@ -12,6 +12,7 @@ changed, waiting jobs of the lane return to the queue. A new signing key limits 
 `signing_overlap_ms` more. The signing key `none` ends signing.
 ]]
 local batches = include('batches')
+local defaults = include('defaults')
 local jobs = include('jobs')
 local open_batches = include('open_batches')
 local signing = include('signing')
@@ -19,7 +20,9 @@ local subscribers = include('subscribers')
 local topics = include('topics')
 local waiting = include('waiting')
 
-local DEFAULTS = { 'timeout', 500, 'max_events', 100, 'health_points', 100 }
+local STORED_DEFAULTS = {
+  'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
+}
 
 -- True if adding these members would make the set larger than `max`. Those that it already has need no room.
 local function has_no_room(set, max, members)
@@ -39,7 +42,7 @@ local function store_settings(call, subscriber, args)
     max_in_flight = args.max_in_flight, max_attempts = args.max_attempts, max_age = args.max_age_ms,
   }
   for name, value in pairs(settings) do redis.call('HSET', subscriber, name, value) end
-  for i = 1, #DEFAULTS, 2 do redis.call('HSETNX', subscriber, DEFAULTS[i], DEFAULTS[i + 1]) end
+  for i = 1, #STORED_DEFAULTS, 2 do redis.call('HSETNX', subscriber, STORED_DEFAULTS[i], STORED_DEFAULTS[i + 1]) end
 end
 
 local function store_signing_key(call, subscriber, key, overlap_ms)

@@ -1,5 +1,11 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import {
+  DEFAULT_MAX_BYTES,
+  DEFAULT_MAX_EVENTS,
+  DEFAULT_TIMEOUT_MS,
+  PERFECT_HEALTH,
+} from '../subscription_defaults.ts';
 import type { Contract } from './contract.ts';
 import { luaArguments, luaReply } from './contract_lua.ts';
 import { contracts } from './contracts.ts';
@@ -9,6 +15,14 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
 
 /** The module that every script needs: it makes the table `call`, the first parameter of a script. */
 const CALLS = 'calls';
+
+/** The module `defaults`, which has no file in `lua/shared/`. */
+const DEFAULTS = [
+  'return {',
+  `timeout_ms = ${DEFAULT_TIMEOUT_MS}, max_events = ${DEFAULT_MAX_EVENTS}, max_bytes = ${DEFAULT_MAX_BYTES},`,
+  `perfect_health = ${PERFECT_HEALTH},`,
+  '}\n',
+].join('\n');
 
 /**
  * A file of `lua/`. The code of a script returns a function; that of a module in `lua/shared/` returns a
@@ -68,7 +82,7 @@ function addModule(name: string, into: Map<string, LuaFile>, users: readonly str
   if (users.includes(name)) throw new Error(`lua/shared: ${[...users, name].join(' includes ')}`);
   if (into.has(name)) return;
   const path = `shared/${name}.lua`;
-  const text = readFileSync(join(DIRECTORY, path), 'utf8');
+  const text = name === 'defaults' ? DEFAULTS : readFileSync(join(DIRECTORY, path), 'utf8');
   for (const each of includesOf(text)) addModule(each, into, [...users, name]);
   into.set(name, { name, path: `lua/${path}`, text });
 }
