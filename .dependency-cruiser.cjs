@@ -15,7 +15,8 @@ const folders = {
   publishing: ['authentication', 'subscribing', 'store'],
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'store'],
-  http: ['authentication', 'metrics', 'subscribing', 'publishing', 'delivering', 'store'],
+  records: ['authentication', 'store'],
+  http: ['authentication', 'metrics', 'subscribing', 'publishing', 'delivering', 'records', 'store'],
 };
 
 /** What the other folders of the tree may import, beside themselves. */

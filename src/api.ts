@@ -28,6 +28,8 @@ import { publishApi } from './publishing/publish_api.ts';
 import { Publisher } from './publishing/publisher.ts';
 import { RateLimit } from './publishing/rate_limit.ts';
 import { StorageGuard } from './publishing/storage_guard.ts';
+import { Audit } from './records/audit.ts';
+import { auditApi } from './records/audit_api.ts';
 import type { Route } from './route.ts';
 import type { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
@@ -46,13 +48,13 @@ export interface ApiParts {
 
 type Built = { routesIn: (dialect: Dialect) => Route[] } & Pick<
   PipelineParts,
-  'authentication' | 'callLimits' | 'proxies'
+  'authentication' | 'callLimits' | 'proxies' | 'audit'
 >;
 
 /** Makes the parts of a web process, and a function that returns its route table. */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);
-  const { authentication, proxies } = shared;
+  const { authentication, proxies, audit } = shared;
   const routesIn = (dialect: Dialect) => {
     const parts = { ...shared, dialect };
     return [
@@ -64,9 +66,10 @@ export function buildApi(given: ApiParts): Built {
       ...subscribersApi(parts),
       ...deadLettersApi(parts),
       ...apiTokensApi(parts),
+      ...auditApi(parts),
     ];
   };
-  return { routesIn, authentication, proxies, callLimits: new CallLimits(given.config, proxies) };
+  return { routesIn, authentication, proxies, audit, callLimits: new CallLimits(given.config, proxies) };
 }
 
 /** Makes the parts that the routes use. Each `*_api.ts` names those that it needs. */
@@ -85,6 +88,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
   const clients = new Clients(control, config.clients);
   const directory = new ClientDirectory(clients);
   const nameKey = new NameKey(control);
+  const publicNames = new PublicNames(directory, nameKey);
   const proxies = new Proxies(config.trustedProxies);
   const authentication = new Authentication({
     rootKey: config.rootKey,
@@ -103,7 +107,8 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
   return {
     ...{ partitions, limits, log, guard },
     ...{ clients, proxies, authentication },
-    publicNames: new PublicNames(directory, nameKey),
+    publicNames,
+    audit: new Audit({ control, publicNames, config, log }),
     pages: new Pages(nameKey),
     isReserved: (text: string) => authentication.isReserved(text),
     minTokenLength: config.minTokenLength,

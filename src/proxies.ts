@@ -17,7 +17,7 @@ export class Proxies {
   /** Returns the address of the caller of the outermost router. */
   addressOf(request: IncomingMessage): string {
     const address = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';
-    return isIP(address) === 0 ? (request.socket.remoteAddress ?? '') : address;
+    return withoutMapping(isIP(address) === 0 ? (request.socket.remoteAddress ?? '') : address);
   }
 
   /**
@@ -34,6 +34,11 @@ export class Proxies {
     // A router that replaces the header leaves fewer entries than there are routers.
     return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
+}
+
+/** Returns an IPv4 address that is written as an IPv6 address as what it is. */
+function withoutMapping(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
 /**

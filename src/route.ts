@@ -82,6 +82,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** The handler parses the text of the body itself. */
   takesText?: true;
   answers: A;
+  /** What the route changes, for the audit, such as `topic.delete`. All but publishing that change something have it. */
+  action?: string;
   /** Error codes of this route, in addition to those of every route. */
   errors?: readonly ErrorCode[];
   /** Called before the body is read. Throws for a call that can be refused without its body. */

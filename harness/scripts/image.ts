@@ -16,6 +16,7 @@ local read = {
   hash = function(key) return redis.call('HGETALL', key) end,
   zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
   string = function(key) return { redis.call('GET', key) } end,
+  stream = function(key) return { redis.call('DUMP', key) } end,
 }
 local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do

@@ -60,18 +60,21 @@ export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts):
       handle: list,
     }),
     route('POST /api_tokens', ROOT, {
+      action: 'client.create',
       body: newClientInput(isReserved, dialect),
       answers: { 201: MADE_CLIENT },
       errors: ['bad_client', 'client_has_secret', 'storage_full'],
       handle: create,
     }),
     route('DELETE /api_tokens/:token', ROOT, {
+      action: 'client.delete',
       params: TOKEN_PARAMS,
       answers: NOTHING,
       errors: ['bad_client'],
       handle: remove,
     }),
     route('POST /api_tokens/:token/secret', ROOT, {
+      action: 'client.rotate_secret',
       params: TOKEN_PARAMS,
       body: ROTATION,
       answers: { 200: ROTATED },

@@ -56,27 +56,26 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller if it has one of these roles. Throws unauthenticated (with the challenges),
-   * too_many_failures, `wrongRole` for a caller with another role, bad_header, or an error of the client
-   * lookup.
+   * Resolves with the caller, whose role may be another than `roles`, which are those that may call. Throws
+   * unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the client lookup.
    */
-  async callerOf(
-    request: IncomingMessage,
-    roles: readonly Role[],
-    wrongRole: Dialect['wrongRole'],
-  ): Promise<Caller> {
+  async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
-    if (verdict && 'role' in verdict) {
-      if (roles.includes(verdict.role)) return verdict;
-      // The Ruby Routemaster had no viewer, so none of its clients expects another answer.
-      if (wrongRole === 'forbidden' || verdict.role === 'viewer')
-        throw new BusError(
-          'forbidden',
-          `the credentials are right, but this call takes ${this.#needed(roles)}`,
-        );
-    } else if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
+    if (verdict && 'role' in verdict) return verdict;
+    if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
     if (!this.#nonces.ready) await this.#nonces.prepare();
-    throw this.#unauthenticated(roles, verdict && 'reason' in verdict ? verdict : undefined);
+    throw this.#unauthenticated(roles, verdict);
+  }
+
+  /** Resolves with the error for a caller whose role is none of `roles`. */
+  async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
+    // The Ruby Routemaster had no viewer, so none of its clients expects another answer.
+    if (code === 'forbidden' || role === 'viewer') {
+      const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
+      return new BusError('forbidden', detail);
+    }
+    if (!this.#nonces.ready) await this.#nonces.prepare();
+    return this.#unauthenticated(roles, undefined);
   }
 
   /**

@@ -201,6 +201,12 @@ const storage = {
   ),
 };
 
+const records = {
+  auditEntries: setting('ROUTEMASTER_AUDIT_LOG', whole(0, 1_000_000), '10000').help(
+    'Calls that changed something, or tried to, which `GET /audit` shows: the newest as many as this, of 150 bytes each. 0: the log alone has them.',
+  ),
+};
+
 const figures = {
   metricService: setting('METRIC_COLLECTION_SERVICE', metricService, 'prometheus').help(
     'Where figures go: `print` (the log), `datadog` (DogStatsD over UDP) or `prometheus`; `GET /metrics` always works.',
@@ -224,9 +230,10 @@ export const SECTIONS = {
   Web: web,
   Delivering: delivering,
   Storage: storage,
+  Records: records,
   'Figures and logs': figures,
 };
 
-export const SETTINGS = { ...needed, ...web, ...delivering, ...storage, ...figures };
+export const SETTINGS = { ...needed, ...web, ...delivering, ...storage, ...records, ...figures };
 
 export const VARIABLES: readonly string[] = Object.values(SETTINGS).map(({ variable }) => variable);

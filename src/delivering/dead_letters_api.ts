@@ -64,12 +64,14 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       handle: list,
     }),
     route('DELETE /dead_letters', BOTH, {
+      action: 'dead_letters.purge',
       query: WHOSE,
       answers: { 200: PURGED },
       errors: ['bad_query', 'subscriber_not_found'],
       handle: purgeAll,
     }),
     route('POST /dead_letters/retry', BOTH, {
+      action: 'dead_letters.retry',
       query: WHOSE,
       answers: { 200: RETRIED },
       errors: ['bad_query', 'subscriber_not_found', 'storage_full'],
@@ -82,12 +84,14 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       handle: read,
     }),
     route('DELETE /dead_letters/:id', BOTH, {
+      action: 'dead_letter.purge',
       params: DEAD_LETTER_PARAMS,
       answers: NOTHING,
       errors: ['dead_letter_not_found'],
       handle: purge,
     }),
     route('POST /dead_letters/:id/retry', BOTH, {
+      action: 'dead_letter.retry',
       params: DEAD_LETTER_PARAMS,
       answers: NOTHING,
       errors: ['dead_letter_not_found', 'subscriber_not_found', 'storage_full'],

@@ -3,15 +3,17 @@ import type { Authentication } from '../authentication/authentication.ts';
 import type { Caller } from '../caller.ts';
 import { clock } from '../clock.ts';
 import type { Dialect } from '../dialect.ts';
-import { BusError, StorageUnavailable } from '../errors.ts';
+import { type BusError, StorageUnavailable } from '../errors.ts';
 import { parseJson } from '../json.ts';
 import type { Log } from '../log.ts';
 import type { Proxies } from '../proxies.ts';
+import type { Audit, AuditedCall } from '../records/audit.ts';
 import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../route.ts';
 import { Admission, overloaded } from './admission.ts';
 import { send, setBrowserHeaders } from './answers.ts';
 import { bodyRefusal, checkIsOpen, readText } from './body.ts';
 import type { CallLimits } from './call_limits.ts';
+import { redirectToHttps } from './https.ts';
 import { answerProblem, preparedProblem } from './problems.ts';
 import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
@@ -26,7 +28,7 @@ const MOMENT_MS = 50;
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
-  authentication: Pick<Authentication, 'callerOf' | 'confirm'>;
+  authentication: Pick<Authentication, 'callerOf' | 'wrongRole' | 'confirm'>;
   forceSsl: boolean;
   proxies: Proxies;
   dialect: Pick<Dialect, 'redirected' | 'wrongRole' | 'otherMethod'>;
@@ -35,6 +37,8 @@ export interface PipelineParts {
   admission?: Admission;
   /** If absent, calls are not limited. */
   callLimits?: CallLimits;
+  /** If absent, nothing is recorded. */
+  audit?: Audit;
 }
 
 interface Arrival {
@@ -63,18 +67,22 @@ export class Pipeline {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
       checkHeaders(request);
       if (!route.isHealthCheck) {
-        if (this.#isPlainHttp(request)) return void (await send(response, this.#redirectToHttps(request)));
+        if (this.#isPlainHttp(request)) return this.#redirect(request, response);
         this.#refuseUntilReady();
         this.#parts.callLimits?.admit(request);
       }
       // Checked before authentication, which takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
-      const caller = route.roles.length === 0 ? undefined : await this.#callerOf(request, route);
+      const { authentication, callLimits } = this.#parts;
+      const caller =
+        route.roles.length === 0 ? undefined : await authentication.callerOf(request, route.roles);
       const counted = route.isFrequent ? undefined : countedAs(caller);
-      if (counted !== undefined) this.#parts.callLimits?.begin(counted, response);
-      const answer = await this.#call(route, arrival, caller);
+      if (counted !== undefined) callLimits?.begin(counted, response);
+      const record = caller && this.#record(route, request, caller);
+      const calling = this.#call(route, arrival, caller, record);
+      const answer = await (record ? record.of(calling) : calling);
       const bytes = await send(response, answer);
-      if (counted !== undefined) this.#parts.callLimits?.answered(counted, bytes, answer.calls);
+      if (counted !== undefined) callLimits?.answered(counted, bytes, answer.calls);
     } catch (error) {
       this.fail(error, request, response);
     }
@@ -88,7 +96,9 @@ export class Pipeline {
     route: Route,
     { request, path, params, query }: Arrival,
     caller: Caller | undefined,
+    record: AuditedCall | undefined,
   ): Promise<Answer> {
+    if (caller && !route.roles.includes(caller.role)) throw await this.#wrongRole(caller, route);
     const call: Call = {
       caller: caller as Call['caller'],
       path,
@@ -98,6 +108,7 @@ export class Pipeline {
       text: '',
       body: undefined,
     };
+    record?.about(call);
     const refusing = route.refuseEarly?.(call);
     if (refusing) await refusing;
     if (takesBody(route)) return this.#callWithBody(route, request, call);
@@ -141,38 +152,28 @@ export class Pipeline {
     return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
   }
 
+  async #redirect(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    await send(response, redirectToHttps(request, this.#parts.dialect.redirected));
+  }
+
   #isPlainHttp(request: IncomingMessage): boolean {
     return this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request);
   }
 
-  /**
-   * Redirects to the same host without a port, as the port in the request is the one for http. 307 and 308
-   * keep method and body.
-   */
-  #redirectToHttps({ headers, method, url }: IncomingMessage): Answer {
-    const host = headers.host?.replace(/:\d*$/, '');
-    if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
-    const { reads, others } = this.#parts.dialect.redirected;
-    const status = method === 'GET' || method === 'HEAD' ? reads : others;
-    return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}`, 'Content-Length': '0' } };
+  #wrongRole(caller: Caller, { roles }: Route): Promise<BusError> {
+    const { authentication, dialect } = this.#parts;
+    return authentication.wrongRole(caller, roles, dialect.wrongRole);
   }
 
-  #callerOf(request: IncomingMessage, { roles }: Route): Promise<Caller> {
-    const { authentication, dialect } = this.#parts;
-    return authentication.callerOf(request, roles, dialect.wrongRole);
+  /** Begins the record of a call that changes something. What is refused before, such as a flood, has none. */
+  #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
+    const { audit, proxies } = this.#parts;
+    return action === undefined ? undefined : audit?.begin(action, caller, proxies.addressOf(request));
   }
 
   #refuseUntilReady(): void {
     if (!this.#parts.ready()) throw new StorageUnavailable('the storage is not prepared yet');
   }
-}
-
-/**
- * Returns the path and query of a request's target. The target begins with a host if it is in absolute form.
- */
-function pathOf(target: string): string {
-  const path = target.replace(/^https?:\/\/[^/?]*/i, '');
-  return path.startsWith('/') ? path : `/${path}`;
 }
 
 /** Returns the name under which Admission counts the room of a call. */

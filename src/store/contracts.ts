@@ -4,6 +4,7 @@ import { deliveringContracts } from './contracts/delivering.ts';
 import { maintenanceContracts } from './contracts/maintenance.ts';
 import { metricsContracts } from './contracts/metrics.ts';
 import { publishingContracts } from './contracts/publishing.ts';
+import { recordsContracts } from './contracts/records.ts';
 import { subscribingContracts } from './contracts/subscribing.ts';
 
 /** The types of arguments and reply of every script in `lua/`. The header of each script explains them. */
@@ -13,6 +14,7 @@ export const contracts = {
   ...maintenanceContracts,
   ...metricsContracts,
   ...publishingContracts,
+  ...recordsContracts,
   ...subscribingContracts,
 };
 

@@ -1,4 +1,4 @@
-type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string';
+type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string' | 'stream';
 
 /**
  * Every key of the data layout, with its Redis type. The key functions of TypeScript and of scripts
@@ -65,6 +65,7 @@ export const LAYOUT = {
   nonces_refused: { pattern: 'digest:refused:{token}', type: 'string' },
   nonce_uses: { pattern: 'digest:counts:{nonce}', type: 'string' },
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },
+  audit: { pattern: 'audit', type: 'stream' },
   schema: { pattern: 'schema', type: 'string' },
   taken_over: { pattern: 'taken_over', type: 'string' },
   strays_adopted: { pattern: 'strays:adopted', type: 'string' },

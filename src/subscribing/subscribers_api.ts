@@ -45,11 +45,13 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
     route('GET /subscriptions', ALL, listing),
     route('GET /subscribers', ALL, listing),
     route('DELETE /subscriber', CLIENTS, {
+      action: 'subscriber.delete',
       answers: NOTHING,
       errors: ['subscriber_not_found'],
       handle: leave,
     }),
     route('DELETE /subscribers/:token', ROOT, {
+      action: 'subscriber.delete',
       params: SUBSCRIBER_PARAMS,
       answers: NOTHING,
       errors: ['subscriber_not_found'],

@@ -40,6 +40,7 @@ interface SubscriptionsParts extends HandlerParts {
 export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsParts): Route[] {
   const { refuseEarly, refuseLate, subscribe, unsubscribe } = handlers(parts);
   const subscribing = {
+    action: 'subscription.put',
     body: subscriptionInput(limits, dialect),
     maxBodyBytes: Math.max(MAX_BODY_BYTES, limits.maxSubscriptionTopics * BYTES_PER_TOPIC),
     refuseEarly,
@@ -52,6 +53,7 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
     route('POST /subscription', CLIENTS, subscribing),
     route('POST /subscriber', CLIENTS, subscribing),
     route('DELETE /subscriber/topics/:name', CLIENTS, {
+      action: 'subscription.delete',
       params: TOPIC_PARAMS,
       answers: NOTHING,
       errors: ['bad_topic', 'subscriber_not_found', 'topic_not_found', 'not_subscribed'],

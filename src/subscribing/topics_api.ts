@@ -31,6 +31,7 @@ interface TopicsParts {
 export function topicsApi(parts: TopicsParts): Route[] {
   const { list, remove } = handlers(parts);
   const removing = {
+    action: 'topic.delete',
     params: TOPIC_PARAMS,
     answers: NOTHING,
     errors: ['bad_topic', 'topic_not_found'],

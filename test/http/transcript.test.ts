@@ -43,6 +43,16 @@ test('docs/api.md lists every route, and no other', () => {
   assert.deepEqual(listed.sort(), ofTable.sort());
 });
 
+test('every route that changes something, but publishing, has an action, which docs/api.md names for the audit', () => {
+  for (const { method, path, action, isFrequent } of routes())
+    assert.equal(action !== undefined, method !== 'GET' && !isFrequent, `${method} ${path}`);
+  const text = readFileSync(join(root, 'docs/api.md'), 'utf8');
+  const row = /^\| `action` \| (.*) \|$/m.exec(text)?.[1] ?? '';
+  const documented = [...row.matchAll(/`([a-z_]+\.[a-z_]+)`/g)].map(([, action]) => action);
+  const actions = new Set(routes().flatMap(({ action }) => action ?? []));
+  assert.deepEqual(documented.sort(), [...actions].sort());
+});
+
 /** The codes of problems that many routes can answer. */
 const GENERAL = ['unauthenticated', 'forbidden', 'bad_header', 'bad_body', 'not_found', 'method_not_allowed'];
 

@@ -85,7 +85,7 @@ test('a thrown error of any kind is answered without its stack trace, which is l
     publish,
   ];
   const nobody = () => assert.fail('nobody is asked who calls');
-  const authentication = { callerOf: nobody, confirm: nobody };
+  const authentication = { callerOf: nobody, wrongRole: nobody, confirm: nobody };
   const server = createServer(
     createApp(routes, {
       ...{ authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log: recorded.log },

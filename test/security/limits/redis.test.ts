@@ -118,8 +118,8 @@ describe('the ACL of docs/operating.md', () => {
     assert.match(web.output, /Redis says: NOPERM .*docs\/operating\.md has the ACL/);
   });
 
-  test('may forbid functions and BITFIELD; a process then logs once what to grant', async (t) => {
-    const user = 'bus on >password ~* &* +@all -function -bitfield';
+  test('may forbid functions, BITFIELD and XADD; a process then logs once what to grant', async (t) => {
+    const user = 'bus on >password ~* &* +@all -function -bitfield -xadd';
     const redis = await PrivateRedis.start({ port: 0, config: { user } });
     t.after(() => redis.stop());
     const web = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url.replace('//', '//bus:password@') });
@@ -140,6 +140,7 @@ describe('the ACL of docs/operating.md', () => {
         '{"type":"noop","url":"https://a.example/1"}',
       );
     for (let i = 0; i < 3; i++) {
+      assert.equal((await send(port, 'DELETE', '/topics/none', { authorization })).status, 404);
       assert.equal((await publish()).status, 204);
       assert.equal((await wrong()).status, 401);
     }
@@ -147,6 +148,7 @@ describe('the ACL of docs/operating.md', () => {
       until(() => warnings().filter((line) => pattern.test(line)).length === 1);
     await one(/NOPERM .*'function\|l.*grant its user \+fcall \+function\|load/);
     await one(/NOPERM .*'bitfield'.*grant the user of Redis \+bitfield/);
+    await one(/xadd.*the audit cannot be stored .*grant the user of Redis \+xadd/);
     const others = warnings().filter((line) => !/NOPERM|"authentication failed"/.test(line));
     assert.deepEqual(others, []);
   });
@@ -209,6 +211,7 @@ describe('a bus whose Redis is behind TLS and has the ACL of docs/operating.md',
     await publisher.call('DELETE', `/topics/${topic}`);
     await bus.root.call('DELETE', `/api_tokens/${subscriber.token}`);
     await bus.root.call('POST', '/api_tokens', { name: 'old', token: 'old--1' });
+    await until(async () => ((await bus.root.call('GET', '/audit')) as unknown[]).length > 0);
     await assertPermitted();
   });
 

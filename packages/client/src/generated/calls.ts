@@ -30,6 +30,21 @@ export interface Calls {
     body: { grace?: number };
     answer: { token: string; secret: string; grace: number };
   };
+  'GET /audit': {
+    query: { since?: string; client?: string; action?: string; limit?: number; before?: string };
+    body: undefined;
+    answer: {
+      id: string;
+      at: number;
+      action: string;
+      role: string;
+      client: string | null;
+      target: string | null;
+      address: string;
+      status: number;
+      code: string | null;
+    }[];
+  };
   'DELETE /dead_letters': {
     query: { subscriber?: string };
     body: undefined;

@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+--[[
+record_call: append a call to the audit, which keeps the `max_entries` newest. Returns the id of the entry, which
+begins with the time (ms).
+
+The script runs even when memory is exhausted (`allow-oom`). Otherwise a client could hide its calls by filling
+Redis; the audit itself is bounded.
+]]
+return function(call, args)
+  -- Every entry has all fields: a stream stores the names of fields only once for entries that have the same.
+  return redis.call('XADD', call.keys.audit(), 'MAXLEN', args.max_entries, '*',
+    'action', args.action, 'role', args.role, 'client', args.client or '', 'target', args.target or '',
+    'address', args.address, 'status', args.status, 'code', args.code or '')
+end

@@ -1,0 +1,26 @@
+import type { IncomingMessage } from 'node:http';
+import type { Dialect } from '../dialect.ts';
+import { BusError } from '../errors.ts';
+import type { Answer } from '../route.ts';
+
+/**
+ * Redirects to the same host without a port, as the port in the request is the one for http. 307 and 308
+ * keep method and body.
+ */
+export function redirectToHttps(
+  { headers, method, url }: IncomingMessage,
+  { reads, others }: Dialect['redirected'],
+): Answer {
+  const host = headers.host?.replace(/:\d*$/, '');
+  if (!host) throw new BusError('bad_header', 'the Host header is missing, and http is not served here');
+  const status = method === 'GET' || method === 'HEAD' ? reads : others;
+  return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}`, 'Content-Length': '0' } };
+}
+
+/**
+ * Returns the path and query of a request's target. The target begins with a host if it is in absolute form.
+ */
+function pathOf(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?]*/i, '');
+  return path.startsWith('/') ? path : `/${path}`;
+}

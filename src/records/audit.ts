@@ -1,0 +1,176 @@
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Caller } from '../caller.ts';
+import type { Config } from '../config.ts';
+import { BusError, ERRORS, type ErrorCode, StorageFull, StorageUnavailable } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { Answer, Call } from '../route.ts';
+import type { Arguments } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+
+/** Longer public names are cut. Only clients of ROUTEMASTER_CLIENTS can have such. */
+const MAX_NAME = 100;
+/** Maximum entries that one command reads; 500 take Redis about a millisecond. */
+const SLICE = 500;
+/** Maximum entries that are looked through for a page. */
+const MAX_LOOKED = 5000;
+
+type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;
+
+export interface AuditFilter {
+  /** In ms; older entries are left out. */
+  since?: number | undefined;
+  client?: string | undefined;
+  action?: string | undefined;
+}
+
+/** An entry as it is stored: its id, which begins with the time in ms, and its fields. An empty text is none. */
+export type StoredEntry = { id: string } & Record<string, string>;
+
+interface AuditParts {
+  control: Partition;
+  publicNames: Pick<PublicNames, 'of'>;
+  config: Pick<Config, 'auditEntries'>;
+  log: Log;
+}
+
+/**
+ * Who changed what. Each call that has an `action` (see Route) becomes a line of the log and an entry of a stream,
+ * which keeps the newest `auditEntries`. Tokens are recorded by their public names, and bodies not at all.
+ */
+export class Audit {
+  readonly #parts: AuditParts;
+  #isReported = false;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(parts: AuditParts) {
+    this.#parts = parts;
+  }
+
+  /** Begins the record of a call, which is written when the call has ended. */
+  begin(action: string, caller: Caller, address: string): AuditedCall {
+    const write = (ending: Promise<Ended>) => {
+      // In the order in which the calls ended, though the names of some take longer to look up.
+      this.#writing = this.#writing.then(async () => {
+        const entry = { action, role: caller.role, address, ...(await ending) };
+        this.#parts.log.info(entry, 'audit');
+        void this.#store(entry);
+      });
+    };
+    return new AuditedCall(caller, (token) => this.#nameOf(token), write);
+  }
+
+  /**
+   * Returns up to `limit` entries that match, newest first, from those older than `before`. `next` is the place
+   * at which the next page begins; undefined on the last page. A page may have fewer entries than the limit, and
+   * even none, as few entries may match: at most 5,000 are looked through.
+   */
+  async list(filter: AuditFilter, limit: number, before?: string) {
+    const entries: StoredEntry[] = [];
+    const isFiltered = filter.client !== undefined || filter.action !== undefined;
+    const count = isFiltered ? SLICE : Math.min(limit + 1, SLICE);
+    let looked = 0;
+    for (let place = before; ; ) {
+      const slice = await this.#read(filter.since, place, count);
+      for (const entry of slice) {
+        if (entries.length === limit || looked === MAX_LOOKED) return { entries, looked, next: place };
+        looked++;
+        place = entry.id;
+        if (matches(entry, filter)) entries.push(entry);
+      }
+      if (slice.length < count) return { entries, looked };
+    }
+  }
+
+  async #nameOf(token: string): Promise<string> {
+    const nameOf = await this.#parts.publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
+    return nameOf(token).slice(0, MAX_NAME);
+  }
+
+  async #read(since: number | undefined, before: string | undefined, count: number): Promise<StoredEntry[]> {
+    const read = await this.#parts.control.command((redis, keys) =>
+      redis.xrevrange(keys.audit(), before ? `(${before}` : '+', since ?? '-', 'COUNT', count),
+    );
+    return read.map(([id, flat]) => ({ id, ...fieldsOf(flat) }));
+  }
+
+  /** Never throws. If Redis is away, the entry is in the log alone. */
+  async #store(entry: Entry): Promise<void> {
+    const maxEntries = this.#parts.config.auditEntries;
+    if (maxEntries === 0) return;
+    try {
+      await this.#parts.control.run('record_call', { ...entry, maxEntries });
+    } catch (error) {
+      if (error instanceof StorageUnavailable || error instanceof StorageFull || this.#isReported) return;
+      this.#isReported = true;
+      this.#parts.log.warn(
+        { reason: (error as Error).message },
+        'the audit cannot be stored and is only in the log; grant the user of Redis +xadd, as the ACL in docs/operating.md does',
+      );
+    }
+  }
+}
+
+type Ended = Pick<Entry, 'client' | 'target' | 'status' | 'code'>;
+
+/** The record of a call under way. */
+export class AuditedCall {
+  readonly #nameOf: (token: string) => Promise<string>;
+  readonly #write: (ending: Promise<Ended>) => void;
+  readonly #client: Promise<string> | undefined;
+  #target: Promise<string> | string | undefined;
+
+  /** `nameOf` resolves with the public name of a token, and never rejects. `write` is called once. */
+  constructor(
+    caller: Caller,
+    nameOf: (token: string) => Promise<string>,
+    write: (ending: Promise<Ended>) => void,
+  ) {
+    this.#nameOf = nameOf;
+    this.#write = write;
+    this.#client = caller.role === 'client' ? nameOf(caller.token) : undefined;
+  }
+
+  /**
+   * Called when path and query are checked, before the call changes anything: it may remove the client that it is
+   * about, and with it the name.
+   */
+  about({ params, query }: Pick<Call, 'params' | 'query'>): void {
+    const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;
+    const { subscriber } = (query ?? {}) as { subscriber?: string };
+    const client = token ?? subscriber;
+    this.#target = client === undefined ? (name ?? id) : this.#nameOf(client);
+  }
+
+  /** Settles as the call does, and writes the record then. Nobody waits for that. */
+  async of(calling: Promise<Answer>): Promise<Answer> {
+    try {
+      const answer = await calling;
+      const { token } = (answer.body ?? {}) as { token?: string };
+      // A call that makes a client answers its token.
+      if (token !== undefined) this.#target = this.#nameOf(token);
+      this.#write(this.#ended(answer.status));
+      return answer;
+    } catch (error) {
+      const code = error instanceof BusError ? error.code : 'internal';
+      this.#write(this.#ended(ERRORS[code].status, code));
+      throw error;
+    }
+  }
+
+  async #ended(status: number, code?: ErrorCode): Promise<Ended> {
+    const [client, target] = await Promise.all([this.#client, this.#target]);
+    return { client, target, status, code };
+  }
+}
+
+function matches(entry: StoredEntry, { client, action }: AuditFilter): boolean {
+  return (
+    (client === undefined || entry.client === client) && (action === undefined || entry.action === action)
+  );
+}
+
+function fieldsOf(flat: readonly string[]): Record<string, string> {
+  const fields: Record<string, string> = {};
+  for (let i = 0; i < flat.length; i += 2) fields[flat[i] as string] = flat[i + 1] ?? '';
+  return fields;
+}

@@ -1,0 +1,74 @@
+import { z } from 'zod';
+import { DEFAULT_LISTED, ENTRIES_PER_CALL, LIMIT, nextLink, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
+import { type Input, ok, type Route, route, WATCHERS } from '../route.ts';
+import type { Audit, StoredEntry } from './audit.ts';
+
+const TIME_RULE = 'must be a time in ms since 1970';
+const TEXT_RULE = 'must be given once';
+
+const query = z.strictObject({
+  since: z
+    .string(TIME_RULE)
+    .regex(/^\d{1,15}$/, TIME_RULE)
+    .transform(Number)
+    .optional(),
+  client: z.string(TEXT_RULE).optional(),
+  action: z.string(TEXT_RULE).optional(),
+  limit: LIMIT,
+  before: z
+    .string(PLACE_RULE)
+    .regex(/^\d{1,15}-\d{1,15}$/, PLACE_RULE)
+    .optional(),
+});
+
+type Query = z.infer<typeof query>;
+
+const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+
+/** A call as the audit shows it. `at` is in ms, by Redis's clock. */
+const ENTRY = z.object({
+  id: z.string(),
+  at: z.int(),
+  action: z.string(),
+  role: z.string(),
+  client: z.string().nullable(),
+  target: z.string().nullable(),
+  address: z.string(),
+  status: z.int(),
+  code: z.string().nullable(),
+});
+
+/** `/audit`: who changed what. */
+export function auditApi({ audit }: { audit: Audit }): Route[] {
+  const list = async ({ path, query }: { path: string; query: Query }) => {
+    const { limit, before, ...filter } = query;
+    const { entries, looked, next } = await audit.list(filter, limit ?? DEFAULT_LISTED, before);
+    const headers = next === undefined ? undefined : nextLink(path, { ...filter, limit, before: next });
+    return { ...ok(entries.map(shown)), headers, calls: looked / ENTRIES_PER_CALL };
+  };
+  return [
+    route('GET /audit', WATCHERS, {
+      query: QUERY,
+      answers: { 200: z.array(ENTRY) },
+      errors: ['bad_query'],
+      handle: list,
+    }),
+  ];
+}
+
+function shown({
+  id,
+  action,
+  role,
+  client,
+  target,
+  address,
+  status,
+  code,
+}: StoredEntry): z.infer<typeof ENTRY> {
+  return {
+    ...{ id, at: Number.parseInt(id, 10), action: action ?? '', role: role ?? '' },
+    ...{ client: client || null, target: target || null, address: address ?? '' },
+    ...{ status: Number(status), code: code || null },
+  };
+}
