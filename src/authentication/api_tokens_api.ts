@@ -5,8 +5,9 @@ import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../route.ts';
-import { CLIENT_TOKEN, type Clients, credentialToken } from './client.ts';
+import type { Clients } from './client.ts';
 import { CLIENT_WORDING, NAME_RULE, type NewClient, newClientInput } from './client_input.ts';
+import { CLIENT_TOKEN, credentialToken } from './client_token.ts';
 import type { PublicNames } from './public_names.ts';
 
 const GRACE_MS = 86_400_000;

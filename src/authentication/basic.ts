@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { BasicStrategy } from 'passport-http';
 import { credentialsOf, notByPassport } from './authorization.ts';
-import { REALM } from './client.ts';
 import type { Credentials } from './credentials.ts';
+import { REALM } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
 const NO_PAIR: Refusal = { reason: 'malformed', advice: 'after Basic comes user:password in Base64' };

@@ -1,53 +1,15 @@
-import { hash } from 'node:crypto';
 import type { Scopes } from '../caller.ts';
 import { clock } from '../clock.ts';
-import { credentialSuffix, secret as newSecret, tokenSuffix } from '../ids.ts';
+import { secret as newSecret } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
+import { replies } from '../store/replies.ts';
+import { madeToken, nameIn } from './client_token.ts';
+import { type Digests, digestsIn, ha1 } from './digests.ts';
 import { readScopes, scopeFields } from './scope.ts';
-
-/** The realm of Basic and Digest. Each stored HA1 contains it; a change would make all secrets useless. */
-export const REALM = 'Routemaster';
-
-export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
-/** Matches every valid token: chosen by a client, made by this bus, or made by the Ruby Routemaster. */
-export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
-const MAX_TOKEN_LENGTH = 64;
-
-/** Maximum characters of the name of a client whose token the bus makes, since the token begins with it. */
-export function maxNameLength(hasSecret: boolean): number {
-  return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
-}
-
-/** Makes the token of a client with a secret: public, and different from all others. */
-function madeToken(name: string): string {
-  return `${name}--${tokenSuffix()}`;
-}
-
-/** Makes a token that is a credential by itself, as the Ruby Routemaster made them. */
-export function credentialToken(name: string): string {
-  return `${name}--${credentialSuffix()}`;
-}
 
 /** Maximum clients that one pipeline reads. */
 const LIST_SLICE = 500;
-
-export type DigestAlgorithm = 'SHA-256' | 'MD5';
-
-export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
-
-/**
- * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this digest of a secret.
- * Whoever knows the digest can authenticate with Digest.
- */
-export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): string {
-  return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);
-}
-
-export interface Digests {
-  sha256: string;
-  md5: string;
-}
 
 export interface Client {
   token: string;
@@ -199,40 +161,8 @@ export class Clients {
 
 type Field = string | null;
 
-/**
- * Returns null only if both digests are missing. A client with one digest still counts as a client with a
- * secret, so that its token alone never authenticates.
- */
-function digestsIn(sha256: string | null, md5: string | null): Digests | null {
-  return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };
-}
-
-/** Returns the part of a token before its first `--`: the client's name, if the bus made the token. */
-function nameIn(token: string): string {
-  const name = token.split('--', 1)[0] ?? '';
-  return name !== token && CLIENT_NAME.test(name) ? name : 'unnamed';
-}
-
 /** Compares by code unit, so that the order is the same on every host. */
 function compare(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
-}
-
-interface Commands {
-  exec(): Promise<[error: Error | null, reply: unknown][] | null>;
-}
-
-/**
- * Returns the reply of each command. Throws the error of the first failed command, because the error of EXEC
- * does not contain it.
- */
-async function replies(commands: Commands): Promise<unknown[]> {
-  const outcomes = await commands.exec().catch((error: { previousErrors?: Error[] }) => {
-    throw error.previousErrors?.[0] ?? error;
-  });
-  return (outcomes ?? []).map(([error, reply]) => {
-    if (error) throw error;
-    return reply;
-  });
 }

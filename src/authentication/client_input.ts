@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Dialect } from '../dialect.ts';
 import type { Input, Wording } from '../route.ts';
-import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client.ts';
+import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client_token.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
 /** The rule of names, and of tokens. */

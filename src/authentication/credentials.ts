@@ -1,7 +1,8 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Caller } from '../caller.ts';
-import { type Client, type Digests, ha1 } from './client.ts';
+import type { Client } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
+import { type Digests, ha1 } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
 export type Proof = (digests: Digests) => boolean;

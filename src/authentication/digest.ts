@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { DigestStrategy } from 'passport-http';
 import { BusError } from '../errors.ts';
 import { credentialsOf, notByPassport } from './authorization.ts';
-import { type DigestAlgorithm, HASHES, REALM } from './client.ts';
 import { type Credentials, type Proof, sameDigest, userOf } from './credentials.ts';
 import { type DigestAnswer, expectedResponse, namesTarget, readAnswer } from './digest_answer.ts';
+import { type DigestAlgorithm, HASHES, REALM } from './digests.ts';
 import type { Nonces } from './nonces.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 import { readParameters } from './auth_params.ts';
-import { type DigestAlgorithm, HASHES } from './client.ts';
+import { type DigestAlgorithm, HASHES } from './digests.ts';
 
 /** The parameters of a client's answer to a Digest challenge. */
 export interface DigestAnswer {

@@ -3,6 +3,7 @@ import { clock } from '../clock.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
+import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
 /** Number of 16-bit counters that all sources share. The counters of a minute take up to 320 KB of Redis. */
@@ -60,14 +61,12 @@ export class FailedLogins {
     try {
       return await this.#control.command(async (redis, keys) => {
         const key = keys.failed_logins(minute);
-        const [counted, expiry] = (await redis
+        const count = redis
           .pipeline()
           .bitfield(key, 'OVERFLOW', 'SAT', 'INCRBY', COUNT_TYPE, `#${bucket}`, 1)
-          .pexpire(key, 2 * WINDOW_MS)
-          .exec()) as [error: Error | null, reply: number[]][];
-        const refused = counted?.[0] ?? expiry?.[0];
-        if (refused) throw refused;
-        return Number(counted?.[1][0]);
+          .pexpire(key, 2 * WINDOW_MS);
+        const [[counted]] = (await replies(count)) as [number[], number];
+        return Number(counted);
       });
     } catch (error) {
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull))

@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import { beforeEach, describe, test } from 'node:test';
 import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
-import { Clients, ha1 } from '../../src/authentication/client.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { ha1 } from '../../src/authentication/digests.ts';
 import { StorageFull, StorageUnavailable } from '../../src/errors.ts';
 
 const redis = new TestStore();

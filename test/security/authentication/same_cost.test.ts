@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { describe, type TestContext, test } from 'node:test';
-import { type Client, ha1 } from '../../../src/authentication/client.ts';
+import type { Client } from '../../../src/authentication/client.ts';
 import { ClientDirectory } from '../../../src/authentication/client_directory.ts';
 import { Credentials, type Proof, sameDigest } from '../../../src/authentication/credentials.ts';
+import { ha1 } from '../../../src/authentication/digests.ts';
 import { Nonces } from '../../../src/authentication/nonces.ts';
 
 const secretOf = (token: string): Client => ({

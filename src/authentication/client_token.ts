@@ -1,0 +1,27 @@
+import { credentialSuffix, tokenSuffix } from '../ids.ts';
+
+export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
+/** Matches every valid token: chosen by a client, made by this bus, or made by the Ruby Routemaster. */
+export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
+const MAX_TOKEN_LENGTH = 64;
+
+/** Maximum characters of the name of a client whose token the bus makes, since the token begins with it. */
+export function maxNameLength(hasSecret: boolean): number {
+  return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
+}
+
+/** Makes the token of a client with a secret: public, and different from all others. */
+export function madeToken(name: string): string {
+  return `${name}--${tokenSuffix()}`;
+}
+
+/** Makes a token that is a credential by itself, as the Ruby Routemaster made them. */
+export function credentialToken(name: string): string {
+  return `${name}--${credentialSuffix()}`;
+}
+
+/** Returns the part of a token before its first `--`: the client's name, if the bus made the token. */
+export function nameIn(token: string): string {
+  const name = token.split('--', 1)[0] ?? '';
+  return name !== token && CLIENT_NAME.test(name) ? name : 'unnamed';
+}

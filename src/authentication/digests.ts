@@ -1,0 +1,29 @@
+import { hash } from 'node:crypto';
+
+/** The realm of Basic and Digest. Each stored HA1 contains it; a change would make all secrets useless. */
+export const REALM = 'Routemaster';
+
+export type DigestAlgorithm = 'SHA-256' | 'MD5';
+
+export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
+
+/**
+ * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this digest of a secret.
+ * Whoever knows the digest can authenticate with Digest.
+ */
+export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): string {
+  return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);
+}
+
+export interface Digests {
+  sha256: string;
+  md5: string;
+}
+
+/**
+ * Returns null only if both digests are missing. A client with one digest still counts as a client with a
+ * secret, so that its token alone never authenticates.
+ */
+export function digestsIn(sha256: string | null, md5: string | null): Digests | null {
+  return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };
+}
