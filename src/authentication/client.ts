@@ -77,12 +77,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /** Returns the clients in Redis without those of `ROUTEMASTER_CLIENTS`, by name, then token. */
-  async list(): Promise<ListedClient[]> {
-    return this.read(await this.names());
-  }
-
-  /** Returns the tokens and names of the clients that `list` would return, in its order. */
+  /** Returns the tokens and names of the clients in Redis, sorted by name and then by token. */
   async names(): Promise<TokenAndName[]> {
     const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
     return Object.entries(names).sort((a, b) => compare(a[1], b[1]) || compare(a[0], b[0]));

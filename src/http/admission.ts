@@ -1,15 +1,11 @@
 import type { IncomingMessage } from 'node:http';
-import { clock } from '../clock.ts';
-import { BusError } from '../errors.ts';
 import { MAX_PUBLISH_BYTES } from '../route.ts';
+import { overloaded, Reservation } from './reservation.ts';
 
 /** Maximum requests under way in a process. Each request takes one place. */
 const MAX_REQUESTS = 1000;
 /** Maximum bytes of bodies in memory. Parsing a body takes several times its size. */
 const MAX_BYTES = 128 * 1024 * 1024;
-/** A body stalls if it is incomplete and fewer bytes than these have arrived within this time. */
-const STALLED_BYTES = 64 * 1024;
-const STALLED_MS = 1000;
 
 /** What the requests of one client hold together. */
 interface Holding {
@@ -57,7 +53,6 @@ export class Admission {
     return reservation;
   }
 
-  /** Gives a reservation more bytes. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void {
     const holding = this.#holdings.get(reservation.client) as Holding;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
@@ -69,7 +64,6 @@ export class Admission {
     this.#change(holding, 0, bytes);
   }
 
-  /** Records that the body of a reservation has made progress. */
   progressed(reservation: Reservation): void {
     this.#reading.delete(reservation);
     this.#reading.add(reservation);
@@ -79,7 +73,6 @@ export class Admission {
     this.#reading.delete(reservation);
   }
 
-  /** Takes back the place and the bytes of a reservation. */
   free(bytes: number, client: string): void {
     const holding = this.#holdings.get(client) as Holding;
     this.#change(holding, -1, -bytes);
@@ -110,72 +103,13 @@ export class Admission {
 
   /** Takes places and bytes back from requests whose bodies stall. Returns true if there were any. */
   #takeFromStalled(): boolean {
-    const sinceMs = clock.monotonicMs() - STALLED_MS;
     let some = false;
     for (const reservation of this.#reading) {
-      if (reservation.progressMs > sinceMs) break;
+      if (!reservation.isStalled) break;
       reservation.takeBack();
       some = true;
     }
     return some;
-  }
-}
-
-/** The place and the bytes that one request of a client holds. */
-export class Reservation {
-  readonly client: string;
-  /** The announced bytes, or the bytes that have arrived if those are more. */
-  heldBytes = 0;
-  /** When the body last made progress, or its reading began. */
-  progressMs = clock.monotonicMs();
-  readonly #admission: Admission;
-  #arrivedBytes = 0;
-  #progressBytes = 0;
-  isFreed = false;
-  #onTakenBack = (_: BusError) => {};
-
-  constructor(admission: Admission, client: string) {
-    this.#admission = admission;
-    this.client = client;
-  }
-
-  /**
-   * Sets the function that is called if the room is taken back. It must give up the bytes that have arrived.
-   */
-  whenTakenBack(refuse: (error: BusError) => void): void {
-    this.#onTakenBack = refuse;
-  }
-
-  /** Counts bytes of the body that have arrived. Throws `overloaded` if they do not fit. */
-  arrived(bytes: number): void {
-    this.#arrivedBytes += bytes;
-    if (this.#arrivedBytes - this.#progressBytes >= STALLED_BYTES) {
-      this.#progressBytes = this.#arrivedBytes;
-      this.progressMs = clock.monotonicMs();
-      this.#admission.progressed(this);
-    }
-    if (this.#arrivedBytes <= this.heldBytes) return;
-    this.#admission.grow(this.#arrivedBytes - this.heldBytes, this);
-    this.heldBytes = this.#arrivedBytes;
-  }
-
-  /** Call this when the body is complete: from then on it cannot stall. */
-  startWork(): void {
-    this.#admission.hasRead(this);
-  }
-
-  /** Called by the admission if the body stalls and other requests need its room. */
-  takeBack(): void {
-    this.release();
-    this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));
-  }
-
-  /** Frees what the reservation holds. A repeat is harmless. */
-  release(): void {
-    if (this.isFreed) return;
-    this.isFreed = true;
-    this.#admission.hasRead(this);
-    this.#admission.free(this.heldBytes, this.client);
   }
 }
 
@@ -185,8 +119,4 @@ export class Reservation {
  */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);
-}
-
-export function overloaded(why = 'this process has as many requests under way as it can take'): BusError {
-  return new BusError('overloaded', `${why}; try again in a moment`, { headers: { 'Retry-After': '1' } });
 }

@@ -1,0 +1,83 @@
+import { clock } from '../clock.ts';
+import { BusError } from '../errors.ts';
+
+/** A body stalls if it is incomplete and fewer bytes than these have arrived within this time. */
+const STALLED_BYTES = 64 * 1024;
+const STALLED_MS = 1000;
+
+/** What a reservation asks of Admission. */
+interface Room {
+  /** Gives the reservation more bytes. Throws `overloaded` if they do not fit. */
+  grow(bytes: number, reservation: Reservation): void;
+  /** Records that the body of a reservation has made progress. */
+  progressed(reservation: Reservation): void;
+  hasRead(reservation: Reservation): void;
+  /** Takes back the place and the bytes of a reservation. */
+  free(bytes: number, client: string): void;
+}
+
+/** The place and the bytes that one request of a client holds. */
+export class Reservation {
+  readonly client: string;
+  /** The announced bytes, or the bytes that have arrived if those are more. */
+  heldBytes = 0;
+  /** When the body last made progress, or its reading began. */
+  progressMs = clock.monotonicMs();
+  readonly #room: Room;
+  #arrivedBytes = 0;
+  #progressBytes = 0;
+  isFreed = false;
+  #onTakenBack = (_: BusError) => {};
+
+  constructor(room: Room, client: string) {
+    this.#room = room;
+    this.client = client;
+  }
+
+  /**
+   * Sets the function that is called if the room is taken back. It must give up the bytes that have arrived.
+   */
+  whenTakenBack(refuse: (error: BusError) => void): void {
+    this.#onTakenBack = refuse;
+  }
+
+  /** Counts bytes of the body that have arrived. Throws `overloaded` if they do not fit. */
+  arrived(bytes: number): void {
+    this.#arrivedBytes += bytes;
+    if (this.#arrivedBytes - this.#progressBytes >= STALLED_BYTES) {
+      this.#progressBytes = this.#arrivedBytes;
+      this.progressMs = clock.monotonicMs();
+      this.#room.progressed(this);
+    }
+    if (this.#arrivedBytes <= this.heldBytes) return;
+    this.#room.grow(this.#arrivedBytes - this.heldBytes, this);
+    this.heldBytes = this.#arrivedBytes;
+  }
+
+  get isStalled(): boolean {
+    return clock.monotonicMs() - this.progressMs >= STALLED_MS;
+  }
+
+  /** Call this when the body is complete: from then on it cannot stall. */
+  startWork(): void {
+    this.#room.hasRead(this);
+  }
+
+  /** Called by the admission if the body stalls and other requests need its room. */
+  takeBack(): void {
+    this.release();
+    this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));
+  }
+
+  /** Frees what the reservation holds. A repeat is harmless. */
+  release(): void {
+    if (this.isFreed) return;
+    this.isFreed = true;
+    this.#room.hasRead(this);
+    this.#room.free(this.heldBytes, this.client);
+  }
+}
+
+export function overloaded(why = 'this process has as many requests under way as it can take'): BusError {
+  return new BusError('overloaded', `${why}; try again in a moment`, { headers: { 'Retry-After': '1' } });
+}
