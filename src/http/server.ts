@@ -6,7 +6,8 @@ import type { Config } from '../config.ts';
 import { BootError } from '../errors.ts';
 import { askWhenRead } from './body.ts';
 import { Connection } from './connection.ts';
-import { refuseConnect, refuseMalformed } from './problems.ts';
+import { afterAnswers, CONNECTION, type Line, refuseUnreadable, withoutUpgrade } from './line.ts';
+import { refuseConnect } from './problems.ts';
 import { WorkBudget } from './work_budget.ts';
 
 /** Time limits of connections and requests. */
@@ -34,9 +35,6 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
  * answered.
  */
 const MAX_LISTENERS = 32;
-const CONNECTION = Symbol('connection');
-const REFUSED = Symbol('refused');
-type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
@@ -96,7 +94,7 @@ export class HttpServer {
       socket.unshift(withoutUpgrade(request));
       this.#wait(socket, () => this.#server.emit('connection', socket));
     });
-    this.#server.on('clientError', refuse);
+    this.#server.on('clientError', refuseUnreadable);
     const known = new WeakSet<Socket>();
     this.#server.on('connection', (socket: Line) => {
       socket[CONNECTION] = new Connection(socket, this.#budget);
@@ -159,35 +157,4 @@ export class HttpServer {
       act();
     });
   }
-}
-
-/**
- * Refuses bytes that the parser cannot read, after the complete requests before them are answered. Node
- * reports the error while those requests are still being handled.
- */
-function refuse(error: NodeJS.ErrnoException, socket: Line): void {
-  if (error.code === 'ECONNRESET') return void socket.destroy();
-  // The parser reports an error for each further chunk too.
-  if (socket[REFUSED]) return;
-  socket[REFUSED] = true;
-  afterAnswers(socket, () => refuseMalformed(error, socket));
-}
-
-/** Calls `act` when the responses to complete requests are sent, but not if they end the connection. */
-function afterAnswers(socket: Line, act: () => void): void {
-  const last = socket[CONNECTION]?.last;
-  const due = last?.req.complete && !last.writableFinished && !last.destroyed;
-  if (!due) act();
-  else
-    last.once('finish', () => {
-      if (socket.writable) act();
-    });
-}
-
-/** Returns the head of a request without its Upgrade header, because the bus serves no other protocol. */
-function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
-  const lines = [`${method} ${url} HTTP/${httpVersion}`];
-  for (let i = 0; i < rawHeaders.length; i += 2)
-    if (rawHeaders[i]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[i]}: ${rawHeaders[i + 1]}`);
-  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
 }

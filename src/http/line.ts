@@ -1,0 +1,41 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Connection } from './connection.ts';
+import { refuseMalformed } from './problems.ts';
+
+export const CONNECTION = Symbol('connection');
+const REFUSED = Symbol('refused');
+
+/** The socket of an HTTP connection, with what the server knows of the connection. */
+export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
+
+/**
+ * Refuses bytes that the parser cannot read, after the complete requests before them are answered. Node
+ * reports the error while those requests are still being handled.
+ */
+export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Line): void {
+  if (error.code === 'ECONNRESET') return void socket.destroy();
+  // The parser reports an error for each further chunk too.
+  if (socket[REFUSED]) return;
+  socket[REFUSED] = true;
+  afterAnswers(socket, () => refuseMalformed(error, socket));
+}
+
+/** Calls `act` when the responses to complete requests are sent, but not if they end the connection. */
+export function afterAnswers(socket: Line, act: () => void): void {
+  const last = socket[CONNECTION]?.last;
+  const due = last?.req.complete && !last.writableFinished && !last.destroyed;
+  if (!due) act();
+  else
+    last.once('finish', () => {
+      if (socket.writable) act();
+    });
+}
+
+/** Returns the head of a request without its Upgrade header, because the bus serves no other protocol. */
+export function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[i]}: ${rawHeaders[i + 1]}`);
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+}
