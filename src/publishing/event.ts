@@ -17,7 +17,7 @@ export interface Event {
 
 /**
  * Returns the JSON text of an event, which Redis stores and subscribers get. Lua recognizes it by its first
- * byte, and reads the topic from its first two members (`autodrop.lua`).
+ * byte, and reads the topic from its first two members (`drop_records.lua`).
  */
 export function eventText({ id, topic, type, url, timestamp, data }: Event): string {
   const head = `{"id":"${id}","topic":"${topic}","type":"${type}","url":${JSON.stringify(url)},"t":${timestamp}`;
