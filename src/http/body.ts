@@ -4,6 +4,8 @@ import { BusError } from '../errors.ts';
 import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../route.ts';
 
 interface Watch {
+  /** Called with the length of each chunk, kept or not. Returns for how long (ms) reading should pause, if above 0. */
+  pauseAfter(bytes: number): number;
   /** Called with the length of each chunk of a body; may throw. */
   arrived(bytes: number): void;
   /** Sets the function that is called if the body must be given up. */
@@ -31,14 +33,21 @@ export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
 
-/** Reads the whole body of an open request as text. Throws bad_body, body_too_large, or what `watch` throws. */
-export function readText(
+/** Reads the whole body of an open request. Throws bad_body, body_too_large, or what `watch` throws. */
+export function readBytes(
   request: IncomingMessage,
   maxBytes = MAX_BODY_BYTES,
   watch?: Watch,
-): Promise<string> {
+): Promise<Buffer[]> {
   if (request.headers.expect !== undefined) askers.get(request)?.();
   return new Promise((resolve, reject) => read(request, { maxBytes, watch, resolve, reject }));
+}
+
+/** Returns the text of a body that was read. Throws bad_body. 5 MiB take 4 ms. */
+export function textOf(chunks: readonly Buffer[]): string {
+  const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+  if (!isUtf8(bytes)) throw new BusError('bad_body', 'the body is not UTF-8');
+  return bytes.toString('utf8');
 }
 
 /** Returns an error if the headers already show that the body cannot be read; otherwise undefined. */
@@ -55,7 +64,7 @@ export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): Bus
 interface ReadingParts {
   maxBytes: number;
   watch: Watch | undefined;
-  resolve: (text: string) => void;
+  resolve: (chunks: Buffer[]) => void;
   reject: (error: unknown) => void;
 }
 
@@ -73,6 +82,8 @@ function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: Re
   };
   watch?.whenTakenBack(refuse);
   request.on('data', (chunk: Buffer) => {
+    const pauseMs = watch?.pauseAfter(chunk.length) ?? 0;
+    if (pauseMs > 0) pause(request, pauseMs);
     length += chunk.length;
     if (length > maxBytes) return refuse(tooLarge(maxBytes));
     try {
@@ -82,15 +93,17 @@ function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: Re
       refuse(error);
     }
   });
-  request.on('end', () => {
-    const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
-    if (isUtf8(bytes)) resolve(bytes.toString('utf8'));
-    else reject(new BusError('bad_body', 'the body is not UTF-8'));
-  });
+  request.on('end', () => resolve(chunks));
   request.on('close', () => {
     // The error is made only if it is needed, because collecting its stack is slow.
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
+}
+
+/** Meanwhile its sender sends no more than the buffers of the connection take. */
+function pause(request: IncomingMessage, ms: number): void {
+  request.pause();
+  setTimeout(() => request.resume(), ms);
 }
 
 function endedEarly(cause?: Error): BusError {

@@ -1,42 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { LRUCache } from 'lru-cache';
-import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import { type Proxies, sourceOf } from '../proxies.ts';
+import { Buckets } from './buckets.ts';
 
-const MAX_REMEMBERED = 10_000;
 /** A bucket holds as many calls as its rate allows in this time. */
 const BURST_MS = 10_000;
 /** Number of bytes of an answer that cost as much as one call. */
 const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client under way, until their answers are sent. */
 const MAX_AT_ONCE = 16;
-
-/** A token bucket for each caller, in this process. A rate of 0 means no limit. */
-class Buckets {
-  readonly perSecond: number;
-  /** When the bucket of each caller will be full again, by the monotonic clock. */
-  readonly #fullAtMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
-
-  constructor(perSecond: number) {
-    this.perSecond = perSecond;
-  }
-
-  /** Throws rate_limited if the bucket is empty. */
-  check(caller: string, detail: string): void {
-    if (this.perSecond === 0) return;
-    const waitMs = (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - BURST_MS;
-    if (waitMs > 0) throw tooMany(detail, waitMs);
-  }
-
-  /** Takes calls out of the bucket, even more than it holds. */
-  take(caller: string, calls: number): void {
-    if (this.perSecond === 0) return;
-    const fromMs = Math.max(clock.monotonicMs(), this.#fullAtMs.get(caller) ?? 0);
-    this.#fullAtMs.set(caller, fromMs + (1000 * calls) / this.perSecond);
-  }
-}
 
 /**
  * Limits each client's calls other than publishes, and each address's requests without credentials. Each web
@@ -50,8 +23,8 @@ export class CallLimits {
 
   constructor({ callRate, strangerRate }: Pick<Config, 'callRate' | 'strangerRate'>, proxies: Proxies) {
     this.#proxies = proxies;
-    this.#clients = new Buckets(callRate);
-    this.#strangers = new Buckets(strangerRate);
+    this.#clients = new Buckets(callRate, BURST_MS);
+    this.#strangers = new Buckets(strangerRate, BURST_MS);
   }
 
   /** Counts a request without credentials. Throws rate_limited if its address has sent too many of them. */
@@ -59,7 +32,7 @@ export class CallLimits {
     if (request.headers.authorization !== undefined) return;
     const source = sourceOf(this.#proxies.addressOf(request));
     const rate = `${this.#strangers.perSecond} requests a second without credentials`;
-    this.#strangers.check(source, `an address may send ${rate}`);
+    check(this.#strangers, source, `an address may send ${rate}`);
     this.#strangers.take(source, 1);
   }
 
@@ -67,7 +40,7 @@ export class CallLimits {
   begin(client: string, response: ServerResponse): void {
     if (this.#clients.perSecond === 0) return;
     const rate = `${this.#clients.perSecond} calls a second other than publishing, less if answers are long`;
-    this.#clients.check(client, `a client may make ${rate}`);
+    check(this.#clients, client, `a client may make ${rate}`);
     const underWay = this.#underWay.get(client) ?? 0;
     if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
     this.#clients.take(client, 1);
@@ -90,6 +63,12 @@ export class CallLimits {
   answered(client: string, bytes: number, calls = 0): void {
     this.#clients.take(client, bytes / BYTES_PER_CALL + calls);
   }
+}
+
+/** Throws rate_limited if the bucket of a caller is empty. */
+function check(buckets: Buckets, caller: string, detail: string): void {
+  const waitMs = buckets.emptyForMs(caller);
+  if (waitMs > 0) throw tooMany(detail, waitMs);
 }
 
 function tooMany(detail: string, waitMs: number): BusError {

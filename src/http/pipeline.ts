@@ -11,7 +11,7 @@ import type { Audit, AuditedCall } from '../records/audit.ts';
 import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../route.ts';
 import { Admission } from './admission.ts';
 import { send, setBrowserHeaders } from './answers.ts';
-import { bodyRefusal, checkIsOpen, readText } from './body.ts';
+import { bodyRefusal, checkIsOpen, readBytes, textOf } from './body.ts';
 import type { CallLimits } from './call_limits.ts';
 import { redirectToHttps } from './https.ts';
 import { answerProblem, preparedProblem } from './problems.ts';
@@ -20,7 +20,7 @@ import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** A body with more characters than this waits for the work budget. */
+/** A body with more bytes than this waits for the work budget. */
 const LONG_BODY = 4096;
 /** If a body takes longer than this to arrive, the client may have been removed or limited meanwhile. */
 const MOMENT_MS = 50;
@@ -128,10 +128,11 @@ export class Pipeline {
     const reservation = this.#admission.reserve(request, holderOf(call));
     const judgedAtMs = reservation.progressMs;
     try {
-      call.text = await readText(request, maxBytes, reservation);
+      const chunks = await readBytes(request, maxBytes, reservation);
       reservation.startWork();
-      const turn = call.text.length > LONG_BODY ? this.#budget.turn(holderOf(call)) : undefined;
+      const turn = lengthOf(chunks) > LONG_BODY ? this.#budget.turn(holderOf(call)) : undefined;
       if (turn) await turn;
+      call.text = textOf(chunks);
       call.body = readBody(route, call.text);
       if (route.refuseLate) await route.refuseLate(call);
       if (!route.isFrequent) call.caller = await this.#confirm(request, call, true);
@@ -187,6 +188,10 @@ function countedAs(caller: Caller | undefined): string | undefined {
   // No token has a colon.
   if (caller?.role === 'viewer') return ':viewer';
   return caller?.role === 'client' ? caller.token : undefined;
+}
+
+function lengthOf(chunks: readonly Buffer[]): number {
+  return chunks.reduce((sum, { length }) => sum + length, 0);
 }
 
 function takesBody(route: Route): boolean {

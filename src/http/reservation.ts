@@ -4,6 +4,8 @@ import { BusError } from '../errors.ts';
 /** A body stalls if it is incomplete and fewer bytes than these have arrived within this time. */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
+/** The bytes of a body are counted in steps of this size, so that short bodies cost nothing. */
+const PACED_BYTES = 64 * 1024;
 
 /** What a reservation asks of Admission. */
 interface Room {
@@ -12,6 +14,8 @@ interface Room {
   /** Records that the body of a reservation has made progress. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
+  /** Counts bytes that a client has sent. Returns for how long (ms) none of its long bodies should be read. */
+  pauseAfter(bytes: number, client: string): number;
   /** Takes back the place and the bytes of a reservation. */
   free(bytes: number, client: string): void;
 }
@@ -26,6 +30,7 @@ export class Reservation {
   readonly #room: Room;
   #arrivedBytes = 0;
   #progressBytes = 0;
+  #unpacedBytes = 0;
   isFreed = false;
   #onTakenBack = (_: BusError) => {};
 
@@ -39,6 +44,15 @@ export class Reservation {
    */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
+  }
+
+  /** Counts bytes that were read, kept or not. Returns for how long (ms) reading should pause: 0 or less if not at all. */
+  pauseAfter(bytes: number): number {
+    this.#unpacedBytes += bytes;
+    if (this.#unpacedBytes < PACED_BYTES) return 0;
+    const counted = this.#unpacedBytes;
+    this.#unpacedBytes = 0;
+    return this.#room.pauseAfter(counted, this.client);
   }
 
   /** Counts bytes of the body that have arrived. Throws `overloaded` if they do not fit. */

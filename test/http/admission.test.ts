@@ -183,3 +183,17 @@ test('a body that makes progress keeps its room, however long it takes', async (
   );
   assert.ok(!isTakenBack);
 });
+
+test('long bodies of a client are read at a pace, all of them together; short ones, and those of others, are not', () => {
+  const request = { headers: {} } as never;
+  const admission = new Admission();
+  const [one, again, short, other] = ['one', 'one', 'one', 'other'].map((each) =>
+    admission.reserve(request, each),
+  );
+  const mib = 1024 * 1024;
+  assert.ok((one?.pauseAfter(7 * mib) ?? 1) <= 0, 'a body at once');
+  const pauseMs = again?.pauseAfter(33 * mib) ?? 0;
+  assert.ok(pauseMs > 900 && pauseMs <= 1000, `${pauseMs} ms`);
+  assert.equal(short?.pauseAfter(60_000), 0);
+  assert.ok((other?.pauseAfter(mib) ?? 1) <= 0);
+});

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { until } from '../../../harness/until.ts';
 import { readConfig } from '../../../src/config.ts';
-import { readText } from '../../../src/http/body.ts';
+import { readBytes, textOf } from '../../../src/http/body.ts';
 import { HttpServer } from '../../../src/http/server.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
@@ -64,7 +64,7 @@ test('a few requests of a connection are handled at a time, and the rest is not 
 test('requests sent at once are answered in order, however they are cut, with their bodies', async (t) => {
   const seen: string[] = [];
   const port = await serve(t, async (request, response) => {
-    const body = await readText(request);
+    const body = textOf(await readBytes(request));
     if (request.url?.endsWith('0')) await nextTurn();
     seen.push(`${request.url}:${body.length}`);
     response.end(`<${request.url}:${body.length}>`);
@@ -95,7 +95,7 @@ test('requests sent at once are answered in order, however they are cut, with th
 
 test('what follows requests that wait is served in its turn: an Upgrade header, garbage', async (t) => {
   const port = await serve(t, async (request, response) => {
-    await readText(request);
+    await readBytes(request);
     setImmediate(() => response.end(`<${request.url}>`));
   });
   const some = (from: number) => Array.from({ length: 30 }, (_, n) => get(from + n)).join('');

@@ -7,7 +7,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { until } from '../../../harness/until.ts';
 import { readConfig } from '../../../src/config.ts';
-import { readText } from '../../../src/http/body.ts';
+import { readBytes, textOf } from '../../../src/http/body.ts';
 import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/http/server.ts';
 
 const DEFAULTS = readConfig({ ROUTEMASTER_ROOT_KEY: 'key' });
@@ -86,7 +86,7 @@ test('headers that arrive a byte at a time are answered 408, and the connection 
 
 test('a body that arrives a byte at a time is answered 408, and the connection is closed', async (t) => {
   const port = await serve(t, QUICK, (request, response) =>
-    readText(request).then(
+    readBytes(request).then(
       () => response.end('ok'),
       () => {},
     ),
@@ -157,7 +157,7 @@ test('a request that is followed by garbage in one segment is answered first, th
 
 test('garbage within a request is refused at once, before the request is answered', async (t) => {
   const port = await serve(t, {}, async (request, response) => {
-    await readText(request).catch(() => {});
+    await readBytes(request).catch(() => {});
     response.end('mine');
   });
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
@@ -180,7 +180,7 @@ describe('a request with an Upgrade header', () => {
   const count = (text: string) => text.match(/HTTP\/1\.1 200/g)?.length ?? 0;
   const echo: Answer = async (request, response) => {
     const { url, headers } = request;
-    const text = await readText(request);
+    const text = textOf(await readBytes(request));
     if (url === '/slow') await setImmediate();
     response.end(`<${text}${headers.upgrade ?? ''}>`);
   };
