@@ -1,18 +1,10 @@
-import assert from 'node:assert/strict';
-import { decode } from '@msgpack/msgpack';
-import { readAcquired } from '../../src/delivering/acquired.ts';
-import type { Batch } from '../../src/delivering/batch.ts';
-import type { Grant, Subscriber } from '../../src/delivering/grant.ts';
-import { SLOW_MS, type WorkerKind } from '../../src/delivering/queue.ts';
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
-import type { Arguments, Reply } from '../../src/store/contracts.ts';
-import type { QueueName } from '../../src/store/job.ts';
-import type { Partition } from '../../src/store/partition.ts';
-import type { DropNotice } from '../../src/subscribing/drop_notice.ts';
+import type { Arguments } from '../../src/store/contracts.ts';
 import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
-import { jobName, longName, packNamed, seedOf, shortName } from './names.ts';
+import { longName, packNamed, seedOf } from './names.ts';
 import { readState, type State } from './state.ts';
+import { LANE_LIMIT_MAX, WorkerCalls } from './worker_calls.ts';
 
 export interface Wanted {
   topics?: string[];
@@ -22,21 +14,11 @@ export interface Wanted {
   ordered?: 0 | 1 | '';
   inFlight?: number | '';
   signingKey?: string;
-  /** It has taken batches before, so that it is not on trial; true unless a test says otherwise. */
+  /** True if the subscriber has accepted batches before, so that it is not on trial. The default. */
   proven?: boolean;
 }
 
-export interface Handed {
-  worker: string;
-  job: string;
-  /** The batch as stored: subscriber, creation, attempts, events. */
-  batch?: string[];
-  subscriber?: Subscriber;
-  /** What was dropped, if it is to be told. */
-  gap?: DropNotice | null;
-}
-
-/** A publication, with what its idempotency key comes to. */
+/** A publication, with the digests of its idempotency key. */
 export type Published = [
   topic: string,
   client: string,
@@ -44,49 +26,11 @@ export type Published = [
   idempotency?: { digest: string; fingerprint: string } | undefined,
 ];
 
-/** By what a worker holds a job. */
-interface Held {
-  /** The number of its lease; by default that of the last which it was given. */
-  lease?: number | undefined;
-  leaseMs?: number;
-}
-
-/** A job that was done; by default one that delivered a batch, quickly. */
-export interface FinishedJob {
-  worker: string;
-  job: string;
-  lease?: number | undefined;
-  bid?: string;
-  heal?: number;
-  tookMs?: number;
-}
-
-/** The settings of a queue. */
-interface Settings {
-  q?: QueueName;
-  laneLimit?: number;
-  leaseMs?: number;
-  slowMs?: number;
-}
-
-/** What a failure does. */
-interface Failing {
-  damage?: number;
-  throttleMs?: number;
-  attempt?: string;
-}
-
-/** What a call of `autodrop` began to count. */
+/** The batch that a call of `autodrop` began to count. */
 export type Begun = Omit<Arguments<'autodrop'>, 'cuts'>;
 
-/** Unless a test says otherwise. */
-const LANE_LIMIT = 10;
-/** Live workers beside those that acquire, since a lane holds at most a quarter: enough for lanes of any width here. */
-const IDLE_WORKERS = 400;
-/** For topics and for subscribers. */
+/** Maximum topics and subscribers. */
 const ROOM = 10_000;
-const LANE_LIMIT_MAX = 100;
-const LEASE_MS = 30_000;
 
 /** Limits of `publish` that no test reaches by accident. */
 export const PUBLISH_LIMITS = {
@@ -97,24 +41,12 @@ export const PUBLISH_LIMITS = {
 };
 const OVERLAP_MS = 60_000;
 
-/** An empty setting is left out. */
+/** Returns undefined for an empty setting, which is then left out. */
 const given = <T>(setting: T | ''): T | undefined => (setting === '' ? undefined : setting);
 
 /** Calls the scripts as the bus does, with names in place of UIDs and packed jobs. */
-export class Bus {
-  readonly #store: () => Partition;
-  /** The leases under which workers hold jobs, as acquire gave them. */
-  readonly leases = new Map<string, number>();
-
-  constructor(store: () => Partition) {
-    this.#store = store;
-  }
-
-  get store(): Partition {
-    return this.#store();
-  }
-
-  /** What happens in Redis's clock from here on is not before this; ms. */
+export class Bus extends WorkerCalls {
+  /** Returns the time by Redis's clock, in whole ms. Nothing that happens later has an earlier time. */
   async nowMs(): Promise<number> {
     const [seconds, micros] = await this.store.redis.time();
     return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
@@ -157,7 +89,7 @@ export class Bus {
     if (proven) await redis.hsetnx(keys.subscriber(token), 'sent', '1');
   }
 
-  /** One publication of the client `shop`. The first batch that it makes is named `{seed}1`. */
+  /** Stores a publication of the client `shop`. The first batch that it makes gets the name `{seed}1`. */
   async publish(seed: string, topic: string, events: (string | Buffer)[]): Promise<void> {
     const { accepted } = await this.publishAll(seed, [topic, 'shop', events]);
     if (accepted[0] === 'claimed_by_other') throw new Error(`${topic} is another client's`);
@@ -167,155 +99,18 @@ export class Bus {
     const reply = await this.store.run('publish', {
       uidSeed: seedOf(seed),
       ...PUBLISH_LIMITS,
-      // So few that what a client has used is stored for longer than a test takes.
+      // A small quota, so that a client's used keys stay stored for longer than a test takes.
       maxClientKeys: 10,
       publications: publications.map(([topic, client, events, key]) => ({ topic, client, ...key, events })),
     });
     const added: Record<string, number> = {};
     for (const [token, events] of reply.added.flatMap(addedBySubscriber))
       added[token] = (added[token] ?? 0) + events;
-    // How many subscribers got an accepted publication, or why it was refused.
+    // For each publication the number of subscribers that got it, or the reason of its refusal.
     const accepted = reply.outcomes.map((outcome, index) =>
       outcome === 'accepted' ? (reply.subscribers[index] ?? 0) : outcome,
     );
     return { accepted, added };
-  }
-
-  async acquire(
-    workers: string[],
-    {
-      q = 'main',
-      laneLimit = LANE_LIMIT,
-      leaseMs = LEASE_MS,
-      slowMs = SLOW_MS,
-      idle = IDLE_WORKERS,
-      kind = 'regular',
-      finished = [],
-      seed = 'cut',
-    }: Settings & {
-      idle?: number;
-      kind?: WorkerKind;
-      finished?: FinishedJob[];
-      /** Batches that this call cuts off others are named `{seed}1` and so on. */
-      seed?: string;
-    } = {},
-  ) {
-    if (q === 'main' && idle > 0 && workers.length > 0) await this.addIdleWorkers(idle);
-    const reply = await this.store.run('acquire', {
-      ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs, uidSeed: seedOf(seed) },
-      finished: finished.map((each) => this.#finished(each)),
-      workers,
-      kind,
-    });
-    const { left, grants, acks } = readAcquired(reply);
-    for (const { worker, lease } of grants) this.leases.set(worker, lease);
-    return {
-      left,
-      now: timeOf(reply),
-      grants: await Promise.all(grants.map((grant) => this.#handed(grant))),
-      acks: acks.flatMap(({ held, removed }) => [Number(held), removed]),
-    };
-  }
-
-  /** Live workers that ask for no job. */
-  async addIdleWorkers(count = IDLE_WORKERS): Promise<void> {
-    const { redis, keys } = this.store;
-    await redis.sadd(keys.workers_main(), ...Array.from({ length: count }, (_, i) => `idle${i}`));
-  }
-
-  async ack(
-    worker: string,
-    job: string,
-    {
-      q = 'main' as QueueName,
-      laneLimit = LANE_LIMIT,
-      leaseMs = LEASE_MS,
-      slowMs = SLOW_MS,
-      ...how
-    }: Omit<FinishedJob, 'worker' | 'job'> & Settings = {},
-  ) {
-    const lanes = { q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs };
-    const { held, removed } = await this.store.run('ack', {
-      ...lanes,
-      ...this.#finished({ worker, job, ...how }),
-    });
-    return { held, removed };
-  }
-
-  async nack(
-    worker: string,
-    job: string,
-    {
-      q = 'main' as QueueName,
-      delayMs = 0,
-      damage = 0,
-      throttleMs = 0,
-      attempt = '',
-      pause = 0,
-      ...lease
-    }: Held & Failing & { q?: QueueName; delayMs?: number; pause?: 0 | 1 } = {},
-  ) {
-    const gone = pause ? await this.#subscriptionOf(job) : undefined;
-    const failure = { bid: bidOf(job), delayMs, damage, throttleMs, attempt, gone };
-    return this.store.run('nack', { ...this.#held(q, worker, job, lease), ...failure });
-  }
-
-  async bury(
-    worker: string,
-    job: string,
-    {
-      damage = 0,
-      throttleMs = 0,
-      attempt = '{}',
-      reason = 'max_attempts',
-      ...lease
-    }: Held & Failing & { reason?: string } = {},
-  ) {
-    const failure = { bid: bidOf(job), damage, throttleMs, attempt, reason };
-    return this.store.run('bury', { ...this.#held('main', worker, job, lease), ...failure });
-  }
-
-  /** Buries what the worker of a quarantine held. */
-  async condemn(worker: string) {
-    const { bid, ...rest } = await this.store.run('condemn', { worker });
-    return { job: bid && shortName(bid), ...rest };
-  }
-
-  /** Returns the workers whose leases are lost. */
-  async heartbeat(workers: string[], { leaseMs = LEASE_MS, lease }: Held = {}): Promise<string[]> {
-    const leases = workers.map((worker) => ({ worker, lease: lease ?? this.leases.get(worker) ?? 0 }));
-    return this.store.run('heartbeat', { leaseMs, leases });
-  }
-
-  /** Returns when the subscriber of a batch subscribed, as `acquire` would return it now. */
-  async #subscriptionOf(job: string): Promise<string> {
-    const { redis, keys } = this.store;
-    const token = await redis.lindex(keys.batch(bidOf(job)), 0);
-    return (token && (await redis.hget(keys.subscriber(token), 'subscribed_at'))) || '0';
-  }
-
-  async #handed({ worker, packed, batch, subscriber, dropNotice }: Grant): Promise<Handed> {
-    const handed: Handed = { worker, job: shortName(jobName(packed.toBuffer())) };
-    // Nothing is read of a batch whose subscriber has left.
-    if (batch && subscriber) handed.batch = await this.#asStored(batch);
-    if (subscriber) handed.subscriber = subscriber;
-    if (dropNotice) handed.gap = dropNotice;
-    return handed;
-  }
-
-  async #asStored({ bid, token, createdAtMs, attempts, count, pieces }: Batch): Promise<string[]> {
-    const { redis, keys } = this.store;
-    const stored = await redis.lrange(keys.batch(bid), 3, -1);
-    assert.deepEqual([stored.length, stored.join(',')], [count, pieces.join(',')]);
-    return [token, String(createdAtMs), String(attempts), ...stored];
-  }
-
-  #finished({ worker, job, lease, bid = bidOf(job), heal = 1, tookMs = 5 }: FinishedJob) {
-    return { worker, job: packNamed(job), lease: lease ?? this.leases.get(worker) ?? 0, bid, heal, tookMs };
-  }
-
-  #held(q: QueueName, worker: string, job: string, { lease, leaseMs = LEASE_MS }: Held) {
-    return { q, worker, job: packNamed(job), lease: lease ?? this.leases.get(worker) ?? 0, leaseMs };
   }
 
   async schedule(limit = 100) {
@@ -338,7 +133,10 @@ export class Bus {
     return { batches, dropped };
   }
 
-  /** The same, with how many of the events were in batches; `begun` is what the step before had begun to count. */
+  /**
+   * Runs one call of autodrop. Also returns how many of the events were in batches. `before` is the `begun`
+   * of the call before.
+   */
   async autodropStep(
     n: number,
     before: Begun = { begunTopics: [] },
@@ -355,7 +153,10 @@ export class Bus {
     return this.store.run('drop_queue', { token, maxBatches, untilMs });
   }
 
-  /** Returns for each letter the subscriber and number of events queued again, or why it was not. */
+  /**
+   * Returns for each letter the subscriber and the number of events that were queued again, or the reason why
+   * it was not.
+   */
   async revive(client: string, ...names: string[]): Promise<(string | [token: string, events: number])[]> {
     const reply = await this.store.run('revive', { client, bids: names.map(longName) });
     return reply.map(({ outcome, token = '', events = 0 }) => (outcome === 'ok' ? [token, events] : outcome));
@@ -386,13 +187,4 @@ export class Bus {
   async subscriber(token: string): Promise<Record<string, string>> {
     return this.store.redis.hgetall(this.store.keys.subscriber(token));
   }
-}
-
-function bidOf(job: string): string {
-  return /\d$/.test(job) ? String(packNamed(job).subarray(-20)) : '';
-}
-
-/** Returns the time (ms) in a reply of `acquire`. */
-function timeOf([head = Buffer.of()]: Reply<'acquire'>): number {
-  return (decode(head) as number[])[1] as number;
 }

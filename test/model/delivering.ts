@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Handed } from '../../harness/scripts/bus.ts';
+import type { Handed } from '../../harness/scripts/worker_calls.ts';
 import type { WorkerKind } from '../../src/delivering/queue.ts';
 import { enter } from './lane_rules.ts';
 import { LANE_LIMIT, LEASE_MS, type Model, SLOW_MS } from './model.ts';

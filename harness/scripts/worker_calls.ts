@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import { decode } from '@msgpack/msgpack';
+import { readAcquired } from '../../src/delivering/acquired.ts';
+import type { Batch } from '../../src/delivering/batch.ts';
+import type { Grant, Subscriber } from '../../src/delivering/grant.ts';
+import { SLOW_MS, type WorkerKind } from '../../src/delivering/queue.ts';
+import type { Reply } from '../../src/store/contracts.ts';
+import type { QueueName } from '../../src/store/job.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import type { DropNotice } from '../../src/subscribing/drop_notice.ts';
+import { jobName, packNamed, seedOf, shortName } from './names.ts';
+
+export interface Handed {
+  worker: string;
+  job: string;
+  /** The batch as stored: subscriber, creation, attempts, events. */
+  batch?: string[];
+  subscriber?: Subscriber;
+  /** The drop notice, if there is one. */
+  gap?: DropNotice | null;
+}
+
+/** The lease under which a worker holds a job. */
+interface Held {
+  /** The lease's number; by default that of the worker's latest lease. */
+  lease?: number | undefined;
+  leaseMs?: number;
+}
+
+/** A finished job. By default it delivered a batch, quickly. */
+export interface FinishedJob {
+  worker: string;
+  job: string;
+  lease?: number | undefined;
+  bid?: string;
+  heal?: number;
+  tookMs?: number;
+}
+
+/** The settings of a queue. */
+interface Settings {
+  q?: QueueName;
+  laneLimit?: number;
+  leaseMs?: number;
+  slowMs?: number;
+}
+
+/** The consequences of a failure. */
+interface Failing {
+  damage?: number;
+  throttleMs?: number;
+  attempt?: string;
+}
+
+/** The lane limit, unless a test sets another. */
+const LANE_LIMIT = 10;
+/**
+ * Number of live workers besides those that acquire. A lane holds at most a quarter of all, so this is enough
+ * for lanes of any width here.
+ */
+const IDLE_WORKERS = 400;
+export const LANE_LIMIT_MAX = 100;
+const LEASE_MS = 30_000;
+
+/** Calls the scripts that workers call for their jobs. */
+export class WorkerCalls {
+  readonly #store: () => Partition;
+  /** The leases under which workers hold jobs, as acquire gave them. */
+  readonly leases = new Map<string, number>();
+
+  constructor(store: () => Partition) {
+    this.#store = store;
+  }
+
+  get store(): Partition {
+    return this.#store();
+  }
+
+  async acquire(
+    workers: string[],
+    {
+      q = 'main',
+      laneLimit = LANE_LIMIT,
+      leaseMs = LEASE_MS,
+      slowMs = SLOW_MS,
+      idle = IDLE_WORKERS,
+      kind = 'regular',
+      finished = [],
+      seed = 'cut',
+    }: Settings & {
+      idle?: number;
+      kind?: WorkerKind;
+      finished?: FinishedJob[];
+      /** Batches that this call cuts off others get the names `{seed}1`, `{seed}2` and so on. */
+      seed?: string;
+    } = {},
+  ) {
+    if (q === 'main' && idle > 0 && workers.length > 0) await this.addIdleWorkers(idle);
+    const reply = await this.store.run('acquire', {
+      ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs, uidSeed: seedOf(seed) },
+      finished: finished.map((each) => this.#finished(each)),
+      workers,
+      kind,
+    });
+    const { left, grants, acks } = readAcquired(reply);
+    for (const { worker, lease } of grants) this.leases.set(worker, lease);
+    return {
+      left,
+      now: timeOf(reply),
+      grants: await Promise.all(grants.map((grant) => this.#handed(grant))),
+      acks: acks.flatMap(({ held, removed }) => [Number(held), removed]),
+    };
+  }
+
+  /** Adds live workers that ask for no job. */
+  async addIdleWorkers(count = IDLE_WORKERS): Promise<void> {
+    const { redis, keys } = this.store;
+    await redis.sadd(keys.workers_main(), ...Array.from({ length: count }, (_, i) => `idle${i}`));
+  }
+
+  async ack(
+    worker: string,
+    job: string,
+    {
+      q = 'main' as QueueName,
+      laneLimit = LANE_LIMIT,
+      leaseMs = LEASE_MS,
+      slowMs = SLOW_MS,
+      ...how
+    }: Omit<FinishedJob, 'worker' | 'job'> & Settings = {},
+  ) {
+    const lanes = { q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs };
+    const { held, removed } = await this.store.run('ack', {
+      ...lanes,
+      ...this.#finished({ worker, job, ...how }),
+    });
+    return { held, removed };
+  }
+
+  async nack(
+    worker: string,
+    job: string,
+    {
+      q = 'main' as QueueName,
+      delayMs = 0,
+      damage = 0,
+      throttleMs = 0,
+      attempt = '',
+      pause = 0,
+      ...lease
+    }: Held & Failing & { q?: QueueName; delayMs?: number; pause?: 0 | 1 } = {},
+  ) {
+    const gone = pause ? await this.#subscriptionOf(job) : undefined;
+    const failure = { bid: bidOf(job), delayMs, damage, throttleMs, attempt, gone };
+    return this.store.run('nack', { ...this.#held(q, worker, job, lease), ...failure });
+  }
+
+  async bury(
+    worker: string,
+    job: string,
+    {
+      damage = 0,
+      throttleMs = 0,
+      attempt = '{}',
+      reason = 'max_attempts',
+      ...lease
+    }: Held & Failing & { reason?: string } = {},
+  ) {
+    const failure = { bid: bidOf(job), damage, throttleMs, attempt, reason };
+    return this.store.run('bury', { ...this.#held('main', worker, job, lease), ...failure });
+  }
+
+  /** Buries what the worker of a quarantine held. */
+  async condemn(worker: string) {
+    const { bid, ...rest } = await this.store.run('condemn', { worker });
+    return { job: bid && shortName(bid), ...rest };
+  }
+
+  /** Returns the workers whose leases are lost. */
+  async heartbeat(workers: string[], { leaseMs = LEASE_MS, lease }: Held = {}): Promise<string[]> {
+    const leases = workers.map((worker) => ({ worker, lease: lease ?? this.leases.get(worker) ?? 0 }));
+    return this.store.run('heartbeat', { leaseMs, leases });
+  }
+
+  /** Returns when the subscriber of a batch subscribed, as `acquire` would return it now. */
+  async #subscriptionOf(job: string): Promise<string> {
+    const { redis, keys } = this.store;
+    const token = await redis.lindex(keys.batch(bidOf(job)), 0);
+    return (token && (await redis.hget(keys.subscriber(token), 'subscribed_at'))) || '0';
+  }
+
+  async #handed({ worker, packed, batch, subscriber, dropNotice }: Grant): Promise<Handed> {
+    const handed: Handed = { worker, job: shortName(jobName(packed.toBuffer())) };
+    // A batch whose subscriber has left is not read.
+    if (batch && subscriber) handed.batch = await this.#asStored(batch);
+    if (subscriber) handed.subscriber = subscriber;
+    if (dropNotice) handed.gap = dropNotice;
+    return handed;
+  }
+
+  async #asStored({ bid, token, createdAtMs, attempts, count, pieces }: Batch): Promise<string[]> {
+    const { redis, keys } = this.store;
+    const stored = await redis.lrange(keys.batch(bid), 3, -1);
+    assert.deepEqual([stored.length, stored.join(',')], [count, pieces.join(',')]);
+    return [token, String(createdAtMs), String(attempts), ...stored];
+  }
+
+  #finished({ worker, job, lease, bid = bidOf(job), heal = 1, tookMs = 5 }: FinishedJob) {
+    return { worker, job: packNamed(job), lease: lease ?? this.leases.get(worker) ?? 0, bid, heal, tookMs };
+  }
+
+  #held(q: QueueName, worker: string, job: string, { lease, leaseMs = LEASE_MS }: Held) {
+    return { q, worker, job: packNamed(job), lease: lease ?? this.leases.get(worker) ?? 0, leaseMs };
+  }
+}
+
+function bidOf(job: string): string {
+  return /\d$/.test(job) ? String(packNamed(job).subarray(-20)) : '';
+}
+
+/** Returns the time (ms) in a reply of `acquire`. */
+function timeOf([head = Buffer.of()]: Reply<'acquire'>): number {
+  return (decode(head) as number[])[1] as number;
+}
