@@ -1,6 +1,6 @@
 import { BusAnswerError } from '../harness/http/bus_client.ts';
+import type { Client } from '../harness/http/client.ts';
 import { answer, type Delivery } from '../harness/http/receiver.ts';
-import type { Client } from '../harness/processes/running_bus.ts';
 import { until } from '../harness/until.ts';
 import { sleep } from '../src/clock.ts';
 import type { Audience, Lab } from './lab.ts';

@@ -1,4 +1,4 @@
-import type { Client } from '../harness/processes/running_bus.ts';
+import type { Client } from '../harness/http/client.ts';
 import type { Random } from '../harness/random.ts';
 import { until } from '../harness/until.ts';
 import { sleep } from '../src/clock.ts';

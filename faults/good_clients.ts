@@ -1,6 +1,6 @@
+import type { Client } from '../harness/http/client.ts';
 import { HelperProcess } from '../harness/measuring/helper.ts';
 import type { TimedCalls, Timing } from '../harness/measuring/timed_audience.ts';
-import type { Client } from '../harness/processes/running_bus.ts';
 import type { Lab } from './lab.ts';
 
 /** Events a second that all of them publish together. */

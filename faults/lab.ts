@@ -1,8 +1,9 @@
 import { BusClient, type Credentials } from '../harness/http/bus_client.ts';
+import type { Client } from '../harness/http/client.ts';
 import type { Receiver } from '../harness/http/receiver.ts';
 import type { Bar } from '../harness/measuring/report.ts';
 import type { BusProcess } from '../harness/processes/bus_process.ts';
-import { type BusSettings, type Client, type Owner, RunningBus } from '../harness/processes/running_bus.ts';
+import { type BusSettings, type Owner, RunningBus } from '../harness/processes/running_bus.ts';
 import { Random } from '../harness/random.ts';
 import { loadScripts } from '../harness/redis/script_calls.ts';
 import { until } from '../harness/until.ts';

@@ -1,8 +1,8 @@
 import { Attacker } from '../../harness/fences/attacker.ts';
 import { ATTACKS, type AttackName } from '../../harness/fences/attacks.ts';
 import type { Credentials } from '../../harness/http/bus_client.ts';
+import { Client } from '../../harness/http/client.ts';
 import { serveCalls } from '../../harness/measuring/helper.ts';
-import { Client } from '../../harness/processes/running_bus.ts';
 
 export type HostileCalls = { attack: typeof attack; stop: typeof stop };
 

@@ -1,7 +1,8 @@
+import type { Client } from '../../harness/http/client.ts';
 import { HelperProcess } from '../../harness/measuring/helper.ts';
 import { spread } from '../../harness/measuring/statistics.ts';
 import type { TimedCalls, Timing } from '../../harness/measuring/timed_audience.ts';
-import { type Client, DEFAULT_LIMITS } from '../../harness/processes/running_bus.ts';
+import { DEFAULT_LIMITS } from '../../harness/processes/bus_environment.ts';
 import type { Random } from '../../harness/random.ts';
 import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';

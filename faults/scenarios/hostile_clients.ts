@@ -1,8 +1,9 @@
 import { ATTACKS, type AttackName } from '../../harness/fences/attacks.ts';
+import type { Client } from '../../harness/http/client.ts';
 import { residentMiB } from '../../harness/measuring/cpu.ts';
 import { HelperProcess } from '../../harness/measuring/helper.ts';
 import type { Timing } from '../../harness/measuring/timed_audience.ts';
-import { type Client, DEFAULT_LIMITS } from '../../harness/processes/running_bus.ts';
+import { DEFAULT_LIMITS } from '../../harness/processes/bus_environment.ts';
 import { until } from '../../harness/until.ts';
 import { GoodClients, PER_SECOND } from '../good_clients.ts';
 import type { Lab } from '../lab.ts';

@@ -1,5 +1,5 @@
+import type { Client } from '../../harness/http/client.ts';
 import { answer } from '../../harness/http/receiver.ts';
-import type { Client } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import type { Lab } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Client } from '../../harness/http/client.ts';
 import { answer } from '../../harness/http/receiver.ts';
-import type { Client } from '../../harness/processes/running_bus.ts';
 import { jobName } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { sleep } from '../../src/clock.ts';

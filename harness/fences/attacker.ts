@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { BusAnswerError } from '../http/bus_client.ts';
+import type { Client } from '../http/client.ts';
 import { type Answer, Receiver } from '../http/receiver.ts';
-import type { Client, Owner, RunningBus } from '../processes/running_bus.ts';
+import type { Owner, RunningBus } from '../processes/running_bus.ts';
 import { RawConnection } from './raw_connection.ts';
 
 export interface Scopes {

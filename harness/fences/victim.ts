@@ -1,13 +1,9 @@
 import { after, before } from 'node:test';
+import type { Client } from '../http/client.ts';
 import { HelperProcess } from '../measuring/helper.ts';
 import type { TimedCalls } from '../measuring/timed_audience.ts';
-import {
-  type BusSettings,
-  type Client,
-  DEFAULT_LIMITS,
-  type Owner,
-  RunningBus,
-} from '../processes/running_bus.ts';
+import { DEFAULT_LIMITS } from '../processes/bus_environment.ts';
+import { type BusSettings, type Owner, RunningBus } from '../processes/running_bus.ts';
 
 const EVERY_MS = 20;
 /** A fresh process is slow. */

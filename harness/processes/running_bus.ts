@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { after, afterEach, before } from 'node:test';
 import type { Partition } from '../../src/store/partition.ts';
-import type { SubscriberReport } from '../../src/subscribing/subscriber_report.ts';
-import { BusClient, type Credentials } from '../http/bus_client.ts';
+import type { Credentials } from '../http/bus_client.ts';
+import { Client } from '../http/client.ts';
 import { Receiver } from '../http/receiver.ts';
 import { parseProcfile } from '../local/procfile.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
@@ -13,31 +13,12 @@ import { openStore, REDIS_PREFIX } from '../redis/store.ts';
 import { assertConsistent } from '../scripts/invariants.ts';
 import { assertNothingToSweep } from '../scripts/sweep.ts';
 import { until } from '../until.ts';
+import { busEnvironment, ROOT_KEY } from './bus_environment.ts';
 import { BusProcess } from './bus_process.ts';
-import { compileCache, root } from './command.ts';
+import { root } from './command.ts';
 import { processesWith } from './processes.ts';
 
-export const ROOT_KEY = 'key-of-root-in-the-tests';
 const LINES = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
-
-/** Settings of a bus under test: it starts fast and repeats failed deliveries fast. */
-const ENV = {
-  PORT: '0',
-  ROUTEMASTER_ROOT_KEY: ROOT_KEY,
-  ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.1',
-  ROUTEMASTER_WORKER_THREADS: '1',
-  ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '0.1',
-  ROUTEMASTER_SWEEP_INTERVAL: '1',
-  MAX_BACKOFF_MS: '200',
-};
-
-/** Undoes in ENV what changes how much the bus can take: for what measures or attacks it. */
-export const DEFAULT_LIMITS = {
-  ROUTEMASTER_WORKER_THREADS: '2',
-  ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '5',
-  ROUTEMASTER_SWEEP_INTERVAL: '300',
-  MAX_BACKOFF_MS: '60000',
-};
 
 export interface BusSettings {
   env?: Record<string, string>;
@@ -47,44 +28,6 @@ export interface BusSettings {
   redis?: Record<string, string>;
   /** Fills Redis before any process starts. */
   prepare?: (store: Partition) => Promise<void>;
-}
-
-export interface Event {
-  id?: string;
-  type?: string;
-  url: string;
-  timestamp?: number;
-  data?: unknown;
-}
-
-/** A client as its service would use it. */
-export class Client extends BusClient {
-  readonly token: string;
-  readonly secret: string;
-
-  constructor(url: string, credentials: Credentials) {
-    super(url, credentials);
-    this.token = credentials.token;
-    this.secret = credentials.secret;
-  }
-
-  /** Publishes one event, or an array of them; with an idempotency key, it can be called again. */
-  async publish(topic: string, events: Event | Event[], key?: string): Promise<void> {
-    const typed = (event: Event) => ({ type: 'create', ...event });
-    const body = Array.isArray(events) ? events.map(typed) : typed(events);
-    await this.call(
-      'POST',
-      `/topics/${topic}`,
-      body,
-      key === undefined ? {} : { 'idempotency-key': `"${key}"` },
-    );
-  }
-
-  async report(): Promise<SubscriberReport> {
-    const [report] = (await this.call('GET', '/subscriptions')) as SubscriberReport[];
-    if (!report) throw new Error(`${this.token} is no subscriber`);
-    return report;
-  }
 }
 
 export interface SceneOptions {
@@ -176,7 +119,7 @@ export class RunningBus {
   async start(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<BusProcess> {
     const line = LINES.find((each) => each.name === name);
     if (!line) throw new Error(`the Procfile has no ${name}`);
-    const started = new BusProcess(line, this.#environment(env), this.#settings.folder);
+    const started = new BusProcess(line, this.#environmentOf(env), this.#settings.folder);
     this.#processes.push(started);
     if (name === 'worker') {
       await started.logs('delivering');
@@ -261,19 +204,9 @@ export class RunningBus {
     await this.#settings.prepare?.(this.#store);
   }
 
-  /** Leaves out the environment of the tests, except where commands, home and compiled files are found. */
-  #environment(env: Record<string, string>): NodeJS.ProcessEnv {
-    const [name = '', value] = this.#mark.split('=');
-    return {
-      PATH: [join(root, 'node_modules', '.bin'), process.env.PATH].join(delimiter),
-      HOME: process.env.HOME,
-      ...compileCache,
-      ...ENV,
-      ROUTEMASTER_REDIS_URL: this.redis.url,
-      ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,
-      ...this.#settings.env,
-      ...env,
-      [name]: value,
-    };
+  #environmentOf(env: Record<string, string>): NodeJS.ProcessEnv {
+    const [name = '', value = ''] = this.#mark.split('=');
+    const own = { ROUTEMASTER_REDIS_URL: this.redis.url, ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX };
+    return busEnvironment({ ...own, ...this.#settings.env, ...env, [name]: value });
   }
 }

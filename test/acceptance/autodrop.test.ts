@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BusAnswerError } from '../../harness/http/bus_client.ts';
+import type { Client } from '../../harness/http/client.ts';
 import { answer, type Receiver } from '../../harness/http/receiver.ts';
-import { type Client, RunningBus } from '../../harness/processes/running_bus.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { dropNoticeHeader } from '../../src/subscribing/drop_notice.ts';
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import type { Client } from '../../harness/http/client.ts';
 import { answer } from '../../harness/http/receiver.ts';
-import { type Client, RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
+import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;

@@ -1,5 +1,5 @@
 import type { TestContext } from 'node:test';
-import type { Client } from '../../harness/processes/running_bus.ts';
+import type { Client } from '../../harness/http/client.ts';
 import { until } from '../../harness/until.ts';
 
 /** Publishes one event after the other, and keeps the URLs of those that the bus has accepted. */

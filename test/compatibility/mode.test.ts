@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { basic, send } from '../../harness/http/api.ts';
-import { ROOT_KEY, RunningBus } from '../../harness/processes/running_bus.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { WebProcess } from '../../harness/processes/web_process.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { RUBY_TOKEN, writeRubyRedis } from '../../harness/redis/ruby_redis.ts';

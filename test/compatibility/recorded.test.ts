@@ -9,7 +9,8 @@ import {
   type Receiver,
   type Answer as ReceiverAnswer,
 } from '../../harness/http/receiver.ts';
-import { ROOT_KEY, RunningBus } from '../../harness/processes/running_bus.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { WebProcess } from '../../harness/processes/web_process.ts';
 import { type Exchange, readTranscript } from '../http/transcript.ts';
 import { type Expected, has, Replay } from './replay.ts';

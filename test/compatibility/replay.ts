@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Answer, basic, problemIn, send } from '../../harness/http/api.ts';
 import type { Receiver } from '../../harness/http/receiver.ts';
-import { ROOT_KEY } from '../../harness/processes/running_bus.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { until } from '../../harness/until.ts';
 import type { Exchange } from '../http/transcript.ts';
 

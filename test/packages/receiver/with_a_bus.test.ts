@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import express from 'express';
 import { fastify } from 'fastify';
-import { type Client, RunningBus } from '../../../harness/processes/running_bus.ts';
+import type { Client } from '../../../harness/http/client.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
 import { createReceiver, MemoryStore, type Receiver } from '../../../packages/receiver/src/index.ts';
 

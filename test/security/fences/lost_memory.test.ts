@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Answer, send } from '../../../harness/http/api.ts';
-import { type Client, RunningBus } from '../../../harness/processes/running_bus.ts';
+import type { Client } from '../../../harness/http/client.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
 import {
   answerParameters,

@@ -4,7 +4,7 @@ import { Attacker } from '../../../harness/fences/attacker.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
 import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import type { BusAnswerError } from '../../../harness/http/bus_client.ts';
-import type { Client } from '../../../harness/processes/running_bus.ts';
+import type { Client } from '../../../harness/http/client.ts';
 import { until } from '../../../harness/until.ts';
 
 const MAX_TOPICS_EACH = 1000;

@@ -1,0 +1,40 @@
+import type { SubscriberReport } from '../../src/subscribing/subscriber_report.ts';
+import { BusClient, type Credentials } from './bus_client.ts';
+
+export interface Event {
+  id?: string;
+  type?: string;
+  url: string;
+  timestamp?: number;
+  data?: unknown;
+}
+
+/** A client as its service would use it. */
+export class Client extends BusClient {
+  readonly token: string;
+  readonly secret: string;
+
+  constructor(url: string, credentials: Credentials) {
+    super(url, credentials);
+    this.token = credentials.token;
+    this.secret = credentials.secret;
+  }
+
+  /** Publishes one event, or an array of them; with an idempotency key, it can be called again. */
+  async publish(topic: string, events: Event | Event[], key?: string): Promise<void> {
+    const typed = (event: Event) => ({ type: 'create', ...event });
+    const body = Array.isArray(events) ? events.map(typed) : typed(events);
+    await this.call(
+      'POST',
+      `/topics/${topic}`,
+      body,
+      key === undefined ? {} : { 'idempotency-key': `"${key}"` },
+    );
+  }
+
+  async report(): Promise<SubscriberReport> {
+    const [report] = (await this.call('GET', '/subscriptions')) as SubscriberReport[];
+    if (!report) throw new Error(`${this.token} is no subscriber`);
+    return report;
+  }
+}

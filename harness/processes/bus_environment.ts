@@ -1,0 +1,37 @@
+import { delimiter, join } from 'node:path';
+import { compileCache, root } from './command.ts';
+
+export const ROOT_KEY = 'key-of-root-in-the-tests';
+
+/** Settings of a bus under test: it starts fast and repeats failed deliveries fast. */
+const ENV = {
+  PORT: '0',
+  ROUTEMASTER_ROOT_KEY: ROOT_KEY,
+  ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.1',
+  ROUTEMASTER_WORKER_THREADS: '1',
+  ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '0.1',
+  ROUTEMASTER_SWEEP_INTERVAL: '1',
+  MAX_BACKOFF_MS: '200',
+};
+
+/** Sets back to the defaults what ENV changes in the capacity of a bus. For what measures or attacks it. */
+export const DEFAULT_LIMITS = {
+  ROUTEMASTER_WORKER_THREADS: '2',
+  ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '5',
+  ROUTEMASTER_SWEEP_INTERVAL: '300',
+  MAX_BACKOFF_MS: '60000',
+};
+
+/**
+ * Returns the environment of a process of the bus. Of the environment of the tests it has only where commands, home
+ * and compiled files are found.
+ */
+export function busEnvironment(env: Record<string, string>): NodeJS.ProcessEnv {
+  return {
+    PATH: [join(root, 'node_modules', '.bin'), process.env.PATH].join(delimiter),
+    HOME: process.env.HOME,
+    ...compileCache,
+    ...ENV,
+    ...env,
+  };
+}
