@@ -9,7 +9,9 @@ import { NonceKeys } from './authentication/nonce_keys.ts';
 import { NonceUses } from './authentication/nonce_uses.ts';
 import { Nonces } from './authentication/nonces.ts';
 import { PublicNames } from './authentication/public_names.ts';
+import { Sessions } from './authentication/sessions.ts';
 import type { Config } from './config.ts';
+import { consolePages } from './console/console.ts';
 import { DeadLetters } from './delivering/dead_letters.ts';
 import { deadLettersApi } from './delivering/dead_letters_api.ts';
 import { Queue } from './delivering/queue.ts';
@@ -46,15 +48,15 @@ export interface ApiParts {
   log: Log;
 }
 
-type Built = { routesIn: (dialect: Dialect) => Route[] } & Pick<
+type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[] } & Pick<
   PipelineParts,
-  'authentication' | 'callLimits' | 'proxies' | 'audit'
+  'authentication' | 'sessions' | 'callLimits' | 'proxies' | 'audit'
 >;
 
-/** Makes the parts of a web process, and a function that returns its route table. */
+/** Makes the parts of a web process, a function that returns its route table, and the pages of the console. */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);
-  const { authentication, proxies, audit } = shared;
+  const { authentication, sessions, proxies, audit } = shared;
   const routesIn = (dialect: Dialect) => {
     const parts = { ...shared, dialect };
     return [
@@ -69,7 +71,10 @@ export function buildApi(given: ApiParts): Built {
       ...auditApi(parts),
     ];
   };
-  return { routesIn, authentication, proxies, audit, callLimits: new CallLimits(given.config, proxies) };
+  return {
+    ...{ routesIn, pages: consolePages(shared), authentication, sessions, proxies, audit },
+    callLimits: new CallLimits(given.config, proxies),
+  };
 }
 
 /** Makes the parts that the routes use. Each `*_api.ts` names those that it needs. */
@@ -107,6 +112,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
   return {
     ...{ partitions, limits, log, guard },
     ...{ clients, proxies, authentication },
+    sessions: new Sessions(control, authentication),
     publicNames,
     audit: new Audit({ control, publicNames, config, log }),
     pages: new Pages(nameKey),

@@ -1,7 +1,7 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import type { Caller, Role } from './caller.ts';
-import type { ErrorCode } from './errors.ts';
+import type { BusError, ErrorCode } from './errors.ts';
 
 /** Maximum length of the body of a publish: a thousand events with 5 KB of data each. */
 export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
@@ -41,11 +41,15 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   /** The body as received, if the route takes text; otherwise empty. */
   text: string;
   headers: IncomingHttpHeaders;
+  /** The request itself, for what reads its address. */
+  request: IncomingMessage;
+  /** The token that forms must carry; empty if the route is no page, or without a session. */
+  formToken: string;
 }
 
 /**
- * An answer to a call. A body of text, whole or in pieces, is sent unchanged, and `headers` must name its
- * type. Any other body is sent as JSON.
+ * An answer to a call. A body of text, whole or in pieces, or of bytes is sent unchanged, and `headers` must
+ * name its type. Any other body is sent as JSON.
  */
 export interface Answer {
   status: number;
@@ -53,6 +57,13 @@ export interface Answer {
   /** Number of calls that making this answer counts as (see CallLimits), besides those for its length. */
   calls?: number | undefined;
   body?: unknown;
+}
+
+/** The call of a page that failed. */
+export interface PageCall {
+  caller: Caller | undefined;
+  path: string;
+  headers: IncomingHttpHeaders;
 }
 
 /** The schema of the body for each status; null means no body. */
@@ -64,7 +75,7 @@ type AnswerTo<A extends Answers> = {
     headers?: Record<string, string> | undefined;
     calls?: number | undefined;
   } & (A[Status] extends z.ZodType<infer Body>
-    ? { body: Body | AsyncIterable<string> }
+    ? { body: Body | AsyncIterable<string> | Buffer }
     : { body?: undefined });
 }[keyof A];
 
@@ -81,6 +92,13 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   maxBodyBytes?: number;
   /** The handler parses the text of the body itself. */
   takesText?: true;
+  /**
+   * Marks a page of the console: a person calls it, with a session instead of credentials, and sends forms.
+   * Makes the answer to an error; `caller` is undefined if nobody is logged in.
+   */
+  page?: (error: BusError, call: PageCall) => Answer;
+  /** The fields of a form. The field `form_token` is checked before, and left out. */
+  form?: Input<Body>;
   answers: A;
   /** What the route changes, for the audit, such as `topic.delete`. All but publishing that change something have it. */
   action?: string;

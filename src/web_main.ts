@@ -35,11 +35,17 @@ async function serve(config: Config, log: Log): Promise<void> {
   const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let isReady = false;
-  const { routesIn, ...parts } = buildApi({ config, partitions, recorder, log });
+  const { routesIn, pages, ...parts } = buildApi({ config, partitions, recorder, log });
   const appIn = (compatibility: Compatibility) => {
     const dialect = DIALECTS[compatibility];
     const { forceSsl } = config;
-    return createApp(routesIn(dialect), { ...parts, dialect, forceSsl, ready: () => isReady, log });
+    return createApp([...routesIn(dialect), ...pages], {
+      ...parts,
+      dialect,
+      forceSsl,
+      ready: () => isReady,
+      log,
+    });
   };
   let app = appIn(config.compatibility ?? 'none');
   const server = new HttpServer((request, response) => app(request, response), config);

@@ -17,7 +17,8 @@ const PARTS: Record<string, string> = {
   share: '(?:slow|failing)',
   worker: '.+',
   process: '.+',
-  digest: '[A-Za-z0-9_-]{22}',
+  digest: '[A-Za-z0-9_-]{22}(?:[A-Za-z0-9_-]{21})?',
+  owner: '.+',
   nonce: '[A-Za-z0-9_-]{19}',
   minute: '[0-9]+',
 };

@@ -96,6 +96,27 @@ export class Authentication {
     throw this.#unauthenticated([caller.role], verdict);
   }
 
+  /**
+   * Resolves with the caller who has this user name and password. Throws unauthenticated or
+   * too_many_failures, or an error of the client lookup.
+   */
+  async login(request: IncomingMessage, user: string, password: string): Promise<Caller> {
+    const verdict = await this.#credentials.checkLogin(user, password);
+    if ('role' in verdict) return verdict;
+    await this.#countFailure(request, verdict);
+    throw new BusError('unauthenticated', 'there is no such user, or the password is wrong');
+  }
+
+  /** See Credentials. */
+  proofOf(caller: Caller): Promise<string> {
+    return this.#credentials.proofOf(caller);
+  }
+
+  /** See Credentials. */
+  callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
+    return this.#credentials.callerWith(role, token, proof);
+  }
+
   /** See Credentials. */
   isReserved(text: string): boolean {
     return this.#credentials.isReserved(text);

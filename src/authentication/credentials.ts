@@ -1,5 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Caller } from '../caller.ts';
+import type { Caller, Role } from '../caller.ts';
 import type { Client } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
 import { type Digests, ha1 } from './digests.ts';
@@ -78,6 +78,14 @@ export class Credentials {
     return holder ? { role: holder.user } : this.#clients.ask(user).then(judge);
   }
 
+  /** Checks what a person entered: `root` or `viewer` with the key, or a client's token with its secret. */
+  checkLogin(user: string, password: string): Verdict | Promise<Verdict> {
+    const holder = this.#keyHolders.find((each) => each.user === user);
+    if (!holder) return this.checkPassword(user, password);
+    const isRight = this.#holderOf(password) === holder;
+    return isRight ? { role: holder.user } : { reason: 'wrong_secret', client: user };
+  }
+
   /** Checks a proof of Digest. If the client lookup fails, its error is passed on. */
   checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
@@ -88,11 +96,35 @@ export class Credentials {
     return 'role' in verdict ? verdict : this.#clients.ask(user).then(judge);
   }
 
+  /**
+   * Resolves with the caller as it is now, if its credential still has this proof (see `proofOf`). Throws an
+   * error of the client lookup.
+   */
+  async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
+    if (role !== 'client') {
+      const holder = this.#keyHolders.find(({ user }) => user === role);
+      return holder && sameDigest(proofIn(holder.digests), proof) ? { role } : undefined;
+    }
+    const client = await this.#clients.find(token ?? '');
+    return client && sameDigest(proofIn(client.ha1), proof) ? callerFor(client) : undefined;
+  }
+
+  /** Resolves with a digest of the present credential of a caller, which changes with it. */
+  async proofOf(caller: Caller): Promise<string> {
+    if (caller.role === 'client') return proofIn((await this.#clients.find(caller.token))?.ha1 ?? null);
+    return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
+  }
+
   /** Compares the text with every key, so that the time does not tell which one it resembles. */
   #holderOf(text: string): KeyHolder | undefined {
     const digest = hash('sha256', text);
     return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];
   }
+}
+
+/** A client without a secret keeps its sessions until it is removed. */
+function proofIn(digests: Digests | null): string {
+  return hash('sha256', `session ${digests?.sha256 ?? ''}`);
 }
 
 function judgeSecret(client: Client | undefined, proof: Proof): Verdict {

@@ -11,7 +11,7 @@ const JSON_TYPE = 'application/json; charset=utf-8';
  */
 export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
   if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
-  if (body === undefined || typeof body === 'string') {
+  if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
     response.writeHead(status, headers).end(body);
     return body?.length ?? 0;
   }

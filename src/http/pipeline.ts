@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
+import type { Session, Sessions } from '../authentication/sessions.ts';
 import type { Caller } from '../caller.ts';
 import { clock } from '../clock.ts';
 import type { Dialect } from '../dialect.ts';
@@ -13,8 +14,9 @@ import { Admission } from './admission.ts';
 import { send, setBrowserHeaders } from './answers.ts';
 import { bodyRefusal, checkIsOpen, readBytes, textOf } from './body.ts';
 import type { CallLimits } from './call_limits.ts';
+import { readForm, visitorOf, wrongVisitor } from './forms.ts';
 import { redirectToHttps } from './https.ts';
-import { answerProblem, preparedProblem } from './problems.ts';
+import { answerProblem, errorToAnswer, preparedProblem } from './problems.ts';
 import { overloaded } from './reservation.ts';
 import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
@@ -30,6 +32,8 @@ const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
   authentication: Pick<Authentication, 'callerOf' | 'wrongRole' | 'confirm'>;
+  /** If absent, there are no pages. */
+  sessions?: Pick<Sessions, 'of'>;
   forceSsl: boolean;
   proxies: Proxies;
   dialect: Pick<Dialect, 'redirected' | 'wrongRole' | 'otherMethod'>;
@@ -64,9 +68,10 @@ export class Pipeline {
   /** Resolves when the request is answered; never rejects. */
   async answer(route: Route, arrival: Arrival): Promise<void> {
     const { request, response } = arrival;
+    let session: Session | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
-      checkHeaders(request);
+      checkHeaders(request, route.page !== undefined);
       if (!route.isHealthCheck) {
         if (this.#isPlainHttp(request)) return this.#redirect(request, response);
         this.#refuseUntilReady();
@@ -74,18 +79,19 @@ export class Pipeline {
       }
       // Checked before authentication, which takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
-      const { authentication, callLimits } = this.#parts;
-      const caller =
-        route.roles.length === 0 ? undefined : await authentication.callerOf(request, route.roles);
+      const { sessions, callLimits } = this.#parts;
+      if (route.page) session = await sessions?.of(request.headers);
+      const caller = await this.#callerOf(route, request, session);
       const counted = route.isFrequent ? undefined : countedAs(caller);
       if (counted !== undefined) callLimits?.begin(counted, response);
       const record = caller && this.#record(route, request, caller);
-      const calling = this.#call(route, arrival, caller, record);
+      const calling = this.#call(route, arrival, { caller, formToken: session?.formToken ?? '' }, record);
       const answer = await (record ? record.of(calling) : calling);
       const bytes = await send(response, answer);
       if (counted !== undefined) callLimits?.answered(counted, bytes, answer.calls);
     } catch (error) {
-      this.fail(error, request, response);
+      if (route.page) await this.#failPage(route.page, error, arrival, session);
+      else this.fail(error, request, response);
     }
   }
 
@@ -93,19 +99,43 @@ export class Pipeline {
     answerProblem(this.#parts.log, error, request, response);
   }
 
+  async #failPage(
+    page: NonNullable<Route['page']>,
+    thrown: unknown,
+    { request, response, path }: Arrival,
+    session: Session | undefined,
+  ): Promise<void> {
+    const error = errorToAnswer(this.#parts.log, thrown, request);
+    if (response.headersSent) return void response.destroy();
+    await send(response, page(error, { caller: session?.caller, path, headers: request.headers }));
+  }
+
+  #callerOf(
+    route: Route,
+    request: IncomingMessage,
+    session: Session | undefined,
+  ): Caller | undefined | Promise<Caller> {
+    if (route.page) return visitorOf(route, session);
+    if (route.roles.length > 0) return this.#parts.authentication.callerOf(request, route.roles);
+    return undefined;
+  }
+
   async #call(
     route: Route,
     { request, path, params, query }: Arrival,
-    caller: Caller | undefined,
+    { caller, formToken }: { caller: Caller | undefined; formToken: string },
     record: AuditedCall | undefined,
   ): Promise<Answer> {
-    if (caller && !route.roles.includes(caller.role)) throw await this.#wrongRole(caller, route);
+    if (caller && route.roles.length > 0 && !route.roles.includes(caller.role))
+      throw route.page ? wrongVisitor(caller) : await this.#wrongRole(caller, route);
     const call: Call = {
       caller: caller as Call['caller'],
       path,
       params: checked(route.params, params),
       query: checked(route.query, query),
       headers: request.headers,
+      request,
+      formToken,
       text: '',
       body: undefined,
     };
@@ -113,7 +143,7 @@ export class Pipeline {
     const refusing = route.refuseEarly?.(call);
     if (refusing) await refusing;
     if (takesBody(route)) return this.#callWithBody(route, request, call);
-    if (route.method !== 'GET') call.caller = await this.#confirm(request, call, true);
+    if (route.method !== 'GET') call.caller = await this.#confirm(route, call, true);
     return route.handle(call);
   }
 
@@ -133,11 +163,11 @@ export class Pipeline {
       const turn = lengthOf(chunks) > LONG_BODY ? this.#budget.turn(holderOf(call)) : undefined;
       if (turn) await turn;
       call.text = textOf(chunks);
-      call.body = readBody(route, call.text);
+      call.body = route.form ? readForm(route, call) : readBody(route, call.text);
       if (route.refuseLate) await route.refuseLate(call);
-      if (!route.isFrequent) call.caller = await this.#confirm(request, call, true);
+      if (!route.isFrequent) call.caller = await this.#confirm(route, call, true);
       else if (clock.monotonicMs() - judgedAtMs > MOMENT_MS) {
-        call.caller = await this.#confirm(request, call, false);
+        call.caller = await this.#confirm(route, call, false);
         await route.refuseEarly?.(call);
       }
       return await route.handle(call);
@@ -150,7 +180,9 @@ export class Pipeline {
    * Checks the credentials again: the client may have been removed, or its secret replaced, during its
    * request.
    */
-  async #confirm(request: IncomingMessage, { caller }: Call, isNow: boolean): Promise<Call['caller']> {
+  async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
+    if (route.page)
+      return visitorOf(route, await this.#parts.sessions?.of(request.headers)) as Call['caller'];
     return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
   }
 
@@ -179,7 +211,9 @@ export class Pipeline {
 }
 
 /** Returns the name under which Admission counts the room of a call. */
-function holderOf({ caller }: Call): string {
+function holderOf({ caller }: { caller: Caller | undefined }): string {
+  // Somebody who logs in is nobody yet.
+  if (caller === undefined) return ':login';
   return caller.role === 'client' ? caller.token : '';
 }
 
@@ -195,7 +229,7 @@ function lengthOf(chunks: readonly Buffer[]): number {
 }
 
 function takesBody(route: Route): boolean {
-  return route.body !== undefined || route.takesText === true;
+  return route.body !== undefined || route.form !== undefined || route.takesText === true;
 }
 
 /** Reads the body as JSON, whatever its content type, because clients of the Ruby Routemaster send any. */

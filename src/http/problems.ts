@@ -18,17 +18,24 @@ export function problem(error: BusError): string {
 }
 
 /**
- * Answers a thrown error. An error other than BusError is a fault of the bus: its text goes only to the log.
+ * Returns the error to answer. An error other than BusError is a fault of the bus: its text goes only to the
+ * log.
  */
+export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessage): BusError {
+  const error = thrown instanceof BusError ? thrown : translate(thrown);
+  if (error.code === 'internal')
+    log.error({ err: thrown, method: request.method, path: loggedPath(request) }, 'a request failed');
+  return error;
+}
+
+/** Answers a thrown error by a problem document. */
 export function answerProblem(
   log: Log,
   thrown: unknown,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
-  const error = thrown instanceof BusError ? thrown : translate(thrown);
-  if (error.code === 'internal')
-    log.error({ err: thrown, method: request.method, path: loggedPath(request) }, 'a request failed');
+  const error = errorToAnswer(log, thrown, request);
   if (response.headersSent) return void response.destroy();
   preparedProblem(error)(response);
 }

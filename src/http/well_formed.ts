@@ -25,9 +25,11 @@ const MAX_HEADERS = 100;
  * - bad_header if a header is doubled or `Host` is missing;
  * - headers_too_large if there are too many;
  * - unsupported_transfer_coding for any coding but chunked;
- * - forbidden if a page of another site made a browser send the request.
+ * - forbidden if a page of another site made a browser send the request. A page of the console may be reached
+ *   by a link.
  */
-export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessage): void {
+export function checkHeaders(request: IncomingMessage, isPage = false): void {
+  const { headers, rawHeaders, httpVersion } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new BusError('headers_too_large', `there are more than ${MAX_HEADERS} headers`);
   // If there are as many names as headers, no header is doubled.
@@ -37,10 +39,19 @@ export function checkHeaders({ headers, rawHeaders, httpVersion }: IncomingMessa
   }
   const coding = headers['transfer-encoding'];
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
+  if (isPage && isFollowedLink(request)) return;
   const site = headers['sec-fetch-site'];
   // Browsers send their user's credentials even with requests that pages of other sites make.
   if (site === undefined ? isOtherOrigin(headers) : !OWN_SITE.has(site as string))
     throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
+}
+
+/**
+ * Links on other sites may lead to a page of the console. The browser then sends no cookie, so the person
+ * sees the login.
+ */
+function isFollowedLink({ method, headers }: IncomingMessage): boolean {
+  return (method === 'GET' || method === 'HEAD') && headers['sec-fetch-mode'] === 'navigate';
 }
 
 /**

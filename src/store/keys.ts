@@ -64,6 +64,8 @@ export const LAYOUT = {
   nonce_quota: { pattern: 'digest:quota:{token}', type: 'string' },
   nonces_refused: { pattern: 'digest:refused:{token}', type: 'string' },
   nonce_uses: { pattern: 'digest:counts:{nonce}', type: 'string' },
+  session: { pattern: 'session:{digest}', type: 'string' },
+  sessions: { pattern: 'sessions:{owner}', type: 'zset' },
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },
   audit: { pattern: 'audit', type: 'stream' },
   schema: { pattern: 'schema', type: 'string' },

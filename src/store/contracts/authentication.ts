@@ -1,6 +1,10 @@
 import type { Contract } from '../contract.ts';
 
 export const authenticationContracts = {
+  begin_session: {
+    arguments: { owner: 'text', digest: 'text', session: 'text', lifetimeMs: 'number', max: 'number' },
+    reply: 'flag',
+  },
   name_key: { arguments: { key: 'bytes' }, reply: 'bytes' },
   nonce_keys: {
     arguments: { keyOfThisHour: 'bytes', keyOfNextHour: 'bytes' },

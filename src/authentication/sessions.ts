@@ -1,0 +1,89 @@
+import { createHmac, hash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { nanoid } from 'nanoid';
+import type { Caller, Role } from '../caller.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Authentication } from './authentication.ts';
+
+const COOKIE = 'routemaster_session';
+const PATH = '/console';
+/** A session ends after this time, however much it is used. */
+const LIFETIME_MS = 12 * 3_600_000;
+/** Sessions of one client, of root, or of the viewer. The oldest ends when there is another login. */
+const MAX_SESSIONS = 20;
+const ID_LENGTH = 32;
+
+/** A session as Redis holds it. */
+interface Stored {
+  role: Role;
+  token?: string;
+  /** Of the credential that opened it. With another credential the session has ended. */
+  proof: string;
+}
+
+/** A person who is logged in to the console. */
+export interface Session {
+  caller: Caller;
+  /** Forms carry this text, which no other site can know. */
+  formToken: string;
+}
+
+/** The sessions of the console. A cookie has an id of 192 random bits; Redis stores only its SHA-256. */
+export class Sessions {
+  readonly #control: Partition;
+  readonly #authentication: Pick<Authentication, 'proofOf' | 'callerWith'>;
+
+  constructor(control: Partition, authentication: Pick<Authentication, 'proofOf' | 'callerWith'>) {
+    this.#control = control;
+    this.#authentication = authentication;
+  }
+
+  /** Begins a session. Resolves with the value of `Set-Cookie`. Throws as Partition does. */
+  async begin(caller: Caller, isHttps: boolean): Promise<string> {
+    const id = nanoid(ID_LENGTH);
+    const owner = caller.role === 'client' ? caller.token : caller.role;
+    const stored: Stored = { role: caller.role, proof: await this.#authentication.proofOf(caller) };
+    if (caller.role === 'client') stored.token = caller.token;
+    await this.#control.run('begin_session', {
+      ...{ owner, digest: digestOf(id), session: JSON.stringify(stored) },
+      ...{ lifetimeMs: LIFETIME_MS, max: MAX_SESSIONS },
+    });
+    return cookie(id, LIFETIME_MS / 1000, isHttps);
+  }
+
+  /** Resolves with the session of a request's cookie; undefined if there is none, or if it has ended. */
+  async of(headers: IncomingHttpHeaders): Promise<Session | undefined> {
+    const id = idIn(headers);
+    if (id === undefined) return undefined;
+    const text = await this.#control.command((redis, keys) => redis.get(keys.session(digestOf(id))));
+    if (text === null) return undefined;
+    const { role, token, proof } = JSON.parse(text) as Stored;
+    const caller = await this.#authentication.callerWith(role, token, proof);
+    return caller && { caller, formToken: formTokenOf(id) };
+  }
+
+  /** Ends the session of a request's cookie. Resolves with the value of `Set-Cookie`. */
+  async end(headers: IncomingHttpHeaders, isHttps: boolean): Promise<string> {
+    const id = idIn(headers);
+    if (id !== undefined)
+      await this.#control.command((redis, keys) => redis.unlink(keys.session(digestOf(id))));
+    return cookie('', 0, isHttps);
+  }
+}
+
+function cookie(value: string, maxAgeSeconds: number, isHttps: boolean): string {
+  const attributes = `Max-Age=${maxAgeSeconds}; Path=${PATH}; HttpOnly; SameSite=Strict`;
+  return `${COOKIE}=${value}; ${attributes}${isHttps ? '; Secure' : ''}`;
+}
+
+function idIn({ cookie: header = '' }: IncomingHttpHeaders): string | undefined {
+  return new RegExp(`(?:^|; *)${COOKIE}=([\\w-]{${ID_LENGTH}})(?:;|$)`).exec(header)?.[1];
+}
+
+function digestOf(id: string): string {
+  return hash('sha256', id, 'base64url');
+}
+
+function formTokenOf(id: string): string {
+  return createHmac('sha256', id).update('form').digest('base64url');
+}

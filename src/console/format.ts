@@ -1,0 +1,48 @@
+import { type Html, html } from './html.ts';
+
+const UNITS = ['', ' k', ' M', ' G', ' T'];
+const BYTE_UNITS = [' B', ' KiB', ' MiB', ' GiB', ' TiB'];
+
+/** 950, 1.2 k, 38 k, 4.5 M. */
+export function number(value: number): string {
+  return scaled(value, 1000, UNITS);
+}
+
+/** 950 B, 1.2 KiB, 38 MiB. */
+export function bytes(value: number): string {
+  return scaled(value, 1024, BYTE_UNITS);
+}
+
+function scaled(value: number, step: number, units: readonly string[]): string {
+  let [rest, unit] = [value, 0];
+  while (Math.abs(rest) >= step && unit < units.length - 1) [rest, unit] = [rest / step, unit + 1];
+  const digits =
+    Number.isInteger(rest) || Math.abs(rest) >= 10 ? Math.round(rest).toString() : rest.toFixed(1);
+  return digits + units[unit];
+}
+
+/** 12 ms, 4.5 s, 3 min, 5 h, 2 d. */
+export function duration(ms: number): string {
+  const steps = [
+    [86_400_000, 'd'],
+    [3_600_000, 'h'],
+    [60_000, 'min'],
+  ] as const;
+  for (const [length, unit] of steps) if (ms >= length) return `${Math.floor(ms / length)} ${unit}`;
+  if (ms >= 10_000) return `${Math.floor(ms / 1000)} s`;
+  return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms)} ms`;
+}
+
+/** "1 event", "2 events". */
+export function count(value: number, singular: string, plural = `${singular}s`): string {
+  return `${number(value)} ${value === 1 ? singular : plural}`;
+}
+
+/** "4 min ago", with the exact time on hover, which a script turns into the reader's zone. */
+export function ago(atMs: number | null | undefined, nowMs: number): Html {
+  if (atMs === null || atMs === undefined) return html`<span class="none">never</span>`;
+  const iso = new Date(atMs).toISOString();
+  const text =
+    atMs > nowMs + 999 ? `in ${duration(atMs - nowMs)}` : `${duration(Math.max(0, nowMs - atMs))} ago`;
+  return html`<time datetime="${iso}" title="${iso}">${text}</time>`;
+}

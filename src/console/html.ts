@@ -1,0 +1,42 @@
+/** A piece of a page. Only `html` makes one, so that whatever is text stays text. */
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+export type Content = Html | string | number | null | undefined | false | readonly Content[];
+
+const ESCAPES: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Control characters, and those that change the direction of the text around them and so can hide what it says. */
+const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
+
+/**
+ * Makes a piece of a page: `html\`<b>${name}</b>\``. Values are escaped, unless they are pieces themselves.
+ * Lists are joined; null, undefined and false are left out. Attributes must be quoted.
+ */
+export function html(parts: TemplateStringsArray, ...values: Content[]): Html {
+  return new Html(
+    parts.map((part, index) => (index === 0 ? part : textOf(values[index - 1]) + part)).join(''),
+  );
+}
+
+function textOf(value: Content): string {
+  if (value instanceof Html) return value.text;
+  if (value === null || value === undefined || value === false) return '';
+  if (typeof value === 'object') return value.map(textOf).join('');
+  return escaped(String(value));
+}
+
+function escaped(text: string): string {
+  return text.replace(CONTROLS, '\ufffd').replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '');
+}

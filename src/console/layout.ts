@@ -1,0 +1,148 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import type { Caller, Role } from '../caller.ts';
+import { type BusError, ERRORS } from '../errors.ts';
+import type { Answer, PageCall } from '../route.ts';
+import { ASSET_URLS } from './assets.ts';
+import { type Content, type Html, html } from './html.ts';
+
+const compressed = promisify(gzip);
+/** Shorter pages are not worth compressing. */
+const MIN_COMPRESSED = 1000;
+
+const POLICY = [
+  ...[
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "connect-src 'self'",
+    "img-src 'self' data:",
+  ],
+  ...["form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"],
+].join('; ');
+
+const PAGE_HEADERS = {
+  'Content-Type': 'text/html; charset=utf-8',
+  'Content-Security-Policy': POLICY,
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Referrer-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Cache-Control': 'no-store',
+  Vary: 'Accept-Encoding, HX-Request, Cookie',
+};
+
+const HTMX = JSON.stringify({
+  includeIndicatorCSS: false,
+  history: false,
+  morphSkip: '.plot',
+  defaultTimeout: 10_000,
+});
+
+/** The pages of the navigation, and who may see them. */
+const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] }[] = [
+  { path: '/console', name: 'Overview', roles: ['client', 'root', 'viewer'] },
+];
+
+export interface Page {
+  title: string;
+  /** The path of the navigation's entry that is marked. */
+  current?: string;
+  body: Content;
+  status?: number;
+  headers?: Record<string, string>;
+}
+
+/** Who looks at a page. */
+export interface Visitor {
+  caller: Caller | undefined;
+  formToken: string;
+  headers: IncomingHttpHeaders;
+}
+
+/** Makes the answer with a page. A refresh by htmx gets only what stands between header and footer. */
+export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> {
+  const isRefresh = visitor.headers['hx-request'] !== undefined;
+  const { text } = isRefresh ? mainOf(page) : whole(visitor, page);
+  const headers = { ...PAGE_HEADERS, ...page.headers };
+  const status = page.status ?? 200;
+  const accepts = String(visitor.headers['accept-encoding'] ?? '');
+  if (text.length < MIN_COMPRESSED || !/\bgzip\b/.test(accepts)) return { status, headers, body: text };
+  return { status, headers: { ...headers, 'Content-Encoding': 'gzip' }, body: await compressed(text) };
+}
+
+/** Answers an error by a page; by the login, if nobody is logged in. */
+export function answerError(error: BusError, { caller, path, headers }: PageCall): Answer {
+  if (error.code === 'unauthenticated') {
+    const login = `/console/login?to=${encodeURIComponent(path)}`;
+    if (headers['hx-request'] !== undefined) return { status: 401, headers: { 'HX-Redirect': login } };
+    return { status: 303, headers: { Location: login } };
+  }
+  const page = {
+    title: ERRORS[error.code].title,
+    body: html`<h1>${ERRORS[error.code].title}</h1><p>${error.message}</p><p><a href="/console">Overview</a></p>`,
+  };
+  return {
+    status: error.status,
+    headers: { ...PAGE_HEADERS, ...withoutLists(error.headers) },
+    body: whole({ caller, formToken: '', headers }, page).text,
+  };
+}
+
+function withoutLists(headers: Record<string, string | string[]>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+}
+
+function mainOf({ body }: Page): Html {
+  return html`<main id="main">${body}</main>`;
+}
+
+function whole(visitor: Visitor, page: Page): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="htmx-config" content="${HTMX}">
+<title>${page.title} · Routemaster</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${ASSET_URLS['uplot.css']}">
+<link rel="stylesheet" href="${ASSET_URLS['console.css']}">
+<script defer src="${ASSET_URLS['htmx.js']}"></script>
+<script defer src="${ASSET_URLS['uplot.js']}"></script>
+<script defer src="${ASSET_URLS['console.js']}"></script>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the content</a>
+${header(visitor, page)}
+${mainOf(page)}
+</body>
+</html>
+`;
+}
+
+function header({ caller, formToken }: Visitor, { current }: Page): Html {
+  const brand = html`<a class="brand" href="/console">Routemaster</a>`;
+  if (!caller) return html`<header>${brand}</header>`;
+  const entries = NAVIGATION.filter(({ roles }) => roles.includes(caller.role)).map(({ path, name }) =>
+    path === current
+      ? html`<a href="${path}" aria-current="page">${name}</a>`
+      : html`<a href="${path}">${name}</a>`,
+  );
+  const name = caller.role === 'client' ? caller.name : caller.role;
+  return html`<header>${brand}<nav aria-label="Pages">${entries}</nav>
+<form method="post" action="/console/logout">${tokenField(formToken)}<span>${name}</span>
+<button class="quiet">Log out</button></form></header>`;
+}
+
+/** The field that every form carries. */
+export function tokenField(formToken: string): Html {
+  return html`<input type="hidden" name="form_token" value="${formToken}">`;
+}
+
+/** A part of a page that is replaced every two seconds, while somebody looks at it. */
+export function live(id: string, url: string, content: Content): Html {
+  return html`<div id="${id}" data-live hx-get="${url}" hx-trigger="refresh" hx-select="#${id}" hx-swap="outerMorph">${content}</div>`;
+}

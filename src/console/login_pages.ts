@@ -1,0 +1,92 @@
+import { z } from 'zod';
+import type { Authentication } from '../authentication/authentication.ts';
+import type { Sessions } from '../authentication/sessions.ts';
+import { BusError } from '../errors.ts';
+import type { Proxies } from '../proxies.ts';
+import { ALL, ANYONE, type Input, type Route } from '../route.ts';
+import { html } from './html.ts';
+import type { Page } from './layout.ts';
+import { action, page } from './page.ts';
+
+export interface LoginParts {
+  authentication: Pick<Authentication, 'login'>;
+  sessions: Sessions;
+  proxies: Proxies;
+}
+
+const TO: Input<{ to?: string | undefined }> = {
+  schema: z.object({ to: z.string().optional() }),
+  wording: { code: 'bad_query', whole: 'the only parameter is to' },
+};
+
+const FIELDS: Input<{ user: string; password: string; to?: string | undefined }> = {
+  schema: z.object({ user: z.string(), password: z.string(), to: z.string().optional() }),
+  wording: { code: 'bad_body', whole: 'a login has the fields user and password' },
+};
+
+const NO_FIELDS: Input<object> = {
+  schema: z.object({}),
+  wording: { code: 'bad_body', whole: 'this form has no fields' },
+};
+
+export function loginPages({ authentication, sessions, proxies }: LoginParts): Route[] {
+  return [
+    page('/console/login', ANYONE, {
+      query: TO,
+      show: async ({ query: { to } }) => loginPage({ to: ownPath(to) }),
+    }),
+    action('/console/login', ANYONE, {
+      form: FIELDS,
+      async act({ request, body: { user, password, to } }) {
+        try {
+          const caller = await authentication.login(request, user.trim(), password);
+          const cookie = await sessions.begin(caller, isHttps(request));
+          return { status: 303, headers: { Location: ownPath(to), 'Set-Cookie': cookie } };
+        } catch (error) {
+          if (!(error instanceof BusError) || error.code === 'storage_unavailable') throw error;
+          return loginPage({ to: ownPath(to), user, error });
+        }
+      },
+    }),
+    action('/console/logout', ALL, {
+      form: NO_FIELDS,
+      async act({ request, headers }) {
+        const cookie = await sessions.end(headers, isHttps(request));
+        return { status: 303, headers: { Location: '/console/login', 'Set-Cookie': cookie } };
+      },
+    }),
+  ];
+
+  function isHttps(request: Parameters<Proxies['cameByHttps']>[0]): boolean {
+    return proxies.cameByHttps(request);
+  }
+}
+
+/** Returns the path if it leads into the console; otherwise somebody's link could lead elsewhere after the login. */
+function ownPath(to = ''): string {
+  const url = URL.parse(to, 'https://console');
+  const isOwn = url?.host === 'console' && /^\/console(\/|$)/.test(url.pathname);
+  return isOwn ? url.pathname + url.search : '/console';
+}
+
+interface Login {
+  to: string;
+  user?: string;
+  error?: BusError;
+}
+
+function loginPage({ to, user = '', error }: Login): Page {
+  return {
+    title: 'Log in',
+    ...(error && { status: error.status }),
+    body: html`<form class="login card" method="post" action="/console/login">
+<h1>Log in</h1>
+${error && html`<p class="problem" role="alert">${error.message}</p>`}
+<label>User <input name="user" value="${user}" required autofocus autocomplete="username" autocapitalize="none" spellcheck="false"></label>
+<p class="hint"><code>root</code>, <code>viewer</code>, or the token of a client</p>
+<label>Key or secret <input name="password" type="password" autocomplete="current-password"></label>
+<input type="hidden" name="to" value="${to}">
+<button>Log in</button>
+</form>`,
+  };
+}

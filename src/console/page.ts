@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import type { Role } from '../caller.ts';
+import type { ErrorCode } from '../errors.ts';
+import { type Answer, type Call, type Input, type Route, route } from '../route.ts';
+import { answerError, answerPage, type Page } from './layout.ts';
+
+interface PageRow<R extends Role, Params, Query> {
+  params?: Input<Params>;
+  query?: Input<Query>;
+  errors?: readonly ErrorCode[];
+  show(call: Call<R, Params, Query>): Promise<Page>;
+}
+
+/** Makes the route of a page. */
+export function page<const R extends Role, Params, Query>(
+  path: `/console${string}`,
+  roles: readonly R[],
+  { show, ...row }: PageRow<R, Params, Query>,
+): Route {
+  // The status may be that of an error too, so the compiler is not asked.
+  const handle = async (call: Call<R, Params, Query>) => (await answerPage(call, await show(call))) as never;
+  const answers = { 200: z.string() };
+  return { ...route(`GET ${path}`, roles, { ...row, answers, handle }), page: answerError };
+}
+
+interface ActionRow<R extends Role, Params, Fields> {
+  params?: Input<Params>;
+  form: Input<Fields>;
+  errors?: readonly ErrorCode[];
+  /** Returns the path to show next, or a page. */
+  act(call: Call<R, Params, unknown, Fields>): Promise<string | Page | Answer>;
+}
+
+/** Makes the route of a form. After it has done its work the browser is sent to another page. */
+export function action<const R extends Role, Params, Fields>(
+  path: `/console${string}`,
+  roles: readonly R[],
+  { act, ...row }: ActionRow<R, Params, Fields>,
+): Route {
+  const handle = async (call: Call<R, Params, unknown, Fields>) => {
+    const next = await act(call);
+    if (typeof next === 'string') return { status: 303, headers: { Location: next } } as never;
+    return ('title' in next ? await answerPage(call, next) : next) as never;
+  };
+  const answers = { 200: z.string(), 303: null };
+  return { ...route(`POST ${path}`, roles, { ...row, answers, handle }), page: answerError };
+}

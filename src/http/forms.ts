@@ -1,0 +1,45 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { Session } from '../authentication/sessions.ts';
+import type { Caller } from '../caller.ts';
+import { BusError } from '../errors.ts';
+import type { Call, Route } from '../route.ts';
+import { checked } from './validation.ts';
+
+const TOKEN_FIELD = 'form_token';
+
+/** Returns who calls a page. Throws unauthenticated if the page needs a login. */
+export function visitorOf({ roles }: Route, session: Session | undefined): Caller | undefined {
+  if (roles.length > 0 && !session) throw new BusError('unauthenticated', 'log in first');
+  return session?.caller;
+}
+
+export function wrongVisitor({ role }: Caller): BusError {
+  return new BusError('forbidden', `you are logged in as ${role}, who may not do this`);
+}
+
+/**
+ * Returns the checked fields of a form. A field that occurs several times is a list. Throws forbidden if the
+ * form is none of this bus's pages, and what `checked` throws.
+ */
+export function readForm(route: Route, { text, headers, formToken }: Call): unknown {
+  if (headers['sec-fetch-site'] !== 'same-origin')
+    throw new BusError('forbidden', 'this form did not come from a page of the console');
+  const form = new URLSearchParams(text);
+  // Who logs in has no session yet, and nothing to lose.
+  if (route.roles.length > 0 && !areEqual(form.get(TOKEN_FIELD) ?? '', formToken))
+    throw new BusError(
+      'forbidden',
+      'this form is from before your last login; reload the page, and try again',
+    );
+  form.delete(TOKEN_FIELD);
+  const fields = [...new Set(form.keys())].map((name) => {
+    const values = form.getAll(name);
+    return [name, values.length === 1 ? values[0] : values];
+  });
+  return checked(route.form, Object.fromEntries(fields));
+}
+
+function areEqual(given: string, expected: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(expected)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}

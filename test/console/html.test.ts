@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ago, bytes, duration, number } from '../../src/console/format.ts';
+import { html } from '../../src/console/html.ts';
+
+test('text is escaped, pieces are not, lists are joined, nothing is left out', () => {
+  const name = `<script>"&'`;
+  assert.equal(
+    html`<b title="${name}">${name}</b>`.text,
+    '<b title="&lt;script&gt;&quot;&amp;&#39;">&lt;script&gt;&quot;&amp;&#39;</b>',
+  );
+  const items = ['<', '>'].map((each) => html`<li>${each}</li>`);
+  assert.equal(
+    html`<ul>${items}${false}${null}${undefined}${0}</ul>`.text,
+    '<ul><li>&lt;</li><li>&gt;</li>0</ul>',
+  );
+});
+
+test('characters that turn the direction of text, or control something, are shown as replaced', () => {
+  assert.equal(html`${'a\u202eb\u0000c\u2066d\ne'}`.text, 'a\ufffdb\ufffdc\ufffdd\ne');
+});
+
+test('numbers, sizes and times have units that people read', () => {
+  assert.deepEqual([0, 950, 1234, 38_400, 4_500_000].map(number), ['0', '950', '1.2 k', '38 k', '4.5 M']);
+  assert.deepEqual([950, 1536, 40_000_000].map(bytes), ['950 B', '1.5 KiB', '38 MiB']);
+  assert.deepEqual([12, 4500, 59_000, 240_000, 7_200_000, 200_000_000].map(duration), [
+    '12 ms',
+    '4.5 s',
+    '59 s',
+    '4 min',
+    '2 h',
+    '2 d',
+  ]);
+  const nowMs = Date.UTC(2026, 10, 1);
+  assert.match(ago(nowMs - 240_000, nowMs).text, /<time datetime="2026-10-31T23:56:00.000Z".*>4 min ago</);
+  assert.match(ago(nowMs + 60_000, nowMs).text, />in 1 min</);
+  assert.match(ago(null, nowMs).text, /never/);
+});

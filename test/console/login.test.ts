@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { describe, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { TestBrowser } from '../../harness/browser/browser.ts';
+import { ROOT_KEY, RunningBus } from '../../harness/processes/running_bus.ts';
+import { until } from '../../harness/until.ts';
+
+const VIEWER_KEY = 'key-of-the-viewer-in-the-tests';
+const bus = RunningBus.forTests({ env: { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY } });
+const browser = TestBrowser.forTests();
+const root = { user: 'root', password: ROOT_KEY };
+
+/** Sends a request as a browser would, with a session. */
+function send(path: string, { cookie, fields, headers = {} }: Sent) {
+  return fetch(bus.url + path, {
+    ...(fields && { method: 'POST', body: new URLSearchParams(fields) }),
+    redirect: 'manual',
+    headers: { 'sec-fetch-site': 'same-origin', ...(cookie && { cookie }), ...headers },
+  });
+}
+interface Sent {
+  cookie?: string;
+  fields?: Record<string, string>;
+  headers?: Record<string, string>;
+}
+
+/** Returns the cookie of a new session. */
+async function login(user: string, password: string): Promise<string> {
+  const response = await send('/console/login', { fields: { user, password } });
+  assert.equal(response.status, 303, await response.text());
+  return (response.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+}
+
+const isIn = async (cookie: string) => (await send('/console', { cookie })).status === 200;
+
+describe('the login', () => {
+  for (const options of [{}, { javascript: false }, { width: 360 }, { scheme: 'dark' as const }]) {
+    test(`lets root in and out: ${JSON.stringify(options)}`, async () => {
+      const visit = await browser.page(options);
+      await visit.page.goto(`${bus.url}/console`);
+      assert.match(visit.page.url(), /\/console\/login\?to=%2Fconsole$/);
+      if (options.javascript !== false) await visit.assertSound();
+      await visit.login(bus.url, { ...root, password: 'wrong' });
+      assert.equal(await visit.text('.problem'), 'there is no such user, or the password is wrong');
+      await visit.login(bus.url, root);
+      assert.equal(visit.page.url(), `${bus.url}/console`);
+      if (options.javascript !== false) await visit.assertSound();
+      await visit.submit('header button');
+      await visit.page.goto(`${bus.url}/console`);
+      assert.match(visit.page.url(), /\/console\/login/);
+    });
+  }
+
+  test('takes the keys of root and the viewer, and tokens with their secrets', async () => {
+    const client = await bus.client('shop');
+    await login('viewer', VIEWER_KEY);
+    await login(client.token, client.secret);
+    for (const [user, password] of [
+      ['root', VIEWER_KEY],
+      ['viewer', ROOT_KEY],
+      [client.token, 'wrong'],
+      ['nobody', ''],
+    ] as const) {
+      assert.equal((await send('/console/login', { fields: { user, password } })).status, 401, user);
+    }
+  });
+
+  test('sends nobody elsewhere afterwards', async () => {
+    for (const to of [
+      'https://evil.example.com',
+      '//evil.example.com',
+      '/console/../x',
+      '/topics',
+      '/console//evil',
+    ]) {
+      const response = await send('/console/login', { fields: { ...root, to } });
+      const location = response.headers.get('location') ?? '';
+      assert.ok(new URL(location, bus.url).pathname.startsWith('/console'), location);
+      assert.equal(new URL(location, bus.url).origin, bus.url);
+    }
+  });
+
+  test('is limited like every other: after a hundred failures of an address it takes right ones alone', async () => {
+    const own = await RunningBus.open();
+    try {
+      await own.start('web');
+      const tryOnce = (password: string) =>
+        fetch(`${own.url}/console/login`, {
+          ...{ method: 'POST', body: new URLSearchParams({ user: 'root', password }), redirect: 'manual' },
+          headers: { 'sec-fetch-site': 'same-origin' },
+        });
+      let status = 0;
+      for (let n = 0; n < 110 && status !== 429; n++) ({ status } = await tryOnce(`wrong-${n}`));
+      assert.equal(status, 429);
+      assert.equal((await tryOnce(ROOT_KEY)).status, 303);
+    } finally {
+      await own.close();
+    }
+  });
+});
+
+describe('a session', () => {
+  test('has a cookie that no script and no other site gets', async () => {
+    const response = await send('/console/login', { fields: root });
+    assert.match(
+      response.headers.get('set-cookie') ?? '',
+      /^routemaster_session=[\w-]{32}; Max-Age=43200; Path=\/console; HttpOnly; SameSite=Strict$/,
+    );
+  });
+
+  test('ends with the log-out, also for whoever has copied the cookie', async () => {
+    const cookie = await login('root', ROOT_KEY);
+    const page = await (await send('/console', { cookie })).text();
+    const form_token = /name="form_token" value="([^"]+)"/.exec(page)?.[1] ?? '';
+    assert.equal(await isIn(cookie), true);
+    assert.equal((await send('/console/logout', { cookie, fields: { form_token } })).status, 303);
+    assert.equal(await isIn(cookie), false);
+  });
+
+  test('ends when the secret is changed, and when the client is removed', async () => {
+    const client = await bus.client('shop');
+    const first = await login(client.token, client.secret);
+    const { secret } = (await bus.root.call('POST', `/api_tokens/${client.token}/secret`, { grace: 0 })) as {
+      secret: string;
+    };
+    await until(async () => !(await isIn(first)));
+    const second = await login(client.token, secret);
+    assert.equal(await isIn(second), true);
+    await bus.root.call('DELETE', `/api_tokens/${client.token}`);
+    await until(async () => !(await isIn(second)));
+  });
+
+  test('is one of twenty at most', async () => {
+    const client = await bus.client('shop');
+    const cookies: string[] = [];
+    for (let n = 0; n < 21; n++) cookies.push(await login(client.token, client.secret));
+    assert.deepEqual(
+      await Promise.all([cookies[0], cookies[1], cookies[20]].map((each) => isIn(each ?? ''))),
+      [false, true, true],
+    );
+  });
+
+  test('does nothing for a form of another site, without its token, or with that of another session', async () => {
+    const cookie = await login('root', ROOT_KEY);
+    const other = await (await send('/console', { cookie: await login('root', ROOT_KEY) })).text();
+    const stolen = /name="form_token" value="([^"]+)"/.exec(other)?.[1] ?? '';
+    const own = await (await send('/console', { cookie })).text();
+    const form_token = /name="form_token" value="([^"]+)"/.exec(own)?.[1] ?? '';
+    const refused = [
+      send('/console/logout', { cookie, fields: {} }),
+      send('/console/logout', { cookie, fields: { form_token: stolen } }),
+      send('/console/logout', {
+        cookie,
+        fields: { form_token },
+        headers: { 'sec-fetch-site': 'cross-site' },
+      }),
+      send('/console/logout', { cookie, fields: { form_token }, headers: { 'sec-fetch-site': 'none' } }),
+    ];
+    for (const response of await Promise.all(refused)) assert.equal(response.status, 403);
+    assert.equal(await isIn(cookie), true);
+  });
+
+  test('is no credential of the API', async () => {
+    const cookie = await login('root', ROOT_KEY);
+    assert.equal((await send('/topics', { cookie })).status, 401);
+    assert.equal((await send('/console/nothing', { cookie })).status, 404);
+  });
+});
+
+/** Asks without the headers that `fetch` adds, and without decoding the answer. */
+async function get(path: string, headers: Record<string, string> = {}) {
+  const [response] = (await once(request(bus.url + path, { headers }).end(), 'response')) as [
+    IncomingMessage,
+  ];
+  const body = Buffer.concat(await response.toArray());
+  return { status: response.statusCode, headers: response.headers, body };
+}
+
+test('a link on another site leads to the login, and a script there gets nothing', async () => {
+  const link = await get('/console', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' });
+  assert.equal(link.status, 303);
+  const script = await get('/console', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' });
+  assert.equal(script.status, 403);
+});
+
+test('the first page and its scripts take 60 KB, and the scripts are kept for good', async () => {
+  const coded = { 'accept-encoding': 'gzip, br' };
+  const page = await get('/console/login', coded);
+  const text = gunzipSync(page.body).toString();
+  const urls = [...text.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+)"/g)].map(([, url]) => url ?? '');
+  assert.equal(urls.length, 5);
+  const assets = await Promise.all(urls.map((url) => get(url, coded)));
+  for (const { status, headers } of assets) {
+    assert.deepEqual([status, headers['content-encoding']], [200, 'br']);
+    assert.match(headers['cache-control'] ?? '', /immutable/);
+  }
+  const bytes = [page, ...assets].reduce((sum, { body }) => sum + body.length, 0);
+  assert.ok(bytes <= 60_000, `${bytes} bytes`);
+  assert.equal((await get('/console/assets/000000000000/htmx.js')).status, 404);
+});
