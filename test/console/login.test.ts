@@ -4,7 +4,8 @@ import { type IncomingMessage, request } from 'node:http';
 import { describe, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { TestBrowser } from '../../harness/browser/browser.ts';
-import { ROOT_KEY, RunningBus } from '../../harness/processes/running_bus.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
 const VIEWER_KEY = 'key-of-the-viewer-in-the-tests';
