@@ -32,19 +32,19 @@ function setting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
 
 const needed = {
   rootKey: setting('ROUTEMASTER_ROOT_KEY', rootKey).help(
-    'Key that creates clients: long and random (`openssl rand -hex 24`), no colon; in production at least 16 characters.',
+    'Key of root, who creates clients: random (`openssl rand -hex 24`), no colon, in production at least 16 characters.',
   ),
   viewerKey: setting('ROUTEMASTER_VIEWER_KEY', viewerKey.optional()).help(
-    'Key of viewers, who see what root sees and change nothing: another one, made in the same way; no viewers unless it is set.',
+    'Key of viewers, who see what root sees and change nothing; made like the root key. Without it there are no viewers.',
   ),
   redisUrl: setting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
-    '`redis://`, `rediss://` (TLS) or `unix:///path` of Redis, or the name of the variable that holds this URL; `REDIS_ENV_KEY` may name it too.',
+    'URL of Redis (`redis://`, `rediss://`, `unix:///path`), or a variable that holds it; `REDIS_ENV_KEY` may name one.',
   ),
   redisPrefix: setting('ROUTEMASTER_REDIS_PREFIX', keyPrefix, '').help(
     'Prefix of all keys and channels, so that several buses can share a Redis.',
   ),
   redisCa: setting('ROUTEMASTER_REDIS_CA', certificates.optional()).help(
-    'PEM certificates, or a file of them, that `rediss://` trusts instead of the authorities that Node trusts.',
+    'PEM certificates, or a file with them, that `rediss://` trusts instead of the authorities that Node trusts.',
   ),
   redisSslVerify: setting('ROUTEMASTER_REDIS_SSL_VERIFY', yesNo, 'yes').help(
     'Whether `rediss://` checks the certificate of Redis; `no` for the self-signed ones of Heroku.',
@@ -53,29 +53,29 @@ const needed = {
 
 const web = {
   host: setting('HOST', z.string().optional()).help(
-    'Address that web listens on; all of the machine by default.',
+    'Address on which web listens; by default all of the machine.',
   ),
-  port: setting('PORT', whole(0, 65_535), '3000').help('Port that web listens on.'),
+  port: setting('PORT', whole(0, 65_535), '3000').help('Port on which web listens.'),
   webProcesses: setting('WEB_CONCURRENCY', whole(1, 256), '1').help(
-    'Web processes; about one a core. `PUMA_WORKERS` counts if it is not set.',
+    'Number of web processes, about one a core. If it is not set, `PUMA_WORKERS` counts.',
   ),
   forceSsl: setting('FORCE_SSL', yesNo.optional()).help(
-    'Redirects plain http to https (308), by X-Forwarded-Proto; by default on if `NODE_ENV` is `production`.',
+    'Whether plain http (by X-Forwarded-Proto) is redirected to https; by default if `NODE_ENV` is `production`.',
   ),
   trustedProxies: setting('ROUTEMASTER_TRUSTED_PROXIES', whole(0, 16).optional()).help(
-    'Routers in front, one behind the other: as many entries of X-Forwarded-* are believed; by default 1 with `FORCE_SSL`, else 0.',
+    'Number of routers in front, each of which adds an entry to X-Forwarded-*; by default 1 with `FORCE_SSL`, else 0.',
   ),
   digestMd5: setting('ROUTEMASTER_DIGEST_MD5', yesNo, 'yes').help(
     'Whether Digest may use MD5, for clients that know nothing better.',
   ),
   environment: setting('NODE_ENV', z.string(), 'development').help(
-    'Tag `env` of figures; `production` turns `FORCE_SSL` on, refuses a weak root key and short tokens. `RACK_ENV` counts if it is not set.',
+    'Tag `env` of figures. `production` sets `FORCE_SSL`, and refuses weak keys. If it is not set, `RACK_ENV` counts.',
   ),
   clients: setting('ROUTEMASTER_CLIENTS', tokens, '').help(
     'Tokens of clients without a secret, separated by commas: HTTP Basic with the token as user and any password.',
   ),
   compatibility: setting('ROUTEMASTER_COMPATIBILITY', compatibility.optional()).help(
-    '`routemaster` answers as the Ruby Routemaster did, for its clients; `none` does not. By default on if the bus took over its Redis.',
+    '`routemaster`: answer as the Ruby Routemaster did; `none`: do not. By default, a bus that took over its Redis does.',
   ),
   publishRate: setting('ROUTEMASTER_PUBLISH_RATE', whole(0, 1_000_000_000), '0').help(
     'Events a second that each client may publish, over all web processes; more is answered 429. 0: no limit.',
@@ -84,13 +84,13 @@ const web = {
     'Bytes of bodies a second that each client may publish, over all web processes. 0: no limit.',
   ),
   publishBurstMs: setting('ROUTEMASTER_PUBLISH_BURST', seconds(1, 3600), '10').help(
-    'Seconds for which a client saves up what it may publish and does not.',
+    'Seconds for which a client that publishes less than it may saves up the rest.',
   ),
   callRate: setting('ROUTEMASTER_CALL_RATE', whole(0, 1_000_000), '50').help(
-    'Calls a second other than publishing that each client may make of a web process; 16 KiB of an answer count as one more. 0: no limit.',
+    'Calls a second, besides publishes, that a web process allows a client; each 16 KiB of answer cost one. 0: no limit.',
   ),
   strangerRate: setting('ROUTEMASTER_STRANGER_RATE', whole(0, 1_000_000), '100').help(
-    'Requests a second without credentials that a web process answers to an address, health checks apart. 0: no limit.',
+    'Requests a second without credentials, besides health checks, that a web process allows an address. 0: no limit.',
   ),
   maxTopics: setting('ROUTEMASTER_MAX_TOPICS', whole(1, 1_000_000), '10000').help('Maximum topics.'),
   maxClientTopics: setting('ROUTEMASTER_MAX_CLIENT_TOPICS', whole(1, 1_000_000), '1000').help(
@@ -103,16 +103,16 @@ const web = {
     'Maximum topics of one subscriber.',
   ),
   maxConnections: setting('ROUTEMASTER_MAX_CONNECTIONS', whole(1, 1_000_000), '10000').help(
-    'Maximum connections of a web process; further ones are closed at once.',
+    'Maximum connections of a web process. Further ones are closed at once.',
   ),
   requestTimeoutMs: setting('ROUTEMASTER_REQUEST_TIMEOUT', seconds(1, 3600), '30').help(
-    'Seconds within which a whole request must arrive; its headers within 10.',
+    'Seconds within which a request must arrive; its headers within 10.',
   ),
   maxEventDataBytes: setting('ROUTEMASTER_MAX_EVENT_DATA', bytes, '65536').help(
-    'Maximum size of the data of an event, in bytes as JSON; the Ruby Routemaster allowed 64.',
+    'Maximum bytes of the data of an event, as JSON. The Ruby Routemaster allowed 64.',
   ),
   scalingThreshold: setting('ROUTEMASTER_SCALING_THRESHOLD', bytes, '100').help(
-    '`/pulse/scaling` answers a second late if as many deliveries as this are due within the deadline, or more.',
+    'Number of deliveries due within the deadline from which on `/pulse/scaling` answers a second late.',
   ),
   scalingDeadlineMs: setting('ROUTEMASTER_SCALING_DEADLINE', whole(0, MAX_TIMER_MS), '1000').help(
     'Deadline of `/pulse/scaling`, in milliseconds.',
@@ -121,16 +121,16 @@ const web = {
 
 const delivering = {
   workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 1000), '2').help(
-    'Threads of a worker process; about one a core. In compatibility mode, if the next is not set, its deliveries under way.',
+    'Threads of a worker process, about one a core. In compatibility mode, without the next one: deliveries under way.',
   ),
   workersPerThread: setting('ROUTEMASTER_WORKERS_PER_THREAD', whole(1, 1000), '32').help(
-    'Maximum deliveries under way in each thread; a third more while all of these hang.',
+    'Maximum deliveries under way in each thread; a third more while all of them hang.',
   ),
   laneLimit: setting('ROUTEMASTER_LANE_LIMIT', whole(1, 1000), '16').help(
-    'Maximum deliveries under way to one subscriber, over all processes, unless the subscriber asks for another number.',
+    'Maximum deliveries under way to a subscriber that asks for no number of its own, over all processes.',
   ),
   laneLimitMax: setting('ROUTEMASTER_LANE_LIMIT_MAX', whole(1, 1000), '64').help(
-    'Maximum that a subscriber may ask for instead (`max_in_flight` of its subscription); it gets a quarter of all workers at most.',
+    'Maximum that a subscriber may ask for (`max_in_flight`). It gets a quarter of all workers at most.',
   ),
   maxAttempts: setting('ROUTEMASTER_MAX_ATTEMPTS', whole(1, 1_000_000), '1500').help(
     'Failed attempts after which a batch becomes a dead letter; a subscription may set its own `max_attempts`.',
@@ -139,19 +139,19 @@ const delivering = {
     'Seconds after which a batch becomes a dead letter; a subscription may set its own `max_age`.',
   ),
   idempotencyWindowMs: setting('ROUTEMASTER_IDEMPOTENCY_WINDOW', seconds(1, 86_400), '600').help(
-    'Seconds for which an Idempotency-Key is remembered, in 180 bytes of Redis each: a repeat stores nothing.',
+    'Seconds for which an Idempotency-Key is remembered, in 180 bytes of Redis. Its repeats store nothing.',
   ),
   maxIdempotencyKeys: setting('ROUTEMASTER_MAX_IDEMPOTENCY_KEYS', whole(1, 1_000_000_000), '100000').help(
-    'Idempotency-Keys that a client may use in that time, but fewer if they would take 5 % of the memory limit of Redis.',
+    'Maximum Idempotency-Keys of a client in that time; fewer if they could take 5 % of the memory of Redis.',
   ),
   sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
-    'Seconds between sweeps, which look for batches without jobs and the like and should find none.',
+    'Seconds between sweeps, which repair inconsistencies, such as a batch without a job. They should find none.',
   ),
   connectTimeoutMs: setting('ROUTEMASTER_CONNECT_TIMEOUT', seconds(0.1, 600), '2').help(
     'Seconds within which the connection of a delivery must be made.',
   ),
   keptConnections: setting('ROUTEMASTER_KEPT_CONNECTIONS', whole(1, 1_000_000), '1000').help(
-    'Maximum connections to callbacks that a worker process keeps for further deliveries, each for seconds.',
+    'Maximum idle connections to callbacks that a worker process keeps, for a few seconds each.',
   ),
   deliveryTimeoutMs: setting('ROUTEMASTER_TIMEOUT', seconds(0.1, 3600), '20').help(
     'Seconds that a whole delivery may take.',
@@ -160,16 +160,16 @@ const delivering = {
     'Whether callbacks must have valid TLS certificates.',
   ),
   callbackCa: setting('ROUTEMASTER_CALLBACK_CA', certificates.optional()).help(
-    'PEM certificates, or a file of them, that callbacks may also be certified by: those of an authority of your own.',
+    'PEM certificates, or a file with them, of your own authority that may also certify callbacks.',
   ),
   callbackAllow: setting('ROUTEMASTER_CALLBACK_ALLOW', list, '').help(
-    'Private addresses and CIDRs, separated by commas, that callbacks may reach, over plain http too, such as `10.0.0.0/8`.',
+    'Private addresses and CIDRs that callbacks may reach, also by plain http, separated by commas: `10.0.0.0/8`.',
   ),
   callbackPorts: setting('ROUTEMASTER_CALLBACK_PORTS', list, '').help(
     'The only ports that callbacks may have, separated by commas, such as `443,8000-8999`; any by default.',
   ),
   egressProxy: setting('ROUTEMASTER_EGRESS_PROXY', proxy.optional()).help(
-    'URL of a proxy for all deliveries (CONNECT). It resolves host names, so it must refuse those of private addresses.',
+    'URL of a proxy (CONNECT) for all deliveries. It resolves host names, so it must refuse private addresses.',
   ),
   healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
     'Health points that a subscriber gains by an accepted batch.',
@@ -185,25 +185,25 @@ const delivering = {
     'Seconds after which a worker that sends no heartbeat loses its delivery to another worker.',
   ),
   acquireTimeoutMs: setting('ROUTEMASTER_ACQUIRE_TIMEOUT', seconds(0.1, 3600), '10').help(
-    'Maximum seconds for which an idle worker does not ask Redis for jobs.',
+    'Maximum seconds between two questions of an idle worker for jobs.',
   ),
 };
 
 const storage = {
   redisMaxBytes: setting('ROUTEMASTER_REDIS_MAX_MEM', bytes, '0').help(
-    'Bytes of Redis that the bus may fill. 0: as many as `maxmemory` of Redis.',
+    'Bytes of Redis that the bus may fill. 0: the `maxmemory` of Redis.',
   ),
   redisMinFreeBytes: setting('ROUTEMASTER_REDIS_MIN_FREE', bytes, '10000000').help(
-    'Bytes to keep free: with less, publishing is refused, and dead letters and batches are dropped (`ROUTEMASTER_DROP_POLICY`).',
+    'Bytes to keep free. With less, publishes are refused, and dead letters and batches are dropped.',
   ),
   dropPolicy: setting('ROUTEMASTER_DROP_POLICY', dropPolicy, 'fair').help(
-    'Whose batches are dropped when memory runs short: `fair`, those of subscribers that hold most; `oldest`, the oldest of all.',
+    'What is dropped when memory runs short: `fair`, from the subscribers that hold most; `oldest`, the oldest of all.',
   ),
 };
 
 const records = {
   auditEntries: setting('ROUTEMASTER_AUDIT_LOG', whole(0, 1_000_000), '10000').help(
-    'Calls that changed something, or tried to, which `GET /audit` shows: the newest as many as this, of 150 bytes each. 0: the log alone has them.',
+    'Number of newest entries that `GET /audit` shows, of 150 bytes each. 0: only the log has them.',
   ),
 };
 
