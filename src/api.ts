@@ -32,6 +32,8 @@ import { RateLimit } from './publishing/rate_limit.ts';
 import { StorageGuard } from './publishing/storage_guard.ts';
 import { Audit } from './records/audit.ts';
 import { auditApi } from './records/audit_api.ts';
+import { Jobs } from './records/jobs.ts';
+import { jobsApi } from './records/jobs_api.ts';
 import type { Route } from './route.ts';
 import type { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
@@ -69,6 +71,7 @@ export function buildApi(given: ApiParts): Built {
       ...deadLettersApi(parts),
       ...apiTokensApi(parts),
       ...auditApi(parts),
+      ...jobsApi(parts),
     ];
   };
   return {
@@ -122,6 +125,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     rateLimit: RateLimit.of(control, config),
     budget: new WorkBudget(),
     topics: new Topics(partitions),
+    jobs: new Jobs(partitions),
     ...{ subscriptions, removed, deadLetters },
     isSubscriber: (token: string) => subscriptions.has(token),
     subscribers: () => subscriptions.tokens(),

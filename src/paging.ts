@@ -28,6 +28,9 @@ export const LIMIT = z
   .pipe(z.number().min(1, LIMIT_RULE).max(MAX_LISTED, LIMIT_RULE))
   .optional();
 
+/** A place in the query that `Pages` has encrypted. */
+export const PLACE = z.string(PLACE_RULE).regex(/^[\w-]{39,}$/, PLACE_RULE);
+
 export const QUERY_WORDING: Wording = {
   code: 'bad_query',
   whole: 'the query cannot be read',
@@ -38,10 +41,7 @@ export const QUERY_WORDING: Wording = {
 /** Unknown parameters are ignored, because clients from before there were pages may send some. */
 const query = z.object({
   limit: LIMIT,
-  after: z
-    .string(PLACE_RULE)
-    .regex(/^[\w-]{39,}$/, PLACE_RULE)
-    .optional(),
+  after: PLACE.optional(),
 });
 
 export type PageQuery = z.infer<typeof query>;
@@ -90,14 +90,32 @@ export class Pages {
     placeOf: (entry: T) => string,
   ): Promise<Page<T> | undefined> {
     if (limit === undefined && after === undefined) return undefined;
-    const key = hash('sha256', Buffer.concat([await this.#key.load(), Buffer.from(path)]), 'buffer');
-    const place = after && decrypted(key, after);
+    const place = after && (await this.open(path, 'after', after));
     const sorted = await all();
     const rest = place === undefined ? sorted : sorted.filter((entry) => placeOf(entry) > place);
     const entries = rest.slice(0, limit ?? DEFAULT_LISTED);
     const last = rest.length > entries.length ? entries.at(-1) : undefined;
-    const headers = last && nextLink(path, { limit, after: encrypted(key, placeOf(last)) });
+    const headers = last && nextLink(path, { limit, after: await this.seal(path, placeOf(last)) });
     return { entries, headers, calls: sorted.length / ENTRIES_PER_CALL };
+  }
+
+  /** Encrypts a place for the links of the listing at `path`. */
+  async seal(path: string, place: string): Promise<string> {
+    return encrypted(await this.#keyOf(path), place);
+  }
+
+  /** Decrypts the place in the query parameter `name`. Throws bad_query if it is not a place of this listing. */
+  async open(path: string, name: string, text: string): Promise<string> {
+    const key = await this.#keyOf(path);
+    try {
+      return decrypted(key, text);
+    } catch (cause) {
+      throw new BusError('bad_query', `${name} ${PLACE_RULE}`, { members: { field: name }, cause });
+    }
+  }
+
+  async #keyOf(path: string): Promise<Buffer> {
+    return hash('sha256', Buffer.concat([await this.#key.load(), Buffer.from(path)]), 'buffer');
   }
 }
 
@@ -111,9 +129,5 @@ function decrypted(key: Buffer, text: string): string {
   const bytes = Buffer.from(text, 'base64url');
   const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, IV_BYTES));
   decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
-  try {
-    return decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
-  } catch (cause) {
-    throw new BusError('bad_query', `after ${PLACE_RULE}`, { members: { field: 'after' }, cause });
-  }
+  return decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
 }

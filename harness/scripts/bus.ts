@@ -1,5 +1,6 @@
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
-import type { Arguments } from '../../src/store/contracts.ts';
+import type { Arguments, Reply } from '../../src/store/contracts.ts';
+import type { QueueName } from '../../src/store/job.ts';
 import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
 import { longName, packNamed, seedOf } from './names.ts';
@@ -111,6 +112,10 @@ export class Bus extends WorkerCalls {
       outcome === 'accepted' ? (reply.subscribers[index] ?? 0) : outcome,
     );
     return { accepted, added };
+  }
+
+  async runJob(job: string, q: QueueName = 'main'): Promise<Reply<'run_job'>> {
+    return this.store.run('run_job', { q, job: packNamed(job) });
   }
 
   async schedule(limit = 100) {

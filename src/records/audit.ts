@@ -7,7 +7,7 @@ import type { Answer, Call } from '../route.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Longer public names are cut. Only clients of ROUTEMASTER_CLIENTS can have such. */
+/** Longer names are cut. Only clients of ROUTEMASTER_CLIENTS, and strange jobs, can have such. */
 const MAX_NAME = 100;
 /** Maximum entries that one command reads; 500 take Redis about a millisecond. */
 const SLICE = 500;
@@ -138,7 +138,7 @@ export class AuditedCall {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;
     const { subscriber } = (query ?? {}) as { subscriber?: string };
     const client = token ?? subscriber;
-    this.#target = client === undefined ? (name ?? id) : this.#nameOf(client);
+    this.#target = client === undefined ? (name ?? id)?.slice(0, MAX_NAME) : this.#nameOf(client);
   }
 
   /** Settles as the call does, and writes the record then. Nobody waits for that. */

@@ -21,6 +21,29 @@ const workers = async () => Object.keys(await bus.store.redis.hgetall('workers')
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
+describe('run_job', () => {
+  test('makes a scheduled job instant, behind the others', async () => {
+    for (const name of ['monitor', 'scrub']) await bus.enqueue(name);
+    await bus.acquire(['x1'], { q: 'aux' });
+    await bus.nack('x1', 'monitor', { q: 'aux', delayMs: 10_000 });
+    assert.equal(await bus.runJob('monitor', 'aux'), 'ok');
+    const expected = { ...EMPTY_QUEUE, index: ['monitor', 'scrub'], instant: ['scrub', 'monitor'] };
+    assert.deepEqual((await bus.state()).aux, { ...expected, pendingIndex: ['x1'] });
+  });
+
+  test('changes nothing if the job is in another state, or nowhere', async () => {
+    await bus.enqueue('monitor');
+    for (const outcome of ['job_not_scheduled', 'job_not_found'] as const) {
+      const before = await snapshot(bus.store);
+      const name = outcome === 'job_not_found' ? 'scrub' : 'monitor';
+      assert.equal(await bus.runJob(name, 'aux'), outcome);
+      assert.deepEqual(await snapshot(bus.store), before);
+    }
+    await bus.acquire(['x1'], { q: 'aux' });
+    assert.equal(await bus.runJob('monitor', 'aux'), 'job_not_scheduled');
+  });
+});
+
 describe('enqueue', () => {
   test('adds an instant job behind the others', async () => {
     assert.equal(await bus.enqueue('monitor'), true);

@@ -32,6 +32,20 @@ export async function retire(world: World, model: Model, workers: string[]): Pro
   return `retire ${workers}`;
 }
 
+/** A job runs now if it was scheduled, whichever it is; otherwise nothing changes. */
+export async function runJob(world: World, _: Model, n: number): Promise<string> {
+  const { scheduled, index } = world.state.main;
+  const name = pick([...scheduled, ...index], n) ?? 'none1';
+  const outcome = await world.bus.runJob(name);
+  if (scheduled.includes(name)) {
+    assert.equal(outcome, 'ok');
+  } else {
+    assert.equal(outcome, index.includes(name) ? 'job_not_scheduled' : 'job_not_found');
+    await world.assertUnchanged();
+  }
+  return `run ${name}: ${outcome}`;
+}
+
 /** The oldest dead letters go, and then the oldest batches, but for those in flight. */
 export async function autodrop(world: World, model: Model, n: number): Promise<string> {
   const dead = await world.letters();

@@ -82,6 +82,10 @@ export const deliveringContracts = {
     arguments: { q, workers: ['text'] },
     reply: 'number',
   },
+  run_job: {
+    arguments: { q, job: 'bytes' },
+    reply: 'ok|job_not_found|job_not_scheduled',
+  },
   revive: {
     arguments: { client, bids: ['text'] },
     reply: [{ outcome: 'ok|dead_letter_not_found|subscriber_not_found', token: 'text?', events: 'number?' }],

@@ -38,6 +38,7 @@ const RARE = new Set([
   'lpos', // when a sweep finds a job twice, or in both of two readings
   'renamenx', // at the takeover from the Ruby Routemaster
   'select', // with a database number in ROUTEMASTER_REDIS_URL
+  'zrank', // when jobs are listed page by page
   'zrevrangebyscore', // when dead letters are listed page by page
 ]);
 

@@ -108,6 +108,32 @@ export interface Calls {
     body: undefined;
     answer: { pong: string };
   };
+  'GET /jobs': {
+    query: {
+      queue?: 'main' | 'aux';
+      state?: 'pending' | 'instant' | 'waiting' | 'scheduled';
+      limit?: number;
+      cursor?: string;
+    };
+    body: undefined;
+    answer: {
+      id: string;
+      queue: 'main' | 'aux';
+      name: string | null;
+      arguments: unknown[];
+      state: 'pending' | 'instant' | 'waiting' | 'scheduled';
+      subscriber: string | null;
+      due: number | null;
+      worker: string | null;
+      since: number | null;
+      attempts: number | null;
+    }[];
+  };
+  'POST /jobs/:id/run': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
   'GET /metrics': {
     query: undefined;
     body: undefined;

@@ -82,6 +82,11 @@ export class DeadLetterNotFoundError extends ProblemError {
   declare readonly code: 'dead_letter_not_found';
 }
 
+/** 404: There is no such job. */
+export class JobNotFoundError extends ProblemError {
+  declare readonly code: 'job_not_found';
+}
+
 /** 404: The subscriber is not subscribed to this topic. */
 export class NotSubscribedError extends ProblemError {
   declare readonly code: 'not_subscribed';
@@ -95,6 +100,11 @@ export class MethodNotAllowedError extends ProblemError {
 /** 408: The request took too long to arrive. */
 export class RequestTimeoutError extends ProblemError {
   declare readonly code: 'request_timeout';
+}
+
+/** 409: The job is not scheduled. */
+export class JobNotScheduledError extends ProblemError {
+  declare readonly code: 'job_not_scheduled';
 }
 
 /** 409: A client with a secret has this token. */
@@ -190,9 +200,11 @@ export const PROBLEMS = {
   client_not_found: ClientNotFoundError,
   topic_not_found: TopicNotFoundError,
   dead_letter_not_found: DeadLetterNotFoundError,
+  job_not_found: JobNotFoundError,
   not_subscribed: NotSubscribedError,
   method_not_allowed: MethodNotAllowedError,
   request_timeout: RequestTimeoutError,
+  job_not_scheduled: JobNotScheduledError,
   client_has_secret: ClientHasSecretError,
   limit_reached: LimitReachedError,
   body_too_large: BodyTooLargeError,

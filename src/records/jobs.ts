@@ -1,0 +1,115 @@
+import type { Reply } from '../store/contracts.ts';
+import { QUEUES, type QueueName, unpackJob } from '../store/job.ts';
+import { Packed } from '../store/packed.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import {
+  type FoundJob,
+  JOB_STATES,
+  type JobPlace,
+  type JobState,
+  jobPlaces,
+  type Position,
+} from './job_places.ts';
+
+/** A job as it is listed. Times are in ms, by Redis's clock. */
+export interface ListedJob {
+  id: string;
+  queue: QueueName;
+  name: string | null;
+  arguments: unknown[];
+  state: JobState;
+  /** The token of the subscriber that a delivery is for. */
+  subscriber: string | null;
+  due: number | null;
+  worker: string | null;
+  since: number | null;
+  /** How many attempts at the batch of a delivery have begun. */
+  attempts: number | null;
+}
+
+interface JobFilter {
+  queue?: QueueName | undefined;
+  state?: JobState | undefined;
+}
+
+/** A place of a partition, and what is the same for all of its jobs. */
+interface Source {
+  partition: Partition;
+  queue: QueueName;
+  state: JobState;
+  read: JobPlace;
+}
+
+const ID = /^(main|aux)-([\w-]{1,1000})$/;
+
+/** The jobs of all queues. */
+export class Jobs {
+  readonly #partitions: Partitions;
+
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
+  }
+
+  /**
+   * Returns up to `max` jobs from a place on, and the `next` place; undefined at the end. A page may have fewer
+   * jobs: the work for it is bounded. Jobs that move on meanwhile may be shown twice, or not at all.
+   */
+  async page(filter: JobFilter, max: number, place = '[0]') {
+    const sources = this.#sources(filter);
+    const jobs: ListedJob[] = [];
+    let looked = 0;
+    let [index, after] = JSON.parse(place) as [number, Position?];
+    for (; index < sources.length; index++, after = undefined) {
+      if (jobs.length === max) return { jobs, looked, next: JSON.stringify([index]) };
+      const source = sources[index] as Source;
+      const slice = await source.partition.command((redis, keys) =>
+        source.read(redis, keys, after, max - jobs.length),
+      );
+      jobs.push(...(await this.#listed(source, slice.jobs)));
+      looked += slice.looked ?? 0;
+      if (slice.end) return { jobs, looked, next: JSON.stringify([index, slice.end]) };
+    }
+    return { jobs, looked };
+  }
+
+  /** Makes a scheduled job instant. */
+  async run(id: string): Promise<Reply<'run_job'>> {
+    const [, q, packed = ''] = ID.exec(id) ?? [];
+    const job = Buffer.from(packed, 'base64url');
+    for (const partition of q ? this.#partitions.all : []) {
+      const outcome = await partition.run('run_job', { q: q as QueueName, job });
+      if (outcome !== 'job_not_found') return outcome;
+    }
+    return 'job_not_found';
+  }
+
+  #sources({ queue, state }: JobFilter): Source[] {
+    const [queues, states] = [queue ? [queue] : QUEUES, state ? [state] : JOB_STATES];
+    return this.#partitions.all.flatMap((partition) =>
+      queues.flatMap((queue) =>
+        states.flatMap((state) => jobPlaces(queue, state).map((read) => ({ partition, queue, state, read }))),
+      ),
+    );
+  }
+
+  async #listed({ partition, queue, state }: Source, found: FoundJob[]): Promise<ListedJob[]> {
+    const jobs = found.map((each) => ({ ...each, job: unpackJob(Packed.of(each.packed)) }));
+    const headers = await partition.command((redis, keys) =>
+      Promise.all(
+        jobs.map(({ job }) =>
+          job?.name === 'batch' ? redis.lrange(keys.batch(String(job.args[0])), 0, 2) : [],
+        ),
+      ),
+    );
+    return jobs.map(({ packed, job, dueMs, worker, sinceMs }, index) => {
+      const [subscriber, , attempts] = headers[index] ?? [];
+      return {
+        ...{ id: `${queue}-${packed.toString('base64url')}`, queue, name: job?.name ?? null },
+        ...{ arguments: job?.args ?? [], state, subscriber: subscriber ?? null },
+        ...{ due: dueMs ?? null, worker: worker ?? null, since: sinceMs || null },
+        attempts: attempts === undefined ? null : Number(attempts),
+      };
+    });
+  }
+}

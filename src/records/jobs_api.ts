@@ -1,0 +1,110 @@
+import { z } from 'zod';
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Caller } from '../caller.ts';
+import { BusError } from '../errors.ts';
+import {
+  DEFAULT_LISTED,
+  ENTRIES_PER_CALL,
+  LIMIT,
+  nextLink,
+  type Pages,
+  PLACE,
+  QUERY_WORDING,
+} from '../paging.ts';
+import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../route.ts';
+import { QUEUES } from '../store/job.ts';
+import { JOB_STATES } from './job_places.ts';
+import type { Jobs, ListedJob } from './jobs.ts';
+
+const oneOf = <const Words extends readonly string[]>(words: Words) =>
+  z.enum(words, `must be one of ${words.join(', ')}`).optional();
+
+const query = z.strictObject({
+  queue: oneOf(QUEUES),
+  state: oneOf(JOB_STATES),
+  limit: LIMIT,
+  cursor: PLACE.optional(),
+});
+
+type Query = z.infer<typeof query>;
+type List = { caller: Caller; path: string; query: Query };
+
+const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+const JOB_PARAMS: Input<{ id: string }> = {
+  schema: z.object({ id: z.string() }),
+  wording: { code: 'job_not_found', whole: 'there is no such job' },
+};
+
+const ms = z.int();
+const JOB = z.object({
+  id: z.string(),
+  queue: z.enum(QUEUES),
+  name: z.string().nullable(),
+  arguments: z.array(z.unknown()),
+  state: z.enum(JOB_STATES),
+  subscriber: z.string().nullable(),
+  due: ms.nullable(),
+  worker: z.string().nullable(),
+  since: ms.nullable(),
+  attempts: z.int().nullable(),
+});
+
+interface JobsParts {
+  jobs: Jobs;
+  pages: Pages;
+  publicNames: PublicNames;
+}
+
+/** `/jobs`: what is queued, for whom, and since when; and the way to have a scheduled job run now. */
+export function jobsApi(parts: JobsParts): Route[] {
+  const { list, run } = handlers(parts);
+  return [
+    route('GET /jobs', WATCHERS, {
+      query: QUERY,
+      answers: { 200: z.array(JOB) },
+      errors: ['bad_query'],
+      handle: list,
+    }),
+    route('POST /jobs/:id/run', ROOT, {
+      action: 'job.run',
+      params: JOB_PARAMS,
+      answers: NOTHING,
+      errors: ['job_not_found', 'job_not_scheduled'],
+      handle: run,
+    }),
+  ];
+}
+
+function handlers({ jobs, pages, publicNames }: JobsParts) {
+  const shownTo = async (caller: Caller, list: readonly ListedJob[]): Promise<ListedJob[]> => {
+    const nameOf = await publicNames.seenBy(
+      caller,
+      list.flatMap(({ subscriber }) => subscriber ?? []),
+    );
+    return list.map((job) => ({ ...job, subscriber: job.subscriber && nameOf(job.subscriber) }));
+  };
+
+  return {
+    async list({ caller, path, query: { limit, cursor, ...filter } }: List) {
+      // A place is good for the same filter alone.
+      const listing = `${path} ${filter.queue} ${filter.state}`;
+      const place = cursor && (await pages.open(listing, 'cursor', cursor));
+      const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);
+      const link = async (next: string) =>
+        nextLink(path, { ...filter, limit, cursor: await pages.seal(listing, next) });
+      const headers = next === undefined ? undefined : await link(next);
+      return { ...ok(await shownTo(caller, found)), headers, calls: looked / ENTRIES_PER_CALL };
+    },
+
+    async run({ params: { id } }: { params: { id: string } }) {
+      const outcome = await jobs.run(id);
+      if (outcome === 'job_not_found') throw new BusError(outcome, 'there is no such job; it may have ended');
+      if (outcome === 'job_not_scheduled')
+        throw new BusError(
+          outcome,
+          'only a scheduled job can be run now; this one is instant, pending or waiting',
+        );
+      return NO_CONTENT;
+    },
+  };
+}
