@@ -1,13 +1,12 @@
 import { clock } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { packJob } from '../store/job.ts';
-import type { Commands, Partition } from '../store/partition.ts';
+import type { Partition } from '../store/partition.ts';
 import type { CallbackPolicy } from '../subscribing/callback_policy.ts';
+import { type FoundBatches, readBatches } from './rehearsal_batches.ts';
 import { checkServer } from './schema.ts';
+import { slices } from './sweep/walk.ts';
 
-const SLICE = 300;
-const HEADER_LENGTH = 3;
 const TELL_EVERY_MS = 2000;
 
 interface RehearsalParts {
@@ -23,7 +22,7 @@ interface RehearsalParts {
 /**
  * What a takeover of a Redis would do. Subscribers and clients appear under their names, not their tokens.
  */
-export interface Rehearsal {
+export interface Rehearsal extends FoundBatches {
   /** Why this bus could not use this Redis; undefined if it could. */
   unfit: string | undefined;
   /** The layout version in this Redis; undefined if this bus never used it. */
@@ -35,11 +34,6 @@ export interface Rehearsal {
   clients: number;
   shortTokens: string[];
   refused: { subscriber: string; callback: string; reason: string }[];
-  batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
-  /** When the oldest batch was created (ms); undefined if there is none. */
-  oldestMs: number | undefined;
-  /** Number of entries of the index whose batches no longer exist. */
-  lost: number;
 }
 
 /** Reads what a takeover would find. Sends only commands that read. Throws as Partition does. */
@@ -65,7 +59,7 @@ export async function rehearse(partition: Partition, parts: RehearsalParts): Pro
     clients: Object.keys(names).length,
     shortTokens: short.map(nameOf),
     ...(await readSubscribers(partition, parts, nameOf)),
-    ...(await readBatches(partition, parts)),
+    ...(await readBatches(partition, (total) => reporter(parts.tell, 'batches', total))),
   };
 }
 
@@ -86,8 +80,8 @@ async function readSubscribers(
   const tokens = await partition.command((redis, keys) => redis.smembers(keys.subscribers()));
   const refused: Rehearsal['refused'] = [];
   const progress = reporter(tell, 'callbacks', tokens.length);
-  for (let at = 0; at < tokens.length; at += SLICE) {
-    const slice = tokens.slice(at, at + SLICE);
+  let done = 0;
+  for (const slice of slices(tokens)) {
     const callbacks = await partition.command((redis, keys) =>
       Promise.all(slice.map((token) => redis.hget(keys.subscriber(token), 'callback'))),
     );
@@ -97,68 +91,10 @@ async function readSubscribers(
       const callback = URL.parse(callbacks[index] ?? '')?.origin ?? 'no URL';
       refused.push({ subscriber: nameOf(slice[index] ?? ''), callback, reason });
     }
-    progress(at + slice.length);
+    done += slice.length;
+    progress(done);
   }
   return { subscribers: tokens.length, refused };
-}
-
-async function readBatches(
-  partition: Partition,
-  { tell }: RehearsalParts,
-): Promise<Pick<Rehearsal, 'batches' | 'oldestMs' | 'lost'>> {
-  const { keys } = partition;
-  const batches = { count: 0, events: 0, jobless: 0, unindexed: 0, unreadable: 0 };
-  let oldestMs = Number.POSITIVE_INFINITY;
-  const entries = await partition.command((redis) => redis.zcard(keys.batches_index()));
-  const progress = reporter(tell, 'batches', entries);
-  for await (const bids of strays(partition)) {
-    for (const each of await partition.command((redis) => readSlice(redis, partition, bids))) {
-      batches.count++;
-      batches.jobless += Number(!each.hasJob);
-      batches.unindexed += Number(!each.isIndexed);
-      batches.unreadable += Number(each.createdAtMs === undefined);
-      if (each.createdAtMs === undefined) continue;
-      batches.events += each.events;
-      oldestMs = Math.min(oldestMs, each.createdAtMs);
-    }
-    progress(batches.count);
-  }
-  const lost = Math.max(0, entries - (batches.count - batches.unindexed));
-  return { batches, oldestMs: Number.isFinite(oldestMs) ? oldestMs : undefined, lost };
-}
-
-/** Yields the UIDs of batches whose keys have names of the Ruby Routemaster. Each UID is yielded once. */
-async function* strays(partition: Partition): AsyncGenerator<string[]> {
-  const seen = new Set<string>();
-  const pattern = partition.keys.ruby_batch('*');
-  for (let cursor = '', first = true; first || cursor !== '0'; first = false) {
-    const [next, found] = await partition.command((redis) =>
-      redis.scan(cursor || '0', 'MATCH', pattern, 'COUNT', SLICE, 'TYPE', 'list'),
-    );
-    cursor = next;
-    const bids = found.map((key) => key.slice(pattern.length - 1)).filter((bid) => !seen.has(bid));
-    for (const bid of bids) seen.add(bid);
-    if (bids.length > 0) yield bids;
-  }
-}
-
-async function readSlice(redis: Commands, { keys }: Partition, bids: string[]) {
-  const scores = await redis.zmscore(keys.batches_index(), ...bids);
-  const jobs = await redis.smismember(keys.jobs_index('main'), ...bids.map((bid) => packJob('batch', [bid])));
-  const headers = await Promise.all(
-    bids.map((bid) => redis.lrange(keys.ruby_batch(bid), 0, HEADER_LENGTH - 1)),
-  );
-  const lengths = await Promise.all(bids.map((bid) => redis.llen(keys.ruby_batch(bid))));
-  return bids.map((_, index) => {
-    const [, created = '', attempts = ''] = headers[index] ?? [];
-    const isReadable = /^\d+$/.test(created) && /^\d+$/.test(attempts);
-    return {
-      createdAtMs: isReadable ? Number(created) : undefined,
-      events: (lengths[index] ?? 0) - HEADER_LENGTH,
-      hasJob: jobs[index] === 1,
-      isIndexed: scores[index] !== null,
-    };
-  });
 }
 
 /** Returns a function that reports, every two seconds at most, how many items are checked. */

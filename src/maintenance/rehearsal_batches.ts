@@ -1,0 +1,74 @@
+import { BATCH_HEADER_LENGTH } from '../delivering/batch.ts';
+import { packJob } from '../store/job.ts';
+import type { Commands, Partition } from '../store/partition.ts';
+
+const SLICE = 300;
+
+/** The batches that a takeover would convert. */
+export interface FoundBatches {
+  batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
+  /** When the oldest batch was created (ms); undefined if there is none. */
+  oldestMs: number | undefined;
+  /** Number of entries of the index whose batches no longer exist. */
+  lost: number;
+}
+
+/** Reads the batches. `progressOf` makes a function that is called with the number of batches read so far. */
+export async function readBatches(
+  partition: Partition,
+  progressOf: (total: number) => (done: number) => void,
+): Promise<FoundBatches> {
+  const { keys } = partition;
+  const batches = { count: 0, events: 0, jobless: 0, unindexed: 0, unreadable: 0 };
+  let oldestMs = Number.POSITIVE_INFINITY;
+  const entries = await partition.command((redis) => redis.zcard(keys.batches_index()));
+  const progress = progressOf(entries);
+  for await (const bids of strays(partition)) {
+    for (const each of await partition.command((redis) => readSlice(redis, partition, bids))) {
+      batches.count++;
+      batches.jobless += Number(!each.hasJob);
+      batches.unindexed += Number(!each.isIndexed);
+      batches.unreadable += Number(each.createdAtMs === undefined);
+      if (each.createdAtMs === undefined) continue;
+      batches.events += each.events;
+      oldestMs = Math.min(oldestMs, each.createdAtMs);
+    }
+    progress(batches.count);
+  }
+  const lost = Math.max(0, entries - (batches.count - batches.unindexed));
+  return { batches, oldestMs: Number.isFinite(oldestMs) ? oldestMs : undefined, lost };
+}
+
+/** Yields the UIDs of batches whose keys have names of the Ruby Routemaster. Each UID is yielded once. */
+async function* strays(partition: Partition): AsyncGenerator<string[]> {
+  const seen = new Set<string>();
+  const pattern = partition.keys.ruby_batch('*');
+  for (let cursor = '', first = true; first || cursor !== '0'; first = false) {
+    const [next, found] = await partition.command((redis) =>
+      redis.scan(cursor || '0', 'MATCH', pattern, 'COUNT', SLICE, 'TYPE', 'list'),
+    );
+    cursor = next;
+    const bids = found.map((key) => key.slice(pattern.length - 1)).filter((bid) => !seen.has(bid));
+    for (const bid of bids) seen.add(bid);
+    if (bids.length > 0) yield bids;
+  }
+}
+
+async function readSlice(redis: Commands, { keys }: Partition, bids: string[]) {
+  const scores = await redis.zmscore(keys.batches_index(), ...bids);
+  const jobs = await redis.smismember(keys.jobs_index('main'), ...bids.map((bid) => packJob('batch', [bid])));
+  const headers = await Promise.all(
+    bids.map((bid) => redis.lrange(keys.ruby_batch(bid), 0, BATCH_HEADER_LENGTH - 1)),
+  );
+  const lengths = await Promise.all(bids.map((bid) => redis.llen(keys.ruby_batch(bid))));
+  return bids.map((_, index) => {
+    const [, created = '', attempts = ''] = headers[index] ?? [];
+    const isReadable = /^\d+$/.test(created) && /^\d+$/.test(attempts);
+    return {
+      createdAtMs: isReadable ? Number(created) : undefined,
+      events: (lengths[index] ?? 0) - BATCH_HEADER_LENGTH,
+      hasJob: jobs[index] === 1,
+      isIndexed: scores[index] !== null,
+    };
+  });
+}
