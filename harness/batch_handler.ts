@@ -17,7 +17,9 @@ export interface HandlerSettings extends Partial<BatchSettings> {
   maxBackoffMs?: number;
 }
 
-/** The `batch` job, wired as a delivery thread wires it, which may call 127.0.0.1. */
+/**
+ * Returns the handler of `batch` jobs with the parts that a delivery thread gives it. It may call 127.0.0.1.
+ */
 export function batchHandler(
   store: Partition,
   log: Log,

@@ -1,4 +1,4 @@
-/** Pseudorandom numbers, the same ones for the same seed (mulberry32, seeded by FNV-1a). */
+/** Pseudorandom numbers that depend only on the seed (mulberry32, seeded by FNV-1a). */
 export class Random {
   readonly #seed: string;
   #state = 2_166_136_261;
@@ -8,12 +8,15 @@ export class Random {
     for (const byte of Buffer.from(seed)) this.#state = Math.imul(this.#state ^ byte, 16_777_619);
   }
 
-  /** An independent stream, so that the draws of one part of a scenario do not change those of another. */
+  /**
+   * Returns an independent stream of numbers, so that the draws of one part of a scenario do not change those
+   * of another.
+   */
   fork(name: string): Random {
     return new Random(`${this.#seed}/${name}`);
   }
 
-  /** At least 0 and less than 1. */
+  /** Returns a number from 0 up to, but not including, 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let x = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
@@ -29,7 +32,7 @@ export class Random {
     return min + this.next() * (max - min);
   }
 
-  /** A whole number from `min` to `max`, both included. */
+  /** Returns a whole number from `min` to `max`, both included. */
   whole(min: number, max: number): number {
     return Math.floor(this.between(min, max + 1));
   }

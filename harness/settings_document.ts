@@ -3,7 +3,7 @@ import { SECTIONS } from '../src/config/settings.ts';
 
 const COLUMNS = 120;
 
-/** The text of `.env.example`: every setting, commented out, with its default. */
+/** Returns the text of `.env.example`: every setting, commented out, with its default. */
 export function envExample(): string {
   const sections = Object.entries(SECTIONS).map(([title, settings]) => [
     `# --- ${title} `.padEnd(COLUMNS, '-'),
@@ -16,7 +16,7 @@ export function envExample(): string {
   ].join('\n\n')}\n`;
 }
 
-/** The table of settings in `docs/operating.md`: variable, default, help. */
+/** Returns the table of settings in `docs/operating.md`: variable, default, help. */
 export function settingsTable(): string {
   const rows = Object.values(SECTIONS).flatMap((settings) =>
     Object.values(settings).map(({ variable, unset, help }) => {
@@ -27,7 +27,7 @@ export function settingsTable(): string {
   return ['| variable | default | what it sets |', '| --- | --- | --- |', ...rows, ''].join('\n');
 }
 
-// `npm run settings` writes both.
+// `npm run settings` writes both documents.
 if (import.meta.main) {
   writeFileSync('.env.example', envExample());
   const page = readFileSync('docs/operating.md', 'utf8');

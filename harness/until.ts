@@ -27,6 +27,6 @@ export async function until<T>(
 export interface UntilOptions {
   timeoutMs?: number;
   everyMs?: number;
-  /** The condition in words, for the message. Default: its source. */
+  /** The condition in words, for the message. By default the source of the condition. */
   what?: string;
 }

@@ -16,21 +16,24 @@ export interface Scopes {
 export interface RawRequest {
   headers?: Record<string, string>;
   body?: string;
-  /** Leave out the credentials. */
+  /** True for a request without credentials. */
   stranger?: boolean;
 }
 
-/** An ordinary client that means ill: it has a token, a secret and perhaps scopes, and no other right. */
+/** A hostile client with the rights of an ordinary one: a token, a secret and perhaps scopes. */
 export class Attacker {
   readonly client: Client;
-  /** How often each status was answered, to connections and to `tries`; 0 counts calls without an answer, 200 all 2xx of `tries`. */
+  /**
+   * Number of answers by status, on connections and to `tries`. 0 counts calls without an answer, and 200
+   * counts every 2xx of `tries`.
+   */
   readonly statuses = new Map<number, number>();
-  /** A topic of its own, which no other attacker has. */
+  /** A topic that no other attacker has. */
   readonly topic = `evil_${randomBytes(8).toString('hex')}`;
   readonly #url: string;
   readonly #owner: Owner;
 
-  /** `owner` ends what the attacker opens. */
+  /** Starts an attacker. What it opens is closed when `owner` ends. */
   static async start(bus: RunningBus, owner: Owner, scopes: Scopes = {}): Promise<Attacker> {
     const made = await bus.root.call('POST', '/api_tokens', { name: 'attacker', ...scopes });
     const { token, secret } = made as { token: string; secret: string };
@@ -48,12 +51,12 @@ export class Attacker {
     return Number(new URL(this.#url).port);
   }
 
-  /** Its Authorization header. */
+  /** The attacker's Authorization header. */
   get authorization(): string {
     return `Basic ${btoa(`${this.client.token}:${this.client.secret}`)}`;
   }
 
-  /** The bytes of a request with its credentials. Repeat the text to pipeline. */
+  /** Returns the bytes of a request with the attacker's credentials. To pipeline, repeat them. */
   request(
     method: string,
     path: string,
@@ -72,14 +75,14 @@ export class Attacker {
     return `${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`;
   }
 
-  /** A connection to web for bytes as they are. */
+  /** Opens a connection to web for raw bytes. */
   async connect(): Promise<RawConnection> {
     const connection = await RawConnection.open(this.port, (status) => this.#count(status));
     this.#owner.after(() => connection.close());
     return connection;
   }
 
-  /** A call that may be refused, or get no answer. */
+  /** Makes a call. It may be refused, or get no answer. */
   async tries(
     method: string,
     path: string,
@@ -94,8 +97,8 @@ export class Attacker {
   }
 
   /**
-   * A callback that accepts everything after this time and remembers nothing, on any address of this machine. It asks the bus to keep
-   * connections for `keepAliveMs`.
+   * Starts a receiver, and returns its callback. It listens on all addresses of this machine, accepts
+   * everything after `afterMs`, and remembers nothing. It asks the bus to keep connections for `keepAliveMs`.
    */
   async sink({ afterMs = 0, keepAliveMs = 5000 } = {}): Promise<string> {
     const server = createServer((request, response) => {

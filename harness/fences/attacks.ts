@@ -3,7 +3,10 @@ import { fillBatches, holdWorkers, keepConnections } from './attacks/deliveries.
 import { churnTopics, spendKeys, takeNames } from './attacks/names.ts';
 import { holdBodies, holdRoom, pipelineReads, sendNonsense } from './attacks/requests.ts';
 
-/** What hostile clients do at once, one each, until they are stopped. None expects to be accepted. */
+/**
+ * The attacks of hostile clients, one each, all at once, until they are stopped. No attack expects to be
+ * accepted.
+ */
 export const ATTACKS = {
   'hold workers': holdWorkers,
   'fill batches': fillBatches,

@@ -7,13 +7,13 @@ const QUIET_MS = 1000;
 const ATTACK_MS = 1500;
 const ROUNDS = 3;
 const MAX_RATIO = 2;
-/** How much longer the victim may wait beside the attack; `FENCES_SLACK_MS` sets it, as `npm run fences` does to 20. */
+/** Maximum time that the victim may wait longer beside the attack. `npm run fences` sets it to 20. */
 const SLACK_MS = Number(process.env.FENCES_SLACK_MS ?? 100);
 const ENDS_WITHIN_MS = 20_000;
 
 /**
- * Attacks until `signal` is aborted, or for as long as it has something to do, and undoes what would hurt the next round. It expects
- * to be refused. What it throws fails the test.
+ * Attacks until `signal` is aborted, or until it is done, and then undoes what would affect the next round.
+ * The attack expects to be refused. If it throws, the test fails.
  */
 export type Attack = (signal: AbortSignal) => Promise<unknown>;
 
@@ -23,12 +23,13 @@ export interface Comparison {
 }
 
 /**
- * Measures the victim in quiet, then beside the attack. Throws if any event of the victim was refused, dropped or lost, or if its p99
- * of publishing or of delivering was more than twice as long as in quiet and longer by more than the slack. Missed times are
- * measured again, because noise misses them once and a broken fence always; the attack is then called again.
+ * Measures the victim in quiet, and then beside the attack. Throws if an event of the victim was refused, dropped
+ * or lost. Throws too if its p99 of publishing or of delivering became more than twice as long and grew by more than
+ * the slack. A missed time is measured again, with another call of the attack: noise misses it once, but a broken
+ * fence always.
  *
- * How to write a test with it: one `busWithDefaultLimits` and one `Victim.forTests` a file; rounds of 1–2 s, as all the fences
- * together have 75 s of `bin/test`; what an attack needs to be in place before is set up before the call.
+ * A test file has one `busWithDefaultLimits` and one `Victim.forTests`. Rounds last 1 to 2 s, because all fences
+ * together have 75 s of `bin/test`. What an attack needs is set up before the call.
  *
  *     const bus = busWithDefaultLimits();
  *     const victim = Victim.forTests(bus);
@@ -59,11 +60,11 @@ function assertUnharmed({ refused, dropped, lost }: Findings, when: string): voi
   assert.equal(lost, 0, `${lost} events of the victim did not arrive ${when}`);
 }
 
-/** Says which time was missed; undefined if none was. */
+/** Returns a message about the time that was missed; undefined if none was. */
 function lateness(quiet: Findings, beside: Findings): string | undefined {
   for (const time of ['publishP99Ms', 'deliveryP99Ms'] as const) {
     const limitMs = Math.max(MAX_RATIO * quiet[time], quiet[time] + SLACK_MS);
-    // NaN, if nothing was published, is late too.
+    // NaN, the time if nothing was published, counts as late too.
     if (!(beside[time] <= limitMs))
       return `${time} of the victim was ${beside[time].toFixed(1)} beside the attack, ${quiet[time].toFixed(1)} in quiet`;
   }
@@ -92,7 +93,10 @@ async function ends(attacking: Promise<unknown>): Promise<void> {
   assert.ok(inTime, `the attack does not end within ${ENDS_WITHIN_MS} ms`);
 }
 
-/** An attacker has a machine of its own, so its CPU must not be the victim's. Only root may raise the priority again. */
+/**
+ * Lowers the priority of this process, as a real attacker would use the CPU of another machine. Returns a
+ * function that restores it, if the user is root.
+ */
 function lowerPriority(): () => void {
   const before = getPriority();
   setPriority(Math.max(before, constants.priority.PRIORITY_BELOW_NORMAL));

@@ -3,10 +3,10 @@ import { connect, type Socket } from 'node:net';
 import { AnswerReader } from '../http/answer_reader.ts';
 import { until } from '../until.ts';
 
-/** Longer than every time limit of web. */
+/** Maximum wait for answers, longer than every time limit of web. */
 const ANSWERED_WITHIN_MS = 150_000;
 
-/** A connection for bytes as they are: pipelined requests, halves of requests, answers that nobody reads. */
+/** A connection for raw bytes: pipelined requests, halves of requests, and answers that nobody reads. */
 export class RawConnection {
   /** The statuses of the answers so far. */
   readonly statuses: number[] = [];
@@ -51,7 +51,7 @@ export class RawConnection {
     this.#socket.pause();
   }
 
-  /** Resolves when this many answers have come in all, or the connection has ended, or the attack is over. */
+  /** Resolves when this many answers have arrived in all, the connection has ended, or the attack is over. */
   async answered(count: number, signal?: AbortSignal): Promise<void> {
     const over = () => this.statuses.length >= count || !this.open || signal?.aborted;
     await until(over, { timeoutMs: ANSWERED_WITHIN_MS, what: `${count} answers` });

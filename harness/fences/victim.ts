@@ -6,7 +6,7 @@ import { DEFAULT_LIMITS } from '../processes/bus_environment.ts';
 import { type BusSettings, type Owner, RunningBus } from '../processes/running_bus.ts';
 
 const EVERY_MS = 20;
-/** A fresh process is slow. */
+/** Time for which a new process is not measured, because it is still slow. */
 const WARM_UP_MS = 1000;
 const ARRIVES_WITHIN_MS = 10_000;
 
@@ -15,22 +15,23 @@ export function busWithDefaultLimits(settings: BusSettings = {}): RunningBus {
   return RunningBus.forTests({ ...settings, env: { ...DEFAULT_LIMITS, ...settings.env } });
 }
 
-/** What a victim saw. Refusals and events are counted; times are p99. */
+/** The findings of a victim: numbers of refusals and events, and times as p99. */
 export interface Findings {
   published: number;
-  /** Why publishes were refused, or got no answer within 10 s. */
+  /** Reasons why publishes were refused, or had no answer within 10 s. */
   refused: string[];
-  /** Its events that the bus dropped for memory. */
+  /** Number of the victim's events that the bus dropped for memory. */
   dropped: number;
-  /** Accepted events that its receiver did not get within 10 s of the last answer. */
+  /** Number of accepted events that the receiver did not get within 10 s of the last answer. */
   lost: number;
   publishP99Ms: number;
   deliveryP99Ms: number;
 }
 
 /**
- * A good client with a topic, which subscribes to it with a receiver that takes everything at once. It publishes and receives in a
- * process of its own, so that an attack from the test's process does not delay it.
+ * An honest client that publishes to its own topic and subscribes to it, with a receiver that accepts
+ * everything at once. Both run in a process of their own, so that an attack from the test's process does not
+ * delay them.
  */
 export class Victim {
   readonly topic: string;

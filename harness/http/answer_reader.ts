@@ -2,7 +2,7 @@
 export interface Answer {
   status: number;
   text: string;
-  /** The server closes the connection after it. */
+  /** True if the server closes the connection after this answer. */
   closes: boolean;
 }
 
@@ -10,7 +10,7 @@ export interface Answer {
 export class AnswerReader {
   #text = '';
 
-  /** The answers that this text completes. */
+  /** Returns the answers that this text completes. */
   read(chunk: string, isHead = false): Answer[] {
     this.#text += chunk;
     const answers: Answer[] = [];

@@ -26,7 +26,7 @@ export interface Problem {
 }
 
 export interface CallOptions {
-  /** Whose call it is. Default: nobody's. */
+  /** Name of the caller; nobody by default. */
   as?: string;
   headers?: OutgoingHttpHeaders;
   body?: string | Buffer;
@@ -40,13 +40,13 @@ export interface ApiOptions {
   prepare?: (api: Api) => Promise<unknown>;
 }
 
-/** Those who are no clients, and the Authorization header of each. */
+/** The Authorization header of each caller that is no client. */
 const KEY_HOLDERS = new Map([
   ['root', basic(ROOT_KEY, '')],
   ['viewer', basic(VIEWER_KEY, '')],
 ]);
 
-/** A web process on a Redis of the test file's own: started before its tests, ended after them. */
+/** A web process with a private Redis, started before the tests of a file and ended after them. */
 export class Api {
   readonly #headers: OutgoingHttpHeaders;
   readonly #agent = new Agent({ keepAlive: true });
@@ -59,13 +59,13 @@ export class Api {
   readonly #others: WebProcess[] = [];
   #port = 0;
 
-  /** `prepare` is called before the tests, when all of it works. */
+  /** `prepare` is called before the tests, when the web process works. */
   constructor({ env = {}, redisConfig = {}, headers = {}, prepare }: ApiOptions = {}) {
     this.#headers = headers;
     before(async () => {
       this.#redis = await PrivateRedis.start({ config: redisConfig });
       this.#store = await openStore(this.#redis.url);
-      // Tests call as fast as they can.
+      // No rates, because tests call as fast as they can.
       const rates = { ROUTEMASTER_CALL_RATE: '0', ROUTEMASTER_STRANGER_RATE: '0' };
       const keys = { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY };
       this.#env = { ROUTEMASTER_REDIS_URL: this.#redis.url, ...keys, ...rates, ...env };
@@ -98,14 +98,20 @@ export class Api {
     return begun(this.#web);
   }
 
-  /** Starts one more web process, on the same Redis and with the same environment, which ends with the first. Gives its port. */
+  /**
+   * Starts another web process with the same Redis and environment, which ends with the first. Returns its
+   * port.
+   */
   async another(): Promise<number> {
     const web = new WebProcess(this.#env);
     this.#others.push(web);
     return web.port();
   }
 
-  /** Empties Redis but for the keys of nonces, which web processes remember, and forgets the clients that were in it. */
+  /**
+   * Empties Redis and forgets the clients that were in it. The keys of nonces stay, because web processes
+   * remember them.
+   */
   async reset(): Promise<void> {
     const { redis, keys } = this.store;
     const kept = [keys.digest_keys(), keys.digest_run()];
@@ -116,7 +122,7 @@ export class Api {
       if (!KEY_HOLDERS.has(name)) this.#authorizations.delete(name);
   }
 
-  /** The token of the client of this name, which is made if there is none. */
+  /** Returns the token of the client of this name. Makes the client if there is none. */
   async token(name: string): Promise<string> {
     const known = this.#tokens.get(name);
     if (known !== undefined) return known;
@@ -128,19 +134,22 @@ export class Api {
     return client.token;
   }
 
-  /** Calls by `name` are this client's from now on. */
+  /** Makes this client the caller of further calls by `name`. */
   enter({ name, token, secret = '' }: { name: string; token: string; secret?: string }): void {
     this.#tokens.set(name, token);
     this.#authorizations.set(name, basic(token, secret));
   }
 
-  /** The Authorization header of `root`, of `viewer`, or of a client, which is made if there is none of this name. */
+  /**
+   * Returns the Authorization header of `root`, of `viewer`, or of the client of this name. Makes the client
+   * if there is none.
+   */
   async authorization(name: string): Promise<string> {
     if (!this.#authorizations.has(name)) await this.token(name);
     return this.#authorizations.get(name) ?? '';
   }
 
-  /** One request, its path as it is; the answer once it is complete. */
+  /** Sends one request, with an unchanged path. Resolves with the complete answer. */
   async call(method: string, path: string, { as, headers, body }: CallOptions = {}): Promise<Answer> {
     const authorization = as === undefined ? {} : { authorization: await this.authorization(as) };
     return send(
@@ -153,7 +162,7 @@ export class Api {
     );
   }
 
-  /** Sends bytes on a connection of its own, and reads what comes until the other end closes it. */
+  /** Sends bytes on a new connection, and reads until the other end closes it. */
   async raw(bytes: string | Buffer, { end = false } = {}): Promise<Answer> {
     const beganAtMs = performance.now();
     const socket = connect(this.#port, '127.0.0.1');
@@ -170,7 +179,7 @@ function begun<T>(part: T | undefined): T {
   return part;
 }
 
-/** One request to a local port. */
+/** Sends one request to a local port. */
 export function send(
   port: number,
   method: string,
@@ -200,7 +209,7 @@ export function send(
   });
 }
 
-/** The problem that the answer is, after checking that it is a good one: of the table, and with advice. */
+/** Returns the problem in an answer, and checks that its table has it and that it has advice. */
 export function problemIn({ status, headers, text }: Answer): Problem {
   assert.equal(headers['content-type'], 'application/problem+json', text);
   const problem = JSON.parse(text);

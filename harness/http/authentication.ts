@@ -25,7 +25,7 @@ export interface AuthenticationParts {
   failed?: (reason: FailureReason | 'slowed') => void;
 }
 
-/** Authentication as the web process wires it. */
+/** Makes authentication with the parts that the web process gives it. */
 export function buildAuthentication(parts: AuthenticationParts): Authentication {
   const { rootKey, clients, log, proxies = 0, md5 = true, monotonicMs, wallMs, failed = () => {} } = parts;
   const store = parts.store as Partition;

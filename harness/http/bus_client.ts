@@ -23,7 +23,9 @@ export class BusClient {
     this.#authorization = `Basic ${Buffer.from(`${token}:${secret}`).toString('base64')}`;
   }
 
-  /** The body of a 2xx answer; undefined if it has none. Throws BusAnswerError for any other answer. */
+  /**
+   * Returns the body of a 2xx answer; undefined if it has none. Throws BusAnswerError for any other answer.
+   */
   async call(
     method: string,
     path: string,

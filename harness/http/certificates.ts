@@ -3,12 +3,15 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Why a test that needs openssl is skipped; false if it is not. */
+/** The reason for skipping a test that needs openssl; false if openssl is there. */
 export const noOpenssl = spawnSync('openssl', ['version']).status !== 0 && 'openssl is not on PATH';
 
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
 
-/** A certificate that no authority has signed, for 127.0.0.1 or another subject, such as `DNS:hooks.example`. */
+/**
+ * Returns a certificate that no authority has signed, for 127.0.0.1 or another subject, such as
+ * `DNS:hooks.example`.
+ */
 export function selfSigned(subject = 'IP:127.0.0.1'): { key: string; cert: string } {
   const dir = temporaryDir();
   const [key, cert] = [join(dir, 'key.pem'), join(dir, 'cert.pem')];

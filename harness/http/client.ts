@@ -9,7 +9,7 @@ export interface Event {
   data?: unknown;
 }
 
-/** A client as its service would use it. */
+/** A client of the bus, as a service would use it. */
 export class Client extends BusClient {
   readonly token: string;
   readonly secret: string;
@@ -20,7 +20,7 @@ export class Client extends BusClient {
     this.secret = credentials.secret;
   }
 
-  /** Publishes one event, or an array of them; with an idempotency key, it can be called again. */
+  /** Publishes one event or an array of events. With an idempotency key, a repeat is harmless. */
   async publish(topic: string, events: Event | Event[], key?: string): Promise<void> {
     const typed = (event: Event) => ({ type: 'create', ...event });
     const body = Array.isArray(events) ? events.map(typed) : typed(events);

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Owner } from '../processes/running_bus.ts';
 
-/** The header of an answer that asks to keep the connection for ten minutes. */
+/** Header of an answer that asks the bus to keep the connection for ten minutes. */
 export const KEEP_FOR_MINUTES = { 'keep-alive': 'timeout=600' };
 
 export const accept: RequestListener = (_, response) => void response.writeHead(204, KEEP_FOR_MINUTES).end();

@@ -43,7 +43,7 @@ export const answer = {
   status:
     (status: number, headers: Record<string, string> = {}) =>
     (response: ServerResponse): void => {
-      // The sender may have died meanwhile.
+      // The sender may be gone.
       if (!response.destroyed) response.writeHead(status, headers).end();
     },
   /** Answers with this body. */
@@ -51,7 +51,7 @@ export const answer = {
     (status: number, text: string): Answer =>
     (response) =>
       void response.writeHead(status).end(text),
-  /** Answers with a body that begins with this text and grows by a byte every 10 ms, without an end. */
+  /** Answers with a body that begins with this text and then grows by a byte every 10 ms for ever. */
   drip:
     (status: number, beginning: string): Answer =>
     (response) => {
@@ -80,7 +80,10 @@ export const answer = {
 
 const TAKE = answer.status(204);
 
-/** A subscriber on a free port of 127.0.0.1. It records deliveries, and accepts them unless a test plans another answer. */
+/**
+ * A receiver on a free port of 127.0.0.1. It records deliveries, and accepts them unless a test plans another
+ * answer.
+ */
 export class Receiver {
   readonly deliveries: Delivery[] = [];
   /** The answer to requests for which no other is planned. */

@@ -10,7 +10,7 @@ export interface SenderOptions extends Partial<ConnectionSettings>, PolicyOption
   allow?: string[];
 }
 
-/** Sends a batch to a callback, as a delivery thread does. */
+/** Returns a function that sends a batch to a callback, as a delivery thread does. */
 export function sender(t: TestContext, { allow = [], ...options }: SenderOptions = {}) {
   const limits = {
     deliveryTimeoutMs: 60_000,

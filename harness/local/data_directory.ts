@@ -5,15 +5,15 @@ const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 
-/** The names that bin/start and its Redis give. */
+/** Names of the files that bin/start and its Redis make. */
 const OURS = /^(root_key|demo\.json|tour_client|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
 
 export class DataDirectoryError extends Error {}
 
 /**
- * Makes the directory if there is none, and closes it and the files in it to other users of the machine: it holds the root key.
- * Whatever this process and its children create from now on is closed to others too. Throws DataDirectoryError for a directory
- * that others can read and that has other files: it may be shared on purpose.
+ * Makes the directory if there is none. It will hold the root key, so it and its files are closed to other
+ * users, and so is whatever this process and its children create from now on. Throws DataDirectoryError if
+ * others can read the directory and it has other files: it may be shared on purpose.
  */
 export function prepareDataDirectory(directory: string): void {
   process.umask(OTHERS);
@@ -32,7 +32,7 @@ function close(directory: string, names: string[]): void {
   for (const name of names.filter((each) => OURS.test(each))) closeEntry(join(directory, name));
 }
 
-/** Closes a file, or a directory with all that is in it. Sockets and links are left alone. */
+/** Closes a file, or a directory with its contents, to others. Leaves sockets and links alone. */
 function closeEntry(path: string): void {
   const entry = lstatSync(path);
   if (entry.isFile()) chmodSync(path, FILE_MODE);

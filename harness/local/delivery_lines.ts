@@ -2,7 +2,10 @@ import type { DeliveredEvent, Delivery } from './sample_receiver.ts';
 
 const longestData = 80;
 
-/** A delivered batch as a person reads it: a line for what was dropped before it, one for the batch, and one for each event. */
+/**
+ * Returns a delivered batch as readable lines: one for what was dropped before it, one for the batch, and one
+ * for each event.
+ */
 export function deliveryLines({ id, attempt, gap, events }: Delivery, nowMs = Date.now()): string[] {
   const count = `${events.length} ${events.length === 1 ? 'event' : 'events'}`;
   const again = attempt > 1 ? `, attempt ${attempt}` : '';

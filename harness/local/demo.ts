@@ -15,10 +15,10 @@ interface Kept {
 }
 
 const publishEveryMs = 350;
-/** A batch is open for 1.5 s. */
+/** Time for the last batch to arrive: a batch is open for 1.5 s. */
 const drainLimitMs = 3000;
 
-/** A sample publisher and a sample subscriber, which speak to the bus by its HTTP API alone. */
+/** A sample publisher and a sample subscriber, which use only the HTTP API of the bus. */
 export class Demo {
   readonly #file: string;
   readonly #print: (line: string) => void;
@@ -34,7 +34,10 @@ export class Demo {
     if (existsSync(this.#file)) this.#kept = JSON.parse(readFileSync(this.#file, 'utf8'));
   }
 
-  /** Starts the receiver: before the worker, and where it was last time, so that what waits is delivered at once. Returns its port. */
+  /**
+   * Starts the receiver, at its former port if possible. Call this before the worker starts, so that waiting
+   * batches are delivered at once. Returns the port.
+   */
   async receive(): Promise<number> {
     const show = (delivery: Parameters<typeof deliveryLines>[0]) => {
       for (const line of deliveryLines(delivery)) this.#print(line);
@@ -44,7 +47,10 @@ export class Demo {
     return this.#receiver.port;
   }
 
-  /** Creates the two clients unless those of last time still hold, subscribes one, and lets the other publish. */
+  /**
+   * Creates the two clients unless those of an earlier start still exist, subscribes one of them, and lets
+   * the other publish.
+   */
   async begin(busUrl: string, rootKey: string): Promise<void> {
     if (!this.#receiver) throw new Error('receive() comes before begin()');
     const root = new BusClient(busUrl, { token: rootKey, secret: 'x' });
@@ -73,7 +79,10 @@ export class Demo {
     this.#publishing = this.#publishOn(publisher);
   }
 
-  /** Ends the publisher, and waits a little for what it published: the receiver goes on to take what the worker delivers. */
+  /**
+   * Ends the publisher, and waits a little until its events are delivered. The receiver still accepts what
+   * the worker delivers.
+   */
   async stopPublishing(): Promise<void> {
     this.#stopping.abort();
     await this.#publishing;
@@ -104,7 +113,8 @@ export class Demo {
     for (let n = 1; !signal.aborted; n += 1) {
       await sleep(publishEveryMs, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
-      // A publisher that is told 503 waits and tries again; the next event is soon enough for a demo.
+      // A failure is only printed: the next event is soon enough for a demo. A real publisher would try
+      // again.
       await publish(publisher, demoEvent(n)).catch((error: Error) => this.#print(error.message));
     }
   }

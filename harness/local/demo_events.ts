@@ -7,7 +7,7 @@ export interface DemoEvent {
 
 const types = ['create', 'update', 'update', 'noop', 'delete'] as const;
 
-/** The nth event of the sample publisher: a mix of topics and types, some with data. */
+/** Returns the nth event of the sample publisher: a mix of topics and types, some with data. */
 export function demoEvent(n: number): DemoEvent {
   const topic = n % 3 === 2 ? 'demo_customers' : 'demo_orders';
   const type = types[n % types.length] ?? 'noop';

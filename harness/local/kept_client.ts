@@ -1,6 +1,6 @@
 import { BusAnswerError, BusClient, type Credentials } from '../http/bus_client.ts';
 
-/** Returns the client of an earlier start if the bus still knows it, or else a new one of this name. */
+/** Returns the client of an earlier start if the bus still knows it; otherwise a new client of this name. */
 export async function keptClient(
   busUrl: string,
   root: BusClient,

@@ -12,10 +12,11 @@ import { welcome } from './welcome.ts';
 
 const stopLimitMs = 30_000;
 const startLimitMs = 60_000;
-// `npm start` passes a Ctrl-C on that the terminal has sent us already.
+// Time within which a second Ctrl-C counts as the first: `npm start` passes on what the terminal has sent
+// already.
 const sameCtrlCMs = 300;
 
-/** Why everything stops; a failure has a message. */
+/** The reason why everything stops. A failure has a message. */
 interface Stop {
   failure?: string;
 }
@@ -39,7 +40,7 @@ export class Launcher {
     this.#output = new Output([...this.#lines.map((line) => line.name), 'demo']);
   }
 
-  /** Runs until a signal, or until a part fails. Gives the exit code: 0 after a signal. */
+  /** Runs until a signal, or until a part fails. Resolves with the exit code, which is 0 after a signal. */
   async run(): Promise<number> {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
       process.on(signal, () => this.#signalled());
@@ -61,7 +62,8 @@ export class Launcher {
         this.#stop.resolve({ failure: `the private Redis ended; see ${dataDir}/redis.log` }),
       );
     }
-    // After Redis, which knows whether bin/start already runs here: that says more than a port that is taken.
+    // Chosen after Redis has started, because Redis tells whether bin/start already runs here. That error
+    // says more than a taken port.
     const port = await choosePort();
     let demoPort: number | undefined;
     if (this.#settings.demo) {
@@ -87,7 +89,7 @@ export class Launcher {
     });
   }
 
-  // GET /pulse rather than /health, which answers before web has reached Redis.
+  // Asks /pulse, because /health answers before web has reached Redis.
   async #untilReady(busUrl: string): Promise<void> {
     const endAt = performance.now() + startLimitMs;
     const authorization = `Basic ${Buffer.from(`${this.#settings.rootKey}:x`).toString('base64')}`;
@@ -123,7 +125,7 @@ export class Launcher {
   }
 
   async #stopAll(): Promise<void> {
-    // First, so that the demo's last batch is delivered rather than left for the next demo.
+    // The publisher stops first, so that its last batch is delivered and not left for the next demo.
     await this.#demo?.stopPublishing();
     for (const running of this.#processes) running.stop();
     const last = setTimeout(() => {

@@ -2,7 +2,9 @@ import { prettyFactory } from 'pino-pretty';
 
 const colours = [36, 35, 32, 33, 34]; // cyan, magenta, green, yellow, blue
 
-/** Prints lines behind the name of the process that they come from, each name in its colour if the terminal shows colours. */
+/**
+ * Prints lines, each after the name of its process, in the process's colour if the terminal shows colours.
+ */
 export class Output {
   readonly #names: string[];
   readonly #width: number;
@@ -27,7 +29,10 @@ export class Output {
     console.log(`${this.#coloured ? `\x1b[${colour}m${prefix}\x1b[0m` : prefix} ${text}`);
   }
 
-  /** A line of the JSON log as people read it; with an error, several lines. Any other line as it is. */
+  /**
+   * Prints a line of the JSON log in readable form, which takes several lines if it has an error. Prints any
+   * other line unchanged.
+   */
   log(name: string, text: string): void {
     for (const line of this.#pretty(text).trimEnd().split('\n')) this.line(name, line);
   }

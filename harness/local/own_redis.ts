@@ -6,7 +6,7 @@ import { ReplyError } from 'ioredis';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { RedisConnection, type RedisReply } from '../redis/redis_call.ts';
 
-/** What CLIENT LIST shows of a launcher: its connection ends with it, however it ends, as no file does. */
+/** Name of a launcher in CLIENT LIST. Unlike a file, a connection always ends with its process. */
 const launcherName = 'bin/start';
 
 /** The Redis of one data directory. It ends with the launcher. */
@@ -14,17 +14,17 @@ export interface OwnRedis {
   url: string;
   /** True if an earlier launcher crashed and left this Redis running. */
   adopted: boolean;
-  /** Settles when the Redis has gone, be it by `stop`. */
+  /** Settles when the Redis has ended, also by `stop`. */
   gone: Promise<unknown>;
-  /** Shuts it down with its AOF written out. */
+  /** Shuts the Redis down, with its AOF written. */
   stop(): Promise<void>;
 }
 
 export class AlreadyStartedError extends Error {}
 
 /**
- * Starts a Redis with its files in `dir`, or takes over the one that a crashed launcher left there: two servers on
- * the same AOF would ruin it. Throws AlreadyStartedError when a launcher that lives has it.
+ * Starts a Redis with its files in `dir`. Takes over a Redis that a crashed launcher left there, because two
+ * servers would ruin the AOF. Throws AlreadyStartedError if a living launcher has it.
  */
 export async function startOwnRedis(dir: string): Promise<OwnRedis> {
   const urlFile = join(dir, 'redis.url');
@@ -41,7 +41,8 @@ export async function startOwnRedis(dir: string): Promise<OwnRedis> {
   }
   const redis = await PrivateRedis.start({
     dir,
-    // Needed only when `dir` is too long a path for a unix socket, and a port it must be.
+    // The password is needed only with a port, which is used if the path of `dir` is too long for a unix
+    // socket.
     password: randomBytes(24).toString('base64url'),
     config: { appendonly: 'yes', appendfsync: 'everysec' },
   });
@@ -89,7 +90,8 @@ async function waitUntilLoaded(connection: RedisConnection): Promise<void> {
   }
 }
 
-// By command and not by signal: the process id that Redis tells of may be another's where containers share a directory.
+// Shuts down by command rather than by signal: where containers share a directory, the process id that Redis
+// tells may be another process here.
 async function shutDown(connection: RedisConnection): Promise<void> {
   await connection.call('SHUTDOWN').catch(() => {}); // it answers by closing the connection
   await connection.closed;

@@ -3,7 +3,10 @@ export interface ProcfileLine {
   command: string;
 }
 
-/** The lines `name: command` of a Procfile; empty lines and `#` comments are skipped. Throws for any other line. */
+/**
+ * Returns the lines `name: command` of a Procfile. Skips empty lines and `#` comments. Throws for any other
+ * line.
+ */
 export function parseProcfile(text: string): ProcfileLine[] {
   return text
     .split('\n')

@@ -6,12 +6,12 @@ import { keep } from '../processes/keeper.ts';
 import type { ProcfileLine } from './procfile.ts';
 
 /**
- * One line of the Procfile as a running process. It has a process group of its own: Ctrl-C in the terminal reaches the
- * launcher alone, which stops each process once and in order.
+ * A running process for one line of the Procfile. It has a process group of its own, so that a Ctrl-C in the
+ * terminal reaches only the launcher, which stops each process once and in order.
  */
 export class ProcfileProcess {
   readonly name: string;
-  /** Settles, with how it ended, when the process has ended. */
+  /** Resolves with a description of its end when the process has ended. */
   readonly ended: Promise<string>;
   readonly #child: ChildProcess;
 
@@ -27,7 +27,7 @@ export class ProcfileProcess {
     const read = (stream: Readable) => createInterface({ input: stream }).on('line', print);
     read(child.stdout);
     read(child.stderr);
-    // 'close' comes after 'exit' and after the last line of output, but not while a grandchild holds the pipes.
+    // 'close' comes after 'exit' and the last line of output, but not while a grandchild holds the pipes.
     this.ended = once(child, 'exit').then(
       async ([code, signal]) => {
         release();
@@ -41,12 +41,12 @@ export class ProcfileProcess {
     );
   }
 
-  /** Asks it to stop: it finishes what is under way. */
+  /** Asks the process to stop after finishing what is under way. */
   stop(): void {
     this.#child.kill('SIGTERM');
   }
 
-  /** Ends it and all that it started, now. It is not an error if it has ended. */
+  /** Kills the process and all that it started. It is not an error if it has ended. */
   kill(): void {
     try {
       if (this.#child.pid) process.kill(-this.#child.pid, 'SIGKILL');

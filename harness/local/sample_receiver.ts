@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Where bin/receive listens unless told otherwise, and where bin/start allows callbacks. */
+/** Port on which bin/receive listens by default, and to which bin/start allows callbacks. */
 export const RECEIVER_PORT = 9292;
 
 export interface DeliveredEvent {

@@ -10,7 +10,7 @@ const HTTPS_PORT = 443;
 export interface Settings {
   demo: boolean;
   dataDir: string;
-  /** Where web listens: on this machine alone, unless HOST says otherwise. */
+  /** Address on which web listens: by default only on this machine. */
   host: string;
   rootKey: string;
   rootKeyFrom: string;
@@ -30,7 +30,10 @@ export function dataDirectory(root: string): string {
   return resolve(root, process.env.ROUTEMASTER_DATA_DIR || 'data');
 }
 
-/** Settles what the environment leaves open. A root key that is made is kept in `dataDir`. */
+/**
+ * Returns the settings, with defaults for what the environment leaves open. A new root key is kept in
+ * `dataDir`.
+ */
 export function readSettings(dataDir: string, args: string[]): Settings {
   const { env } = process;
   const keyFile = join(dataDir, 'root_key');
@@ -44,13 +47,16 @@ export function readSettings(dataDir: string, args: string[]): Settings {
   };
 }
 
-/** Returns the port that PORT gives, or else 3000 or a free one. Throws SettingsError if it is taken. */
+/**
+ * Returns the port that PORT names; otherwise 3000, or a free port. Throws SettingsError if the port is
+ * taken.
+ */
 export async function choosePort(): Promise<number> {
   const { PORT } = process.env;
   return PORT ? givenPort(PORT) : portNear(3000);
 }
 
-/** Returns where a client on this machine reaches the bus. */
+/** Returns the URL at which a client on this machine reaches the bus. */
 export function urlOf({ host }: Settings, port: number): string {
   const reachable = /^(0\.0\.0\.0|::)$/.test(host) ? LOOPBACK : host;
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
@@ -65,7 +71,7 @@ export function childEnvironment(
   return {
     ...env,
     ...callbacks(demoPort),
-    // There is no router that ends TLS in front; NODE_ENV=production alone would ask for one.
+    // No router ends TLS here, but NODE_ENV=production would expect one.
     FORCE_SSL: env.FORCE_SSL || 'no',
     PATH: [join(root, 'node_modules', '.bin'), env.PATH].join(delimiter),
     HOST: settings.host,
@@ -76,8 +82,8 @@ export function childEnvironment(
 }
 
 /**
- * Unless told otherwise, allows callbacks to the ports of the sample receivers and of https alone: clients of the bus
- * could reach whatever else listens on this machine.
+ * Allows callbacks only to the ports of the sample receivers and of https, unless the environment says
+ * otherwise. Clients of the bus could reach whatever else listens on this machine.
  */
 function callbacks(demoPort?: number): NodeJS.ProcessEnv {
   const { ROUTEMASTER_CALLBACK_ALLOW: allow, ROUTEMASTER_CALLBACK_PORTS: ports } = process.env;

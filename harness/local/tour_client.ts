@@ -5,7 +5,10 @@ import { keptClient } from './kept_client.ts';
 
 const NAME = 'tour';
 
-/** Makes a client to try the bus with, unless that of an earlier start still holds. Returns the file with its `token:secret`. */
+/**
+ * Makes a client for trying out the bus, unless that of an earlier start still exists. Returns the path of
+ * the file with its `token:secret`.
+ */
 export async function makeTourClient(dataDir: string, busUrl: string, rootKey: string): Promise<string> {
   const file = join(dataDir, 'tour_client');
   const [token, secret] = existsSync(file) ? readFileSync(file, 'utf8').trim().split(':') : [];

@@ -2,14 +2,14 @@ import { RECEIVER_PORT } from './sample_receiver.ts';
 
 interface Started {
   busUrl: string;
-  /** Where the root key is: a file, or a variable. */
+  /** The place of the root key: a file, or a variable. */
   rootKeyFrom: string;
   redis: string;
   /** The file with `token:secret` of a client. */
   tourClient: string;
 }
 
-/** Commands to paste into other terminals: they make a subscription and an event. */
+/** Returns commands to paste into other terminals, which make a subscription and an event. */
 export function welcome({ busUrl, rootKeyFrom, redis, tourClient }: Started): string {
   return `
 Routemaster listens on ${busUrl}   (Ctrl-C stops it)

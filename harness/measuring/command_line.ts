@@ -3,7 +3,7 @@ import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 /** Thrown for a wrong command line; the message says what to change. */
 export class UsageError extends Error {}
 
-/** The values of these options. Throws UsageError for anything else on the command line. */
+/** Returns the values of these options. Throws UsageError for anything else on the command line. */
 export function readCommandLine<T extends ParseArgsOptionsConfig>(args: string[], options: T) {
   try {
     return parseArgs({ args, options }).values;
@@ -18,7 +18,10 @@ export function readCount(option: string, text: string): number {
   throw new UsageError(`${option} must be a whole number above 0`);
 }
 
-/** Runs `npm run <name>`. The exit code is 0 if `main` answers true, 1 if it answers false, and 2 if it throws. */
+/**
+ * Runs `npm run <name>`. The exit code is 0 if `main` resolves with true, 1 if with false, and 2 if it
+ * throws.
+ */
 export async function runCommand(name: string, main: () => Promise<boolean>): Promise<void> {
   try {
     process.exitCode = (await main()) ? 0 : 1;

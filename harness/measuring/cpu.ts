@@ -1,18 +1,19 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** The unit of CPU time in /proc/PID/stat, on every architecture that Node runs on. */
+/** Unit of CPU time in /proc/PID/stat, the same on every architecture on which Node runs. */
 const MICROS_A_TICK = 10_000;
 
-/** The CPU time that a process and its threads have used so far, user and system, in µs. */
+/** Returns the CPU time (user and system) that a process and its threads have used so far, in µs. */
 export function cpuMicros(pid: number): number {
   if (process.platform !== 'linux') return ofPs(pid);
   return ofThreads(pid) || ofProcess(pid);
 }
 
 /**
- * The CPU time of a process's present threads, by the scheduler's counters in ns; 0 if the kernel has none. The process's own
- * figure has a resolution of 10 ms only. Threads that have ended are not counted, so none may end between two readings.
+ * Returns the CPU time of a process's present threads, by the scheduler's counters in ns; 0 if the kernel has
+ * none. The process's own figure has a resolution of only 10 ms. Ended threads are not counted, so no thread
+ * may end between two readings.
  */
 function ofThreads(pid: number): number {
   let nanos = 0;
@@ -29,7 +30,7 @@ function ofThreads(pid: number): number {
 
 function ofProcess(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The second field is the name, in brackets, and may hold spaces; the times are the 14th and 15th.
+  // The second field is the name in brackets, which may contain spaces. The times are the 14th and 15th.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) * MICROS_A_TICK;
 }
@@ -48,12 +49,15 @@ export function waitedMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
 }
 
-/** The resident memory of a process, in MiB. */
+/** Returns the resident memory of a process, in MiB. */
 export function residentMiB(pid: number): number {
   return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / 1024;
 }
 
-/** Starts to measure the CPU time of processes. The returned function returns the time since then for each, in µs. */
+/**
+ * Starts to measure the CPU time of processes. Returns a function that returns the time of each since then,
+ * in µs.
+ */
 export function cpuSince<Pids extends Record<string, number | undefined>>(pids: Pids): () => Pids {
   const now = () =>
     Object.entries(pids).map(([name, pid]): [string, number | undefined] => [

@@ -38,7 +38,7 @@ export class Helper<C extends Calls> {
     });
   }
 
-  /** Resolves with what the helper answers; rejects with the message of what it throws. */
+  /** Resolves with the helper's answer; rejects with the message of the error that it throws. */
   call<K extends keyof C & string>(call: K, ...args: Parameters<C[K]>): Promise<Awaited<ReturnType<C[K]>>> {
     return new Promise((resolve, reject) => {
       const id = this.#next++;
@@ -48,13 +48,13 @@ export class Helper<C extends Calls> {
   }
 }
 
-/** A helper process that ends with its owner: a test, or a scenario of the faults. */
+/** A helper process that ends with its owner, which is a test or a fault scenario. */
 export class HelperProcess<C extends Calls> {
   readonly #helper: Helper<C>;
   /** Rejects when the process has ended. */
   readonly #lost: Promise<never>;
 
-  /** `last`: it runs only when no other process wants the CPU. */
+  /** With `last`, the process runs only when no other process wants the CPU. */
   constructor(owner: Owner, file: URL, { last = false } = {}) {
     const child = fork(file, { serialization: 'advanced', detached: true });
     if (last && child.pid) setPriority(child.pid, constants.priority.PRIORITY_LOW);
@@ -70,13 +70,13 @@ export class HelperProcess<C extends Calls> {
     });
   }
 
-  /** Like `Helper.call`, but also rejects when the process ends. */
+  /** Calls the helper as `Helper.call` does, but also rejects when the process ends. */
   call<K extends keyof C & string>(call: K, ...args: Parameters<C[K]>): Promise<Awaited<ReturnType<C[K]>>> {
     return Promise.race([this.#helper.call(call, ...args), this.#lost]);
   }
 }
 
-/** The helper process's end: serves calls until the calling process has gone. */
+/** Serves calls in a helper process until the calling process has gone. */
 export function serveCalls(calls: Calls): void {
   const answer = async ({ id, call, args }: Question): Promise<Answer> => {
     try {

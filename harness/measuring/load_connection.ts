@@ -9,8 +9,8 @@ export interface LoadAnswer {
 }
 
 /**
- * A keep-alive connection for one request at a time. It is raw TCP and takes a third of the CPU of Node's HTTP client: a load
- * generator that costs more than its server would measure itself.
+ * A keep-alive connection for one request at a time. It is raw TCP, and takes a third of the CPU of Node's
+ * HTTP client. A load generator that costs more than its server would measure itself.
  */
 export class LoadConnection {
   readonly #socket: Socket;
@@ -44,7 +44,7 @@ export class LoadConnection {
     return this.#ended === undefined && !/\r\nconnection: *close/i.test(this.#lastText);
   }
 
-  /** Calls `answered` exactly once, also if the connection ends. */
+  /** Sends a request. Calls `answered` exactly once, even if the connection ends. */
   send(request: string, answered: (answer: LoadAnswer) => void): void {
     this.#answered = answered;
     if (this.#ended === undefined) this.#socket.write(request, 'latin1');
@@ -75,7 +75,7 @@ export class LoadConnection {
   }
 }
 
-/** An Error that quotes the answer; undefined if it is 2xx. */
+/** Returns an Error that quotes the answer; undefined if the answer is 2xx. */
 export function refusalOf({ status, text }: LoadAnswer): Error | undefined {
   if (status >= 200 && status <= 299) return undefined;
   return new Error(status === 0 ? text : `a request was answered ${text.slice(9)}`);

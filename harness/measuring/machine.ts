@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpus, totalmem, type } from 'node:os';
 import { redisBinary } from '../redis/redis_binary.ts';
 
-/** The machine that figures are measured on. */
+/** Returns a description of the machine on which figures are measured. */
 export function machine() {
   const redis = execFileSync(redisBinary(), ['--version'], { encoding: 'utf8' });
   return {
@@ -15,7 +15,7 @@ export function machine() {
   };
 }
 
-/** The machine in one line. */
+/** Returns the description in one line. */
 export function describe({
   cores,
   model,

@@ -1,12 +1,12 @@
-/** Something that must hold. */
+/** A claim about the figures that must hold. */
 export interface Bar {
   text: string;
   ok: boolean;
-  /** The finding, if it adds to the text. */
+  /** The measured value, if it says more than the text. */
   found?: string;
 }
 
-/** A table as text: the first column is aligned to the left, the others to the right. */
+/** Returns a table as lines of text. The first column is aligned to the left, the others to the right. */
 export function columns(lines: string[][]): string[] {
   const widths = (lines[0] ?? []).map((_, at) => Math.max(...lines.map((line) => line[at]?.length ?? 0)));
   return lines.map((line) =>

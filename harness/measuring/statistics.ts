@@ -1,4 +1,4 @@
-/** The value below which `share` of the values lie; NaN if there are none. Sorts `values`. */
+/** Returns the value below which `share` of the values lie; NaN if there are none. Sorts `values`. */
 export function percentile(values: Float64Array, share: number): number {
   values.sort();
   return values[Math.min(values.length - 1, Math.floor(values.length * share))] ?? Number.NaN;

@@ -9,7 +9,7 @@ import { serveCalls } from './helper.ts';
 import { percentile } from './statistics.ts';
 
 const ARRIVES_WITHIN_MS = 60_000;
-/** The fractional parts of its multiples are spread evenly between 0 and 1. */
+/** A number whose multiples have fractional parts that are spread evenly between 0 and 1. */
 const GOLDEN_RATIO = (1 + Math.sqrt(5)) / 2;
 
 export interface Publisher {
@@ -20,16 +20,16 @@ export interface Publisher {
 export interface Pace {
   /** The bus. */
   url: string;
-  /** Each publishes to its topic; they take turns. */
+  /** The publishers, each with its topic. They take turns. */
   publishers: Publisher[];
-  /** Another topic that gets events meanwhile, at other instants; nobody here receives them. */
+  /** Another topic that gets events at other instants meanwhile, without a receiver here. */
   beside?: { topic: string; perSecond: number };
   /** Part of the events' URLs. */
   name: string;
   events: number;
   /** Events a second, over all publishers. */
   perSecond: number;
-  /** How long after the last answer an event may arrive; later it is missing. */
+  /** Time after the last answer within which an event must arrive; otherwise it is missing. */
   arrivesWithinMs?: number;
 }
 
@@ -42,9 +42,9 @@ export interface Latency {
 export interface Timing {
   /** The URLs of the accepted events. */
   accepted: string[];
-  /** Why the others were not accepted. */
+  /** Reasons why the other events were not accepted. */
   refused: string[];
-  /** How many receipts of accepted events are missing. */
+  /** Number of missing receipts of accepted events. */
   missing: number;
   /** Times until a publish was accepted. */
   publish: Latency;
@@ -59,7 +59,9 @@ const sentAtMs = new Map<string, number>();
 /** The receipts of each receiver, which hears one topic. */
 const receivers: { topic: string; ages: Map<string, number> }[] = [];
 
-/** Starts a receiver for each of these topics, which takes everything at once. Resolves with their callbacks. */
+/**
+ * Starts a receiver for each of these topics. Each accepts everything at once. Resolves with their callbacks.
+ */
 async function listen(topics: string[]): Promise<string[]> {
   return Promise.all(topics.map(receive));
 }
@@ -87,7 +89,10 @@ interface Sent {
   refusal: string | undefined;
 }
 
-/** Publishes events at a fixed pace, whether or not answers come, and waits until every receiver has each accepted event. */
+/**
+ * Publishes events at a fixed pace, whether or not answers arrive. Then waits until every receiver has every
+ * accepted event.
+ */
 async function measure(pace: Pace): Promise<Timing> {
   const others = publishBeside(pace);
   const sent = await Promise.all(Array.from({ length: pace.events }, (_, n) => publishOne(pace, n)));
@@ -131,7 +136,7 @@ async function publishBeside({ url, publishers, beside, name, events, perSecond 
   await Promise.all(Array.from({ length: count }, publishNth));
 }
 
-/** Resolves with why the event was not accepted; undefined if it was. */
+/** Publishes an event. Resolves with the reason if it was not accepted; otherwise with undefined. */
 async function publish(
   url: string,
   credentials: Credentials,

@@ -3,7 +3,7 @@ import { compileCache, root } from './command.ts';
 
 export const ROOT_KEY = 'key-of-root-in-the-tests';
 
-/** Settings of a bus under test: it starts fast and repeats failed deliveries fast. */
+/** Settings of a bus under test, which starts fast and repeats failed deliveries fast. */
 const ENV = {
   PORT: '0',
   ROUTEMASTER_ROOT_KEY: ROOT_KEY,
@@ -14,7 +14,7 @@ const ENV = {
   MAX_BACKOFF_MS: '200',
 };
 
-/** Sets back to the defaults what ENV changes in the capacity of a bus. For what measures or attacks it. */
+/** The defaults of what ENV changes in the capacity of a bus, for tests that measure or attack it. */
 export const DEFAULT_LIMITS = {
   ROUTEMASTER_WORKER_THREADS: '2',
   ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '5',
@@ -23,8 +23,8 @@ export const DEFAULT_LIMITS = {
 };
 
 /**
- * Returns the environment of a process of the bus. Of the environment of the tests it has only where commands, home
- * and compiled files are found.
+ * Returns the environment of a process of the bus. From the environment of the tests it takes only the places
+ * of commands, of the home directory and of compiled files.
  */
 export function busEnvironment(env: Record<string, string>): NodeJS.ProcessEnv {
   return {

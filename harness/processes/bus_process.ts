@@ -22,7 +22,7 @@ export interface Ending {
   signal: NodeJS.Signals | null;
 }
 
-/** One line of the Procfile as a real process, with all its log lines. It must not end by itself. */
+/** A process for one line of the Procfile, with all its log lines. It must not end by itself. */
 export class BusProcess {
   readonly name: string;
   readonly log: LogLine[] = [];
@@ -77,14 +77,17 @@ export class BusProcess {
     this.#child.kill(signal);
   }
 
-  /** Ends it with SIGKILL. */
+  /** Ends the process with SIGKILL. */
   async kill(): Promise<void> {
     this.#mayEnd = true;
     this.signal('SIGKILL');
     await this.ended;
   }
 
-  /** Ends it with SIGTERM, so that it finishes its work. Resolves with how it ended; any code but 0 is a fault. */
+  /**
+   * Ends the process with SIGTERM, so that it finishes its work. Resolves with its end; any exit code but 0
+   * is a fault.
+   */
   async stop(): Promise<Ending> {
     this.#mayEnd = true;
     this.signal('SIGTERM');
@@ -92,8 +95,8 @@ export class BusProcess {
   }
 
   /**
-   * What the process must not have done: ended by itself or with an exit code other than 0, or logged an error or a sweep's
-   * finding that no test has announced.
+   * Returns the faults of the process: that it ended by itself or with an exit code other than 0, and each
+   * logged error or finding of a sweep that no test has announced.
    */
   faults(announced: readonly RegExp[]): string[] {
     const errors = this.log.filter(

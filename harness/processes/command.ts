@@ -5,7 +5,10 @@ import { until } from '../until.ts';
 /** The folder of the project. */
 export const root = join(import.meta.dirname, '..', '..');
 
-/** The folder where Node keeps compiled files, if `bin/test` has set one: processes start in half the time. */
+/**
+ * The folder in which Node keeps compiled files, if `bin/test` has set one. With it, processes start in half
+ * the time.
+ */
 const { NODE_COMPILE_CACHE } = process.env;
 export const compileCache = NODE_COMPILE_CACHE ? { NODE_COMPILE_CACHE } : {};
 
@@ -52,14 +55,16 @@ export class PrintingProcess {
     this.#child.kill(signal);
   }
 
-  /** Ends it with SIGKILL. It is not an error if it has ended. */
+  /** Ends the process with SIGKILL. It is not an error if it has ended. */
   async kill(): Promise<void> {
     this.signal('SIGKILL');
     await this.exitCode;
   }
 }
 
-/** A command of bin/. It runs in another directory than the project's, so that it must find its own way. */
+/**
+ * A command of bin/. It runs in another directory than the project's, to show that it finds its own files.
+ */
 export class Command extends PrintingProcess {
   constructor(name: string, args: string[] = [], env: Record<string, string> = {}) {
     super(join(root, 'bin', name), args, { cwd: '/', env: { ...process.env, ...env } });

@@ -1,6 +1,9 @@
 import { existsSync, globSync } from 'node:fs';
 
-/** The path of libfaketime, from LIBFAKETIME or where packages put it; undefined if it is not installed. */
+/**
+ * Returns the path of libfaketime, from LIBFAKETIME or where packages put it; undefined if it is not
+ * installed.
+ */
 export function faketimeLibrary(): string | undefined {
   return [
     process.env.LIBFAKETIME ?? '',
@@ -10,7 +13,10 @@ export function faketimeLibrary(): string | undefined {
   ].find((path) => existsSync(path));
 }
 
-/** The environment of a process whose wall clock is off by this much, such as `+1d` or `-60s`. Its timers stay right. */
+/**
+ * Returns the environment of a process whose wall clock is off by this much, such as `+1d` or `-60s`. Its
+ * timers stay correct.
+ */
 export function wrongClock(library: string, offset: string): Record<string, string> {
   return { LD_PRELOAD: library, FAKETIME: offset, FAKETIME_DONT_FAKE_MONOTONIC: '1' };
 }

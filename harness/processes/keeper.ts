@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 
-// `read` succeeds when we write a line, as we do after the process was stopped properly. It fails at end of file, which a pipe
-// gives when the process at its other end, ours, has ended in whatever way. This works on Linux and macOS.
+// A shell script that waits for a line. This process writes the line once process `$2` was stopped properly.
+// If this process dies before, the pipe ends, `read` fails, and the script stops process `$2`. This works on
+// Linux and macOS.
 const script = 'read -r done && exit 0; kill -s "$1" "$2" 2>/dev/null; [ -z "$3" ] || rm -rf -- "$3"';
 
 /**
- * Stops process `pid` with `signal` if we die without having stopped it (SIGKILL, a crash), and then removes `temporaryDir`
- * if one is given. Call the returned function when the process has ended.
+ * Stops process `pid` with `signal` if this process dies without having stopped it (SIGKILL, a crash). Then
+ * removes `temporaryDir`, if given. Call the returned function when process `pid` has ended.
  */
 export function keep(pid: number, signal: 'TERM' | 'KILL', temporaryDir = ''): () => void {
   const keeper: ChildProcess = spawn('sh', ['-c', script, 'keeper', signal, String(pid), temporaryDir], {

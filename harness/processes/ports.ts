@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** A port of 127.0.0.1 that nothing listens on at this moment. */
+/** Returns a port of 127.0.0.1 on which nothing listens at this moment. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -14,7 +14,8 @@ export async function freePort(): Promise<number> {
 
 /** Returns true if a server can listen on this port. Throws if the process may not listen there. */
 export async function isFreePort(port: number): Promise<boolean> {
-  // macOS lets one listen on all addresses while another listens on 127.0.0.1; requests would go to the other.
+  // macOS permits listening on all addresses while another process listens on 127.0.0.1, and requests go to
+  // that one.
   return (await canListen(port, '127.0.0.1')) && (await canListen(port));
 }
 

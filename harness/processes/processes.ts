@@ -21,15 +21,16 @@ export interface RunningProcess {
 }
 
 /**
- * The processes that have `text` in their environment or command. With a text that only one process was given, these are that
- * process and its descendants. (Redis overwrites its environment with its title, but the title names its socket.)
+ * Returns the processes that have `text` in their environment or command. If only one process was given this
+ * text, they are that process and its descendants. Redis overwrites its environment with its title, but the
+ * title names its socket.
  */
 export function processesWith(text: string): RunningProcess[] {
   const all = process.platform === 'linux' ? readProc(text) : readPs(text);
   return all.filter(({ pid }) => runs(pid));
 }
 
-// Not `ps`: slim images have none.
+// Reads /proc, because slim images have no `ps`.
 function readProc(text: string): RunningProcess[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -22,7 +22,7 @@ const LINES = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
 
 export interface BusSettings {
   env?: Record<string, string>;
-  /** The folder of the release to run, by default this one. */
+  /** Folder of the release that runs; by default this one. */
   folder?: string;
   /** Lines of redis.conf. */
   redis?: Record<string, string>;
@@ -36,7 +36,7 @@ export interface SceneOptions {
   tls?: { key: string; cert: string };
 }
 
-/** A publisher, a topic, and one subscriber of it with its receiver. */
+/** A publisher, a topic, and one subscriber of the topic with its receiver. */
 export interface Scene {
   publisher: Client;
   topic: string;
@@ -49,7 +49,7 @@ export interface Owner {
   after(end: () => unknown): void;
 }
 
-/** A private Redis and the Procfile's web and worker as real processes. */
+/** A private Redis, and the Procfile's web and worker as processes. */
 export class RunningBus {
   readonly #settings: BusSettings;
   readonly #mark = `ROUTEMASTER_TEST_BUS=${randomUUID()}`;
@@ -73,7 +73,7 @@ export class RunningBus {
     return bus;
   }
 
-  /** Its Redis runs; no web and no worker does yet. */
+  /** Starts only the Redis of a bus. */
   static async open(settings: BusSettings = {}): Promise<RunningBus> {
     const bus = new RunningBus(settings);
     await bus.#open();
@@ -94,12 +94,15 @@ export class RunningBus {
     return this.#store;
   }
 
-  /** Where web listens. */
+  /** The URL of web. */
   get url(): string {
     return this.#url;
   }
 
-  /** Settles when a bus for tests works. Hooks of a file begin in their order, but do not wait for each other. */
+  /**
+   * Resolves when a bus for tests works. The hooks of a file begin in their order, but do not wait for each
+   * other.
+   */
   get works(): Promise<unknown> {
     return this.#works;
   }
@@ -108,14 +111,14 @@ export class RunningBus {
     return this.clientOf(ROOT_KEY, 'x');
   }
 
-  /** The process that runs a line of the Procfile; the latest if there are several. */
+  /** Returns the process of a line of the Procfile; the latest if there are several. */
   process(name: 'web' | 'worker'): BusProcess {
     const running = this.#processes.findLast((each) => each.name === name && each.runs);
     if (!running) throw new Error(`no ${name} runs`);
     return running;
   }
 
-  /** Starts one more process of the Procfile, with settings of its own; answers when it works. */
+  /** Starts another process of the Procfile, with settings of its own. Resolves when it works. */
   async start(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<BusProcess> {
     const line = LINES.find((each) => each.name === name);
     if (!line) throw new Error(`the Procfile has no ${name}`);
@@ -131,7 +134,7 @@ export class RunningBus {
     return started;
   }
 
-  /** Errors that processes log are faults, but for those that match. */
+  /** Announces that processes may log errors that match. Any other logged error is a fault. */
   announceError(pattern: RegExp): void {
     this.#announced.push(pattern);
   }
@@ -151,7 +154,7 @@ export class RunningBus {
     return receiver;
   }
 
-  /** A publisher and a subscriber on a topic that no other test uses. */
+  /** Makes a publisher and a subscriber of a topic that no other test uses. */
   async scene(t: Owner, { timeout = 0, max = 1, tls }: SceneOptions = {}): Promise<Scene> {
     const topic = `topic_${++this.#scenes}`;
     const publisher = await this.client('publisher');
@@ -162,7 +165,7 @@ export class RunningBus {
     return { publisher, topic, subscriber, receiver };
   }
 
-  /** A counter of the whole bus, as `/metrics` shows it; 0 where there is none. */
+  /** Returns a counter of the whole bus from `/metrics`; 0 if it is not there. */
   async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
     const response = await fetch(`${this.#url}/metrics`, {
       headers: { authorization: `Basic ${btoa(`${ROOT_KEY}:x`)}` },
@@ -176,8 +179,8 @@ export class RunningBus {
   }
 
   /**
-   * No process failed, logged an error or found anything to sweep, and what Redis holds fits together (in a moment, where
-   * things are under way).
+   * Asserts that no process failed, logged an error, or found anything to sweep, and that the data in Redis
+   * is consistent, or soon will be if something is under way.
    */
   async assertSound(): Promise<void> {
     const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
@@ -187,7 +190,7 @@ export class RunningBus {
     await assertNothingToSweep(this.store);
   }
 
-  /** Stops all of it. Throws if a process failed, or left something behind. */
+  /** Stops all processes and Redis. Throws if a process failed, or left something behind. */
   async close(): Promise<void> {
     await Promise.all(this.#processes.filter(({ runs }) => runs).map((each) => each.stop()));
     this.#store?.redis.disconnect();

@@ -3,9 +3,9 @@ import { compileCache, PrintingProcess, root } from './command.ts';
 export const ROOT_KEY = 'key-of-root-in-this-test';
 export const VIEWER_KEY = 'key-of-viewers-in-this-test';
 
-/** The web entry, started as the Procfile does, with only the environment that a test gives it. */
+/** The web entry as the Procfile starts it, with only the environment that a test gives. */
 export class WebProcess extends PrintingProcess {
-  /** By default PORT is any free port, and counters are not flushed periodically. */
+  /** By default, PORT is any free port, and counters are not flushed periodically. */
   constructor(env: Record<string, string>) {
     super(process.execPath, ['src/web.ts'], {
       cwd: root,
@@ -20,7 +20,9 @@ export class WebProcess extends PrintingProcess {
     });
   }
 
-  /** The port, as soon as the process listens on it. Throws with the output if the process ends instead. */
+  /**
+   * Resolves with the port once the process listens on it. Throws with the output if the process ends before.
+   */
   async port(): Promise<number> {
     const [, port] = await this.prints(/"port":(\d+),"msg":"listening"/);
     return Number(port);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** What is cut: the request, its reply, or by silence the reply alone while the connection stays open. */
+/** What is cut: `request`, its `reply`, or with `silence` the reply while the connection stays open. */
 export type Cut = 'request' | 'reply' | 'silence';
 
 /** A TCP proxy in front of a Redis. It can cut a connection during a command, and split a pipeline. */
@@ -10,7 +10,7 @@ export class CuttingProxy {
   readonly #sockets = new Set<Socket>();
   #cutNext: { what: Cut; having: string } | undefined;
   #splitNext: { before: string; then: () => Promise<unknown> } | undefined;
-  /** How many commands were cut. */
+  /** Number of commands that were cut. */
   cuts = 0;
 
   /** Starts a proxy for the Redis at this unix socket. */

@@ -11,9 +11,9 @@ import { redisBinary } from './redis_binary.ts';
 import { callRedis } from './redis_call.ts';
 
 export interface PrivateRedisOptions {
-  /** Where it keeps its files. Default: a fresh temporary directory, removed at stop. */
+  /** Directory of the files. By default a new temporary directory, which `stop` removes. */
   dir?: string;
-  /** Listen on this loopback port (0: any free one) rather than on a unix socket in `dir`. */
+  /** Loopback port to listen on (0: any free one), instead of a unix socket in `dir`. */
   port?: number;
   /** The password of clients, which becomes part of `url`. It protects a port from other users of the machine. */
   password?: string;
@@ -21,7 +21,8 @@ export interface PrivateRedisOptions {
   config?: Record<string, string>;
 }
 
-// The limit is 104 bytes on macOS and 108 on Linux, and Redis cuts a longer path short without a word.
+// Maximum length of a socket's path. The limit is 104 bytes on macOS and 108 on Linux, and Redis silently
+// cuts off a longer path.
 const socketPathLimit = 100;
 const stopLimitMs = 30_000;
 
@@ -73,27 +74,30 @@ export class PrivateRedis {
       .join('');
   }
 
-  /** The process id. Throws when it does not run. */
+  /** The process id. Throws if the server does not run. */
   get pid(): number {
     if (!this.#process?.pid) throw new Error('this Redis does not run');
     return this.#process.pid;
   }
 
-  /** Sends a signal and, if that ends the server, waits for its end. Its data stays for `restart()`. */
+  /**
+   * Sends a signal, and waits for the end of the server if the signal ends it. The data stays for
+   * `restart()`.
+   */
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     this.#process?.kill(signal);
     if (signal === 'SIGKILL' || signal === 'SIGTERM') await this.#end();
   }
 
-  /** Stops it if it runs, and starts it on the same files and the same address. */
+  /** Stops the server if it runs, and starts it with the same files and the same address. */
   async restart(): Promise<void> {
     await this.kill('SIGTERM');
     await this.#launch();
   }
 
-  /** Stops it (with its AOF written out) and removes its temporary directory. Calling it again does nothing. */
+  /** Stops the server, with its AOF written, and removes its temporary directory. A repeat is harmless. */
   async stop(): Promise<void> {
-    // A test may have stopped it to imitate a Redis that hangs.
+    // A test may have suspended the server, to imitate a Redis that hangs.
     this.#process?.kill('SIGCONT');
     await this.kill(this.#temporary ? 'SIGKILL' : 'SIGTERM');
     if (this.#temporary) rmSync(this.dir, { recursive: true, force: true });

@@ -6,7 +6,10 @@ export class MissingRedisError extends Error {
 
 let found: string | undefined;
 
-/** The first of redis-server and valkey-server on PATH that is version 7 or later. Throws MissingRedisError. */
+/**
+ * Returns redis-server or valkey-server, whichever is first on PATH in version 7 or later. Throws
+ * MissingRedisError.
+ */
 export function redisBinary(): string {
   found ??= ['redis-server', 'valkey-server'].find((name) => majorVersion(name) >= 7);
   if (found !== undefined) return found;

@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 
-/** A call that Redis does not answer within this time fails. */
+/** Maximum time for the answer to a call. Then the call fails. */
 const ANSWER_MS = 5000;
 
 export type RedisReply = string | number | null | RedisReply[];
 
-/** Calls Redis over a connection of its own. Throws ioredis's ReplyError, or an Error if nobody answers there. */
+/** Calls Redis over a new connection. Throws ioredis's ReplyError, or an Error if nobody answers there. */
 export async function callRedis(url: string, name: string, ...args: string[]): Promise<RedisReply> {
   const connection = await RedisConnection.open(url);
   try {
@@ -15,7 +15,7 @@ export async function callRedis(url: string, name: string, ...args: string[]): P
   }
 }
 
-/** A connection to `unix:///path` or `redis://[:password@]host:port` that does not come back once it is lost. */
+/** A connection to `unix:///path` or `redis://[:password@]host:port`. It does not reconnect. */
 export class RedisConnection {
   /** Settles when the connection has ended, whoever ended it. */
   readonly closed: Promise<unknown>;
@@ -25,7 +25,7 @@ export class RedisConnection {
     const options = {
       lazyConnect: true,
       retryStrategy: () => null,
-      // A Redis that still loads its data is connected to: it answers LOADING.
+      // Connects even to a Redis that still loads its data, and answers LOADING.
       enableReadyCheck: false,
       disableClientInfo: true,
       commandTimeout: ANSWER_MS,

@@ -3,7 +3,7 @@ import { encode } from '@msgpack/msgpack';
 import { packJob } from '../../src/store/job.ts';
 import type { Commands } from '../../src/store/partition.ts';
 
-/** A list begins with this many items that are not events. */
+/** The number of items before the events in a batch's list. */
 const HEADER = 3;
 
 /** Runs commands in one step, as a script of the Ruby Routemaster does. */
@@ -14,7 +14,10 @@ const evalOn =
   (lua, keys, args) =>
     redis.eval(lua, keys.length, ...keys, ...args);
 
-/** Appends an event to the current batch that was read before, if it still is one, or to a new batch. */
+/**
+ * Appends an event to the current batch that was read before, if that is still current; otherwise to a new
+ * batch.
+ */
 const INGEST = `
 local bid, list = ARGV[1], KEYS[2]
 if #bid == 0 or redis.call('SISMEMBER', KEYS[1], bid) == 0 then
@@ -62,12 +65,12 @@ end`;
 
 const uid = () => randomBytes(15).toString('base64url');
 
-/** An event as the Ruby Routemaster stores it. */
+/** Returns an event as the Ruby Routemaster stores it. */
 export function rubyEvent(topic: string, url: string): Buffer {
   return Buffer.from(encode(['e', { t: Date.now(), o: topic, y: 'create', u: url, d: null }]));
 }
 
-/** A web process of the Ruby Routemaster: the commands that it sends to Redis when an event is published. */
+/** A web process of the Ruby Routemaster: it sends the same commands to Redis when an event is published. */
 export class RubyWeb {
   readonly #redis: Commands;
   readonly #eval: Eval;
@@ -109,10 +112,10 @@ export class RubyWeb {
   }
 }
 
-/** Delivers events, as stored, to a callback. */
+/** Delivers events, in their stored form, to a callback. */
 type Deliver = (callback: string, events: Buffer[]) => Promise<unknown>;
 
-/** A worker of the Ruby Routemaster for the queue `main`, which also promotes jobs that are due. */
+/** A worker of the Ruby Routemaster for the queue `main`, which also promotes due jobs. */
 export class RubyWorker {
   readonly id = uid();
   /** The events that it delivered. */
@@ -125,7 +128,7 @@ export class RubyWorker {
 
   constructor(redis: Commands, send: Deliver = async () => {}) {
     this.#send = send;
-    // Waiting for a job occupies the connection.
+    // A connection of its own, because waiting for a job occupies it.
     this.#redis = redis.duplicate({ enableOfflineQueue: true });
     this.#eval = evalOn(this.#redis);
   }

@@ -5,10 +5,10 @@ import { connect } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { PrivateRedis } from './private_redis.ts';
 
-/** The prefix of the bus's keys in tests. test/acceptance/prefix.test.ts runs some files again with one. */
+/** Prefix of the bus's keys in tests. test/acceptance/prefix.test.ts runs some files again with a prefix. */
 export const REDIS_PREFIX = process.env.ROUTEMASTER_REDIS_PREFIX ?? '';
 
-/** A Redis of the test file's own, emptied by `flush`; started before its tests and stopped after them. */
+/** A private Redis, started before the tests of a file and stopped after them. `flush` empties it. */
 export class TestStore {
   #redis: PrivateRedis | undefined;
   #store: Partition | undefined;
@@ -39,7 +39,7 @@ export class TestStore {
   }
 }
 
-/** Resolves with a store that is connected. */
+/** Resolves with a connected partition. */
 export async function openStore(url: string): Promise<Partition> {
   const redis = connect(url, createLog('silent', {}));
   if (redis.status !== 'ready') await once(redis, 'ready');

@@ -5,7 +5,7 @@ import { nthWord } from './names.ts';
 
 const url = 'https://shop.example.com/1';
 
-/** An event as the bus stores it. */
+/** Returns an event as the bus stores it. */
 export function storedEvent(topic: string, timestamp = 1_700_000_000_000, data?: unknown): string {
   const id = `event-${timestamp}`;
   return eventText({ id, topic, type: 'update', url, timestamp, data: JSON.stringify(data) });
@@ -15,20 +15,26 @@ export function storedEvents(topic: string, n: number, data?: unknown): string[]
   return Array.from({ length: n }, () => storedEvent(topic, undefined, data));
 }
 
-/** Publishes `n` events of a topic as `{seed}1`, …; what comes next is younger by Redis's clock. */
+/**
+ * Publishes `n` events of a topic into the batches `{seed}1`, …. Whatever happens next is later by Redis's
+ * clock.
+ */
 export async function publishEvents(bus: Bus, seed: string, topic: string, n: number): Promise<void> {
   await bus.publish(seed, topic, storedEvents(topic, n));
   const now = await bus.nowMs();
   await until(async () => (await bus.nowMs()) > now);
 }
 
-/** Closes a subscriber's batches to the events that come next, as if their time had come. */
+/** Closes a subscriber's batches to further events, as if their time had come. */
 export async function closeBatches({ store }: Bus, token: string): Promise<void> {
   await store.redis.del(store.keys.batches_current(token));
   await store.redis.hdel(store.keys.batches_open(), token);
 }
 
-/** A subscriber, alice, with batches `aa1`, `ab1`, … of so many events; in turns of widgets and gadgets, ready to be acquired. */
+/**
+ * Makes a subscriber, alice, with batches `aa1`, `ab1`, … of these sizes. They hold events of widgets and
+ * gadgets in turn, and are ready to be acquired.
+ */
 export async function aliceWithBatches(bus: Bus, ...sizes: number[]): Promise<void> {
   await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], timeout: 0 });
   for (const [index, size] of sizes.entries()) {

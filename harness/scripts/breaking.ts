@@ -14,13 +14,14 @@ export const bus = new Bus(() => redis.store);
 export const HOUR_MS = 3_600_000;
 const laneLimit = 2;
 
-/** Some of what `fill` makes: jobs, and batches. */
+/** Some of the jobs and batches that `fill` makes. */
 export const [A3, B1] = [packNamed('a3'), packNamed('b1')];
 export const [a3, b1, c1] = [longName('a3'), longName('b1'), longName('c1')];
 
 /**
- * Something of everything. alice: a1, a2 in flight with w1, w2; a3, a4 wait aside. bob: b1 is open, scheduled. carol: c1 is a
- * dead letter, c2 is instant. dave, on trial: d1 in flight with w3, d2 waits aside. aux: scrub is instant, x1 has monitor.
+ * Fills Redis with something of everything. alice: a1, a2 in flight with w1, w2; a3, a4 wait in the lane.
+ * bob: b1 is open, scheduled. carol: c1 is a dead letter, c2 is instant. dave, on trial: d1 in flight with
+ * w3, d2 waits in the lane. aux: scrub is instant, x1 has monitor.
  */
 async function fill(): Promise<void> {
   await bus.subscribe('alice', { max: 1 });
@@ -45,7 +46,7 @@ export interface Broken {
   keys: Keyspace;
 }
 
-/** The kinds of findings that tests have provoked. */
+/** Kinds of findings that tests have provoked. */
 export const provokedKinds = new Set<string>();
 
 export async function found(): Promise<string[]> {
@@ -54,7 +55,10 @@ export async function found(): Promise<string[]> {
   return findings.map(({ kind, name }) => `${kind} ${shortName(name)}`).sort();
 }
 
-/** Breaks one thing by hand: the sweep finds just this, all fits together again, and the next finds nothing. */
+/**
+ * Tests that a sweep finds exactly what `how` breaks, that everything is consistent afterwards, and that the
+ * next sweep finds nothing.
+ */
 export function breaks(what: string, how: (broken: Broken) => Promise<unknown>, ...expected: string[]): void {
   test(what, async () => {
     await how(redis.store);

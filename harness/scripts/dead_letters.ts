@@ -17,7 +17,7 @@ export interface DeadLetterState {
 const bidsUnder = async ({ redis }: Readable, key: (bid: string) => string): Promise<string[]> =>
   (await redis.keys(key('?'.repeat(20)))).map((each) => each.slice(-20)).sort();
 
-/** The dead letters by their short names. */
+/** Returns the dead letters by their short names. */
 export async function readDeadLetters(store: Readable): Promise<Record<string, DeadLetterState>> {
   const { redis, keys } = store;
   const letters: Record<string, DeadLetterState> = {};
@@ -31,8 +31,8 @@ export async function readDeadLetters(store: Readable): Promise<Record<string, D
 }
 
 /**
- * Checks that every dead letter has its index entries at the time of its death, that gauges are what the lists hold, that none
- * is a batch too, and that nothing is left of those that are gone, a history of attempts included.
+ * Checks that every dead letter has its index entries with its time of death and is no batch, that gauges
+ * equal the contents of the lists, and that nothing is left of deleted ones, such as a history of attempts.
  */
 export async function assertDeadLetters(store: Readable): Promise<void> {
   const { redis, keys } = store;
@@ -76,7 +76,10 @@ const ATTEMPT: FailedAttempt = {
 };
 const QUEUE = { laneLimit: 100, laneLimitMax: 100, leaseMs: 30_000 };
 
-/** Has all batches die that are instant, or that are brought back as others go; the last attempt at each being this one. */
+/**
+ * Makes dead letters of all batches that are instant, or that come back meanwhile. `attempt` is the last
+ * attempt at each.
+ */
 export async function buryAll(store: Partition, attempt = ATTEMPT): Promise<void> {
   const queue = new Queue(store, 'main', QUEUE);
   const burial = { damage: 0, throttleMs: 0, reason: 'max_attempts', attempt } as const;

@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { type DropNotice, readDropNotice } from '../../src/subscribing/drop_notice.ts';
 import type { Readable } from './image.ts';
 
-/** A subscriber's drop notices: not assigned to a batch yet, assigned to one, and the total of all drops. */
+/**
+ * A subscriber's drop notices: the one not assigned to a batch yet, the one assigned to a batch, and the
+ * total of all drops.
+ */
 export interface GapState {
   untold: DropNotice | null;
   telling: DropNotice | null;
@@ -18,7 +21,10 @@ export async function readGaps({ redis, keys }: Readable, token: string): Promis
   };
 }
 
-/** Checks the drop notices: only of subscribers, topics add up to the events, and no more is announced than was ever dropped. */
+/**
+ * Checks that only subscribers have drop notices, that the topics add up to the number of events, and that no
+ * more is announced than was ever dropped.
+ */
 export async function assertGaps(store: Readable): Promise<void> {
   const { redis, keys } = store;
   const held = [...(await redis.keys(keys.drop_notice('*'))), ...(await redis.keys(keys.dropped('*')))];

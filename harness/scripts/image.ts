@@ -8,7 +8,7 @@ export interface Readable {
   readonly keys: Keyspace;
 }
 
-/** All that Redis holds, in one step: key, type, value; again and again. */
+/** Returns the whole of Redis in one step: key, type, value, for every key. */
 const READ_ALL = `#!lua flags=no-writes,allow-oom
 local read = {
   list = function(key) return redis.call('LRANGE', key, 0, -1) end,
@@ -27,7 +27,10 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return all`;
 
-/** A moment of a Redis, read in one call. Answers the commands that read as Redis would; the others are not there. */
+/**
+ * Returns an image of Redis at one moment, read in one call. It answers commands that read as Redis would,
+ * and has no others.
+ */
 export async function imageOf(store: Readable): Promise<Readable & { image: Image }> {
   const image = new Image((await store.redis.callBuffer('EVAL', READ_ALL, 0)) as ScriptReply[]);
   return { redis: image as unknown as Commands, keys: store.keys, image };
@@ -35,7 +38,7 @@ export async function imageOf(store: Readable): Promise<Readable & { image: Imag
 
 interface Value {
   type: string;
-  /** The elements. A hash or sorted set has them by pairs. */
+  /** The elements. Those of a hash or sorted set are pairs. */
   items: Buffer[];
   /** The pairs as an object, built at the first lookup. */
   pairs?: Record<string, string>;
@@ -51,7 +54,10 @@ export class Image {
       this.#values.set(String(flat[i]), { type: String(flat[i + 1]), items: flat[i + 2] as Buffer[] });
   }
 
-  /** The same text for the same content, down to the byte; the order in which Redis lists members is of no interest. */
+  /**
+   * A text that is the same if and only if the content is. The order in which Redis lists members does not
+   * matter.
+   */
   get content(): string {
     const lines = Array.from(this.#values, ([key, { type, items }]) => {
       const texts = items.map((item) => item.toString('latin1'));
@@ -156,7 +162,7 @@ export class Image {
   }
 }
 
-/** Slices by Redis indices: `to` is included, and -1 means the last element. */
+/** Slices a list by the indexes of Redis: `to` is included, and -1 means the last element. */
 function slice<T>(all: T[], from: number | string, to: number | string): T[] {
   return all.slice(Number(from), Number(to) === -1 ? undefined : Number(to) + 1);
 }

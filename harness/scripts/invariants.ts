@@ -23,7 +23,7 @@ const PARTS: Record<string, string> = {
   minute: '[0-9]+',
 };
 
-/** Keys of batches of the Ruby Routemaster: this bus never has them. */
+/** Keys of batches of the Ruby Routemaster, which this bus never writes. */
 const FOREIGN: ReadonlySet<string> = new Set<KeyName>(['ruby_batch']);
 
 const SHAPES = Object.entries(LAYOUT)
@@ -34,15 +34,15 @@ const SHAPES = Object.entries(LAYOUT)
   }));
 
 /**
- * Checks the whole Redis: every batch has its one job and its index entries, every job is in exactly one state, gauges are
- * what the lists hold, current batches are open ones, dead letters are whole, subscriptions are noted on both sides, and
- * there is no other key.
+ * Checks the whole Redis. Every batch has one job and its index entries, and every job is in exactly one
+ * state. Gauges equal the contents of the lists. Current batches are open, dead letters are whole,
+ * subscriptions are stored on both sides, and there is no other key.
  */
 export async function assertConsistent(store: Partition): Promise<void> {
   await assertImageConsistent(await imageOf(store));
 }
 
-/** The same of what was read before. */
+/** Checks an image of Redis as `assertConsistent` checks Redis. */
 export async function assertImageConsistent(store: Readable): Promise<void> {
   await assertKeys(store);
   const state = await readState(store);
@@ -65,7 +65,10 @@ export async function assertImageConsistent(store: Readable): Promise<void> {
   await assertSubscriptions(store);
 }
 
-/** Every key and its bytes, to show that a call changes nothing. Not of the audit, which also has what was refused. */
+/**
+ * Returns every key and its bytes, to show that a call changes nothing. Leaves out the audit, which also
+ * records refused calls.
+ */
 export async function snapshot({ redis, keys }: Partition): Promise<Record<string, string>> {
   const dumps: Record<string, string> = {};
   for (const key of (await redis.keys('*')).sort()) {
@@ -141,7 +144,10 @@ function assertQueue(queue: QueueState, waiting: string[]): void {
     assert.ok(queue.pendingIndex.includes(worker), `${worker} is indexed`);
 }
 
-/** A job that is instant, or waits for room in a share, without being indexed is that of a dropped batch: acquire will forget it. */
+/**
+ * Asserts that a job which is instant, or waits for room in a share, and is not indexed delivers a dropped
+ * batch. Acquire will remove such a job.
+ */
 async function assertLeftovers({ redis, keys }: Readable, { main, batches }: State): Promise<void> {
   const shares = SHARES.map((share) => keys.share_jobs(share));
   for (const list of [keys.jobs_instant('main'), keys.jobs_suspect(), ...shares]) {
@@ -190,7 +196,8 @@ async function assertLanes(
       ...Object.values(lanes.sharing).flat(),
       ...lanes.suspects,
     ]);
-    // A failed delivery that is put off holds up the others only where it is the probe, or the oldest of an ordered lane.
+    // A postponed delivery holds up other jobs only if it is the trial job, or that of the oldest batch of an
+    // ordered lane.
     const oldest = ordered === '1' ? queued[token]?.[0] : undefined;
     outside.push(...main.scheduled.filter((job) => job === probe || job === oldest));
     assert.notDeepEqual(outside, [], `something brings back what waits aside for ${token}`);
@@ -243,7 +250,10 @@ async function assertSubscriptions({ redis, keys }: Readable): Promise<void> {
   }
 }
 
-/** The lists of the topics that clients own have no other topics. A sweep enters those of an earlier release. */
+/**
+ * Asserts that the lists of the topics that clients own have no other topics. A sweep adds those of an
+ * earlier release.
+ */
 async function assertOwners({ redis, keys }: Readable): Promise<void> {
   for (const key of await redis.keys(keys.topics_owned('*'))) {
     const owner = key.slice(keys.topics_owned('').length);

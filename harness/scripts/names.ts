@@ -3,7 +3,10 @@ import { Packed } from '../../src/store/packed.ts';
 
 const DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
 
-/** The second batch that the call with the seed `first` made is `first2`; other UIDs stay as they are. */
+/**
+ * Returns the short name of a batch: the second batch that the call with the seed `first` made is `first2`.
+ * Other UIDs stay as they are.
+ */
 export function shortName(bid: string): string {
   const [, word, high = '', low = ''] = /^([a-z]+)-*--(.)(.)$/.exec(bid) ?? [];
   if (bid.length !== 20 || word === undefined) return bid;
@@ -21,12 +24,15 @@ export function seedOf(word: string): string {
   return word.padEnd(16, '-');
 }
 
-/** A seed of its own for the nth call, of up to 676. */
+/** Returns a different seed for each n, up to 676. */
 export function nthWord(n: number): string {
   return String.fromCharCode(97 + Math.floor(n / 26), 97 + (n % 26));
 }
 
-/** A name for a packed job: for `batch(bid)` the batch's short name, for other jobs their own, for other bytes their hex. */
+/**
+ * Returns a name for a packed job: for `batch(bid)` the batch's short name, for other jobs their own name,
+ * for other bytes their hex.
+ */
 export function jobName(packed: Buffer): string {
   const job = unpackJob(Packed.of(packed));
   if (!job) return packed.toString('hex');

@@ -11,9 +11,9 @@ export interface BatchState {
 /** One queue; its jobs by name. */
 export interface QueueState {
   index: string[];
-  /** The next due first. */
+  /** The job that is due next comes first. */
   scheduled: string[];
-  /** The next to be acquired first; without what is left of dropped batches. */
+  /** The job that will be acquired next comes first. Jobs of dropped batches are left out. */
   instant: string[];
   /** Keyed by worker. */
   pending: Record<string, string[]>;
@@ -22,14 +22,14 @@ export interface QueueState {
 
 /** Keyed by subscriber. */
 export interface LaneState {
-  /** The jobs that wait outside the queue, the longest waiting first. */
+  /** The jobs that wait outside the queue. The one that has waited longest comes first. */
   waiting: Record<string, string[]>;
   inFlight: Record<string, number>;
   /** The subscriber to which each worker delivers. */
   held: Record<string, string>;
-  /** The jobs that wait for room in a share of the workers; without what is left of dropped batches. */
+  /** The jobs that wait for room in a share of the workers. Jobs of dropped batches are left out. */
   sharing: Record<Share, string[]>;
-  /** The workers that have that room. */
+  /** The workers in each share. */
   shares: Record<Share, string[]>;
   /** The jobs that wait for a quarantine; without what is left of dropped batches. */
   suspects: string[];

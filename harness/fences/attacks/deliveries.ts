@@ -1,7 +1,9 @@
 import { sleep } from '../../../src/clock.ts';
 import type { Attacker } from '../attacker.ts';
 
-/** Quick enough to be neither slow nor failing, slow enough to hold a worker most of the time. */
+/**
+ * Time of an answer that makes a subscriber neither slow nor failing, but holds a worker most of the time.
+ */
 const ALMOST_SLOW_MS = 900;
 const DATA = 'x'.repeat(60_000);
 
@@ -17,7 +19,10 @@ export async function holdWorkers(attacker: Attacker, signal: AbortSignal): Prom
   }
 }
 
-/** Fills the largest batches that it can get by 10 MB a second. Without a limit of bytes they would have 255 MB in time. */
+/**
+ * Fills the largest batches that it can get, at 10 MB a second. Without a limit of bytes, they would grow to
+ * 255 MB.
+ */
 export async function fillBatches(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const callback = await attacker.sink({ afterMs: ALMOST_SLOW_MS });
   const wanted = { callback, uuid: 'evil', max: 10_000, max_bytes: 16 * 1024 * 1024, timeout: 60_000 };
@@ -29,7 +34,7 @@ export async function fillBatches(attacker: Attacker, signal: AbortSignal): Prom
   }
 }
 
-/** Moves its callback from host to host; each has a server that asks the bus to keep the connection for ten minutes. */
+/** Moves the callback from host to host. Each host asks the bus to keep the connection for ten minutes. */
 export async function keepConnections(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const callback = await attacker.sink({ keepAliveMs: 600_000 });
   for (let n = 0; !signal.aborted; n++) {

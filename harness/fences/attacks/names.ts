@@ -1,7 +1,7 @@
 import type { Attacker } from '../attacker.ts';
 
 const AT_A_TIME = 4;
-/** As many topics as a subscription may have. */
+/** Maximum topics of a subscription. */
 const NAMES = 1000;
 
 /** Makes topics and deletes them, each with figures of its own. */
@@ -22,7 +22,7 @@ export async function takeNames(attacker: Attacker, signal: AbortSignal): Promis
   }
 }
 
-/** Has Redis remember as many Idempotency-Keys as it can send, of the greatest length. */
+/** Makes Redis remember as many Idempotency-Keys as the attacker can send, all of the greatest length. */
 export async function spendKeys(attacker: Attacker, signal: AbortSignal): Promise<void> {
   await inParallel(signal, async (lane, n) => {
     const key = `${lane}-${n}-`.padEnd(255, 'k');

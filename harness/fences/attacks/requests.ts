@@ -3,7 +3,7 @@ import type { Attacker } from '../attacker.ts';
 import type { RawConnection } from '../raw_connection.ts';
 
 const MAX_BODY_BYTES = 5 * 1024 * 1024;
-/** How often a connection is opened: to send as much as the line carries is not the attack. */
+/** Interval at which connections are opened. The attack is not to fill the network. */
 const OPEN_EVERY_MS = 100;
 
 /** Sends many requests for `/metrics` without waiting for the answers, again and again. */
@@ -11,7 +11,9 @@ export function pipelineReads(attacker: Attacker, signal: AbortSignal): Promise<
   return pipeline(attacker, signal, attacker.request('GET', '/metrics'), 200);
 }
 
-/** The same without credentials. */
+/**
+ * Sends many requests for topics without credentials and without waiting for the answers, again and again.
+ */
 export function pipelineAsStranger(attacker: Attacker, signal: AbortSignal): Promise<void> {
   return pipeline(attacker, signal, attacker.request('GET', '/topics', { stranger: true }), 2000);
 }
@@ -30,7 +32,7 @@ export function holdBodies(attacker: Attacker, signal: AbortSignal): Promise<voi
   return holdOpen(attacker, signal, '/subscription', 200);
 }
 
-/** Holds the room for bodies by as many publishes as fill it; each lacks a byte. */
+/** Holds all the room for bodies: as many publishes as fill it, each of which lacks a byte. */
 export function holdRoom(attacker: Attacker, signal: AbortSignal): Promise<void> {
   return holdOpen(attacker, signal, `/topics/${attacker.topic}`, 26);
 }
@@ -53,7 +55,7 @@ async function holdOpen(attacker: Attacker, signal: AbortSignal, path: string, c
   for (const connection of held) connection.close();
 }
 
-/** Publishes what is refused, but only after much parsing. */
+/** Publishes bodies that are refused only after much parsing. */
 export async function sendNonsense(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const bodies = ['['.repeat(MAX_BODY_BYTES), `[${'1'.repeat(MAX_BODY_BYTES - 2)}]`];
   const requests = bodies.map((body) => attacker.request('POST', `/topics/${attacker.topic}`, { body }));
