@@ -18,6 +18,9 @@ type Fields = Record<string, Schema>;
 const HEAD =
   '// Written by `npm run client`, from the route table and the errors of the bus. test/documents.test.ts compares.';
 
+/** Matches a pattern that only digits match. */
+const DIGITS = /^\^\\d(\{[\d,]+\}|[+*])?\$$/;
+
 /** Characters of a type that is written again where a second path has it. */
 const MAX_REPEATED = 120;
 
@@ -92,18 +95,17 @@ function byPath(a: Route, b: Route): number {
   return a.path === b.path ? (a.method < b.method ? -1 : 1) : a.path < b.path ? -1 : 1;
 }
 
-function inputSchema({ schema }: Input<unknown>, io: 'input' | 'output' = 'input'): Schema {
-  return z.toJSONSchema(schema, { io, unrepresentable: 'any' });
+function inputSchema({ schema }: Input<unknown>): Schema {
+  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
 }
 
-/** A query parameter that the bus reads as a number may be given as one. */
+/** A parameter of digits may be given as a number. */
 function queryType(query: Input<unknown>): string {
   const schema = inputSchema(query);
-  const read = inputSchema(query, 'output').properties as Fields;
-  const properties = Object.entries(schema.properties as Fields).map(([name, given]) => {
-    const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
-    return [name, isNumber ? (read[name] as Schema) : given];
-  });
+  const properties = Object.entries(schema.properties as Fields).map(([name, field]) => [
+    name,
+    DIGITS.test(field.pattern ?? '') ? { type: 'number' } : field,
+  ]);
   return typeOf({ ...schema, properties: Object.fromEntries(properties), additionalProperties: false });
 }
 
@@ -135,8 +137,8 @@ function typeOf(schema: Schema): string {
 }
 
 function objectType({ properties = {}, required = [], additionalProperties: others }: Schema): string {
-  const fields = Object.entries(properties as Fields).map(
-    ([name, field]) => `${name}${required.includes(name) ? '' : '?'}: ${typeOf(field)};`,
+  const fields = Object.entries(properties as Fields).map(([name, field]) =>
+    required.includes(name) ? `${name}: ${typeOf(field)};` : `${name}?: ${typeOf(field)} | undefined;`,
   );
   if (typeof others === 'object') fields.push(`[name: string]: ${typeOf(others as Schema)};`);
   return fields.length === 0 ? 'Record<string, unknown>' : `{ ${fields.join(' ')} }`;

@@ -5,20 +5,28 @@ export type EventType = 'create' | 'update' | 'delete' | 'noop';
 /** Every call of the HTTP API: its query, its JSON body, and the JSON, text or nothing of its answer. */
 export interface Calls {
   'GET /api_tokens': {
-    query: { limit?: number; after?: string };
+    query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
-    answer: { token: string; name: string; publish?: string[]; subscribe?: string[] }[] | undefined;
+    answer:
+      | { token: string; name: string; publish?: string[] | undefined; subscribe?: string[] | undefined }[]
+      | undefined;
   };
   'POST /api_tokens': {
     query: undefined;
     body: {
       name: string;
-      token?: string | null;
-      publish?: string[];
-      subscribe?: string[];
-      secret?: boolean | null;
+      token?: string | null | undefined;
+      publish?: string[] | undefined;
+      subscribe?: string[] | undefined;
+      secret?: boolean | null | undefined;
     };
-    answer: { token: string; name: string; publish?: string[]; subscribe?: string[]; secret?: string };
+    answer: {
+      token: string;
+      name: string;
+      publish?: string[] | undefined;
+      subscribe?: string[] | undefined;
+      secret?: string | undefined;
+    };
   };
   'DELETE /api_tokens/:token': {
     query: undefined;
@@ -27,11 +35,17 @@ export interface Calls {
   };
   'POST /api_tokens/:token/secret': {
     query: undefined;
-    body: { grace?: number };
+    body: { grace?: number | undefined };
     answer: { token: string; secret: string; grace: number };
   };
   'GET /audit': {
-    query: { since?: string; client?: string; action?: string; limit?: number; before?: string };
+    query: {
+      since?: number | undefined;
+      client?: string | undefined;
+      action?: string | undefined;
+      limit?: number | undefined;
+      before?: string | undefined;
+    };
     body: undefined;
     answer: {
       id: string;
@@ -46,12 +60,12 @@ export interface Calls {
     }[];
   };
   'DELETE /dead_letters': {
-    query: { subscriber?: string };
+    query: { subscriber?: string | undefined };
     body: undefined;
     answer: { purged: number };
   };
   'GET /dead_letters': {
-    query: { subscriber?: string; limit?: number; before?: string };
+    query: { subscriber?: string | undefined; limit?: number | undefined; before?: string | undefined };
     body: undefined;
     answer: {
       id: string;
@@ -89,7 +103,7 @@ export interface Calls {
     answer: undefined;
   };
   'POST /dead_letters/retry': {
-    query: { subscriber?: string };
+    query: { subscriber?: string | undefined };
     body: undefined;
     answer: { retried: number };
   };
@@ -110,10 +124,10 @@ export interface Calls {
   };
   'GET /jobs': {
     query: {
-      queue?: 'main' | 'aux';
-      state?: 'pending' | 'instant' | 'waiting' | 'scheduled';
-      limit?: number;
-      cursor?: string;
+      queue?: 'main' | 'aux' | undefined;
+      state?: 'pending' | 'instant' | 'waiting' | 'scheduled' | undefined;
+      limit?: number | undefined;
+      cursor?: string | undefined;
     };
     body: undefined;
     answer: {
@@ -159,15 +173,15 @@ export interface Calls {
     body: {
       topics: string[];
       callback: string;
-      uuid?: string | null;
-      timeout?: number | null;
-      max?: number | null;
-      max_bytes?: number | null;
-      ordered?: boolean | null;
-      max_in_flight?: number | null;
-      max_attempts?: number | null;
-      max_age?: number | null;
-      signing_secret?: boolean | string | null;
+      uuid?: string | null | undefined;
+      timeout?: number | null | undefined;
+      max?: number | null | undefined;
+      max_bytes?: number | null | undefined;
+      ordered?: boolean | null | undefined;
+      max_in_flight?: number | null | undefined;
+      max_attempts?: number | null | undefined;
+      max_age?: number | null | undefined;
+      signing_secret?: boolean | string | null | undefined;
     };
     answer:
       | { signing_secret: string; public_key?: undefined }
@@ -180,7 +194,7 @@ export interface Calls {
     answer: undefined;
   };
   'GET /subscribers': {
-    query: { limit?: number; after?: string };
+    query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
     answer: (
       | {
@@ -245,7 +259,7 @@ export interface Calls {
     answer: undefined;
   };
   'GET /topics': {
-    query: { limit?: number; after?: string };
+    query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
     answer: { name: string; publisher: string | null; events: number }[];
   };

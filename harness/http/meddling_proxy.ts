@@ -1,0 +1,83 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+/** What a proxy does with a piece of a request or a reply. */
+export interface Meddling {
+  /** Called first; the piece and all that follow it on its connection wait. */
+  first?: () => unknown;
+  /** Without it, the piece is passed on. `mute` keeps the connection open and passes nothing on. */
+  end?: 'cut' | 'mute';
+}
+
+export type Meddle = (at: 'request' | 'reply') => Meddling | undefined;
+
+/** A TCP proxy between HTTP clients and web processes, which can delay, cut and mute connections. */
+export class MeddlingProxy {
+  /** Decides about every piece. */
+  meddle: Meddle = () => undefined;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+
+  /** `port`: where each new connection leads. */
+  static async start(port: () => number): Promise<MeddlingProxy> {
+    const proxy = new MeddlingProxy(port);
+    proxy.#server.listen(0, '127.0.0.1');
+    await once(proxy.#server, 'listening');
+    return proxy;
+  }
+
+  private constructor(port: () => number) {
+    this.#server = createServer({ noDelay: true }, (client) => {
+      const web = connect({ port: port(), host: '127.0.0.1', noDelay: true });
+      this.#pass('request', client, web);
+      this.#pass('reply', web, client);
+    });
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Meddles once, with the next piece at this place; resolves when that is done. */
+  strike(at: 'request' | 'reply', meddling: Meddling): Promise<void> {
+    return new Promise((done) => {
+      this.meddle = (place) => {
+        if (place !== at) return undefined;
+        this.meddle = () => undefined;
+        const first = async () => {
+          await meddling.first?.();
+          done();
+        };
+        return { ...meddling, first };
+      };
+    });
+  }
+
+  stop(): void {
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #pass(at: 'request' | 'reply', from: Socket, to: Socket): void {
+    this.#sockets.add(from);
+    let isMuted = false;
+    let passed: Promise<void> = Promise.resolve();
+    const pass = async (bytes: Buffer) => {
+      if (isMuted) return;
+      const meddling = this.meddle(at);
+      await meddling?.first?.();
+      if (meddling?.end === 'cut') from.destroy();
+      isMuted = meddling?.end === 'mute';
+      if (!meddling?.end) to.write(bytes);
+    };
+    from.on('data', (bytes) => {
+      passed = passed.then(() => pass(bytes));
+    });
+    from.on('error', () => {});
+    from.on('close', () => {
+      this.#sockets.delete(from);
+      // What was received before is passed on first, as a network does.
+      void passed.then(() => to.destroy());
+    });
+  }
+}

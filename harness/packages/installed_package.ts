@@ -1,0 +1,83 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { root } from '../processes/command.ts';
+
+const run = promisify(execFile);
+const COMPILER = join(root, 'node_modules', '.bin', 'tsc');
+const STRICT = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--noUnusedLocals'];
+/** A program that should end by itself. */
+const RUN_MS = 30_000;
+
+/** A program of a README: TypeScript, CommonJS where it says `require`, otherwise a module. */
+export interface Example {
+  file: string;
+  text: string;
+}
+
+/** A package of packages/, packed as for npm, and installed in a folder with nothing else. */
+export class InstalledPackage {
+  readonly #folder: string;
+
+  /** Needs no network, as our packages depend on nothing. */
+  static async of(name: string): Promise<InstalledPackage> {
+    const folder = await mkdtemp(join(tmpdir(), `routemaster-${name}-`));
+    const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], {
+      cwd: source(name),
+    });
+    const [{ filename }] = JSON.parse(stdout);
+    await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
+    await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `./${filename}`], { cwd: folder });
+    return new InstalledPackage(folder);
+  }
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  async write({ file, text }: Example): Promise<void> {
+    await writeFile(join(this.#folder, file), text);
+  }
+
+  /** Compiles TypeScript files to JavaScript. Throws with what the compiler says; it knows no types but the package's. */
+  async compile(files: readonly string[]): Promise<void> {
+    const options = ['--module', 'nodenext', '--target', 'es2022', '--types', '', ...STRICT];
+    await run(COMPILER, [...options, ...files], { cwd: this.#folder }).catch(({ stdout }) => {
+      throw new Error(stdout);
+    });
+  }
+
+  /** Runs a program to its end, and returns what it wrote on stderr. Throws if it fails. */
+  async run(node: string, file: string): Promise<string> {
+    const options = { cwd: this.#folder, timeout: RUN_MS };
+    const { stderr } = await run(node, [file.replace(/\.ts$/, '.js')], options);
+    return stderr;
+  }
+
+  remove(): Promise<void> {
+    return rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** Returns the programs of the package's README. */
+export async function readExamples(name: string): Promise<Example[]> {
+  const readme = await readFile(join(source(name), 'README.md'), 'utf8');
+  return [...readme.matchAll(/^```(js|ts)\n([\s\S]*?)^```$/gm)].map(([, language, text = ''], n) => ({
+    file: `example_${n}.${language === 'ts' ? 'ts' : text.includes('require(') ? 'cjs' : 'mjs'}`,
+    text,
+  }));
+}
+
+/** Returns the files that npm would publish. */
+export async function packedFiles(name: string): Promise<string[]> {
+  const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: source(name),
+  });
+  return JSON.parse(stdout)[0].files.map(({ path }: { path: string }) => path);
+}
+
+function source(name: string): string {
+  return join(root, 'packages', name);
+}

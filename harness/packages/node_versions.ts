@@ -1,0 +1,39 @@
+import { execFile } from 'node:child_process';
+import { mkdir } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { root } from '../processes/command.ts';
+
+const run = promisify(execFile);
+const CACHE = join(root, 'node_modules', '.cache', 'nodes');
+
+/** Returns a `node` of this major version: on PATH, or installed from npm into the cache. Undefined if there is none. */
+export async function nodeOfVersion(major: number): Promise<string | undefined> {
+  const onPath = (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, 'node'));
+  const cached = join(CACHE, String(major), 'node_modules', platformPackage(), 'bin', 'node');
+  for (const path of [process.execPath, ...onPath, cached]) if ((await majorOf(path)) === major) return path;
+  await install(major).catch(() => {});
+  return (await majorOf(cached)) === major ? cached : undefined;
+}
+
+/** The npm package that has Node's binary for this platform; the one named `node` fetches it by a script. */
+function platformPackage(): string {
+  const platform = `${process.platform}-${process.arch}`;
+  return platform === 'darwin-arm64' ? `node-bin-${platform}` : `node-${platform}`;
+}
+
+async function install(major: number): Promise<void> {
+  const folder = join(CACHE, String(major));
+  await mkdir(folder, { recursive: true });
+  const args = ['install', '--prefix', folder, '--no-save', '--ignore-scripts', '--no-audit', '--no-fund'];
+  await run('npm', [...args, `${platformPackage()}@${major}`], { cwd: folder, timeout: 60_000 });
+}
+
+async function majorOf(path: string): Promise<number | undefined> {
+  try {
+    const { stdout } = await run(path, ['--version']);
+    return Number(/^v(\d+)/.exec(stdout)?.[1]);
+  } catch {
+    return undefined;
+  }
+}

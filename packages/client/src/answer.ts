@@ -1,0 +1,53 @@
+import { PROBLEMS } from './generated/problems.ts';
+import { ProblemError } from './problem.ts';
+
+/** What the bus answered, read to its end. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+}
+
+/** Characters of an answer without a problem document that its error repeats. */
+const MAX_QUOTED = 200;
+
+/** Returns the error that an answer other than 2xx stands for, of the class of its code. */
+export function problemOf({ status, headers, text }: Answer): ProblemError {
+  const { code, title, detail, status: _, type: __, ...members } = documentIn(text);
+  const retryAfterMs = readRetryAfter(headers.get('retry-after'));
+  if (typeof code !== 'string')
+    return new ProblemError({
+      ...{ code: `http_${status}`, status, title: `The answer is ${status}` },
+      ...{ detail: withoutDocument(status, headers, text), members, retryAfterMs },
+    });
+  const problem = { code, status, title: String(title), detail: String(detail), members, retryAfterMs };
+  return isKnown(code) ? new PROBLEMS[code](problem) : new ProblemError(problem);
+}
+
+function isKnown(code: string): code is keyof typeof PROBLEMS {
+  return Object.hasOwn(PROBLEMS, code);
+}
+
+function documentIn(text: string): Record<string, unknown> {
+  try {
+    const document: unknown = JSON.parse(text);
+    return typeof document === 'object' && document !== null ? { ...document } : {};
+  } catch {
+    return {};
+  }
+}
+
+function withoutDocument(status: number, headers: Headers, text: string): string {
+  const location = headers.get('location');
+  if (status < 400 && location !== null)
+    return `the answer is a redirect: give the client the url ${location}`;
+  const quoted = text.trim() === '' ? '' : `: ${text.trim().slice(0, MAX_QUOTED)}`;
+  return `the answer is ${status}, not from the bus${quoted}`;
+}
+
+/** Reads seconds or a date (RFC 9110). Returns undefined for anything else. */
+function readRetryAfter(header: string | null): number | undefined {
+  if (header === null) return undefined;
+  const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
+  return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
+}

@@ -1,0 +1,183 @@
+import type { Answer } from './answer.ts';
+import {
+  type CallAnswer,
+  type CallInput,
+  type CallName,
+  type Entry,
+  type ListName,
+  requestOf,
+} from './calls.ts';
+import type { CallOptions } from './deadline.ts';
+import type { Calls } from './generated/calls.ts';
+import type { Request } from './transport.ts';
+
+/** Entries that a listing asks for at a time, unless the call says otherwise. */
+const PAGE = 100;
+
+/** Calls with POST that change nothing more when they are repeated. Those with GET, PUT and DELETE never do. */
+const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
+  'POST /subscription',
+  'POST /subscriber',
+  'POST /dead_letters/retry',
+  'POST /dead_letters/:id/retry',
+  'POST /jobs/:id/run',
+]);
+
+/** What a listing is asked for. `limit`: entries of a page, up to 1,000. The time limit is that of each page. */
+export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 'before' | 'cursor'> &
+  CallOptions;
+
+/** Whose dead letters: those of the client itself, or for root those of this subscriber. */
+interface Whose {
+  subscriber?: string | undefined;
+}
+
+/** The calls of the HTTP API but publishing. docs/api.md of the bus says what each does, and who may make it. */
+export abstract class Api {
+  protected abstract request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer>;
+
+  /**
+   * Makes any call of the API. Resolves with its JSON or text, undefined if there is none. A call whose repeat could do
+   * it twice, such as POST /api_tokens, is repeated only if nothing can have been done.
+   */
+  async call<C extends CallName>(
+    call: C,
+    input: CallInput<C>,
+    options: CallOptions = {},
+  ): Promise<CallAnswer<C>> {
+    const request = requestOf(call, input as object);
+    const isRepeatable = request.method !== 'POST' || REPEATABLE.has(call);
+    return contentOf(await this.request(request, isRepeatable, options)) as CallAnswer<C>;
+  }
+
+  /** Makes a call that lists, a page at a time, and yields its entries. */
+  async *list<C extends ListName>(
+    call: C,
+    { signal, timeoutMs, ...query }: ListOptions<C>,
+  ): AsyncGenerator<Entry<C>, void, void> {
+    let path: string | undefined = requestOf(call, { query: { limit: PAGE, ...query } }).path;
+    while (path !== undefined) {
+      const answer: Answer = await this.request({ method: 'GET', path }, true, { signal, timeoutMs });
+      yield* (contentOf(answer) ?? []) as Entry<C>[];
+      path = /<([^>]*)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+    }
+  }
+
+  /** Returns the signing key if one was made. */
+  subscribe(subscription: CallInput<'POST /subscription'>['body'], options?: CallOptions) {
+    return this.call('POST /subscription', { body: subscription }, options);
+  }
+
+  unsubscribe(topic: string, options?: CallOptions) {
+    return this.call('DELETE /subscriber/topics/:name', { params: { name: topic } }, options);
+  }
+
+  /** Ends all subscriptions, and drops what is queued and the dead letters. */
+  leave(options?: CallOptions) {
+    return this.call('DELETE /subscriber', {}, options);
+  }
+
+  subscriptions(options: ListOptions<'GET /subscriptions'> = {}) {
+    return this.list('GET /subscriptions', options);
+  }
+
+  removeSubscriber(token: string, options?: CallOptions) {
+    return this.call('DELETE /subscribers/:token', { params: { token } }, options);
+  }
+
+  topics(options: ListOptions<'GET /topics'> = {}) {
+    return this.list('GET /topics', options);
+  }
+
+  removeTopic(name: string, options?: CallOptions) {
+    return this.call('DELETE /topics/:name', { params: { name } }, options);
+  }
+
+  /** Without `subscriber`, root gets the dead letters of all. The newest come first. */
+  deadLetters(options: ListOptions<'GET /dead_letters'> = {}) {
+    return this.list('GET /dead_letters', options);
+  }
+
+  /** A dead letter with its events. */
+  deadLetter(id: string, options?: CallOptions) {
+    return this.call('GET /dead_letters/:id', { params: { id } }, options);
+  }
+
+  retryDeadLetter(id: string, options?: CallOptions) {
+    return this.call('POST /dead_letters/:id/retry', { params: { id } }, options);
+  }
+
+  purgeDeadLetter(id: string, options?: CallOptions) {
+    return this.call('DELETE /dead_letters/:id', { params: { id } }, options);
+  }
+
+  retryDeadLetters({ subscriber, ...options }: Whose & CallOptions = {}) {
+    return this.call('POST /dead_letters/retry', { query: { subscriber } }, options);
+  }
+
+  purgeDeadLetters({ subscriber, ...options }: Whose & CallOptions = {}) {
+    return this.call('DELETE /dead_letters', { query: { subscriber } }, options);
+  }
+
+  clients(options: ListOptions<'GET /api_tokens'> = {}) {
+    return this.list('GET /api_tokens', options);
+  }
+
+  /** Returns the client with its secret, which is shown only this once. */
+  createClient(client: CallInput<'POST /api_tokens'>['body'], options?: CallOptions) {
+    return this.call('POST /api_tokens', { body: client }, options);
+  }
+
+  /** `grace`: how many ms the old secret still works; a day unless set. */
+  rotateSecret(token: string, { grace, ...options }: { grace?: number | undefined } & CallOptions = {}) {
+    return this.call('POST /api_tokens/:token/secret', { params: { token }, body: { grace } }, options);
+  }
+
+  removeClient(token: string, options?: CallOptions) {
+    return this.call('DELETE /api_tokens/:token', { params: { token } }, options);
+  }
+
+  /** Who changed what, the newest first. */
+  audit(options: ListOptions<'GET /audit'> = {}) {
+    return this.list('GET /audit', options);
+  }
+
+  jobs(options: ListOptions<'GET /jobs'> = {}) {
+    return this.list('GET /jobs', options);
+  }
+
+  /** Runs a scheduled job now. */
+  runJob(id: string, options?: CallOptions) {
+    return this.call('POST /jobs/:id/run', { params: { id } }, options);
+  }
+
+  /** Resolves if the web process is up. */
+  health(options?: CallOptions) {
+    return this.call('GET /health', {}, options);
+  }
+
+  /** Resolves with the time of the web process. */
+  ping(options?: CallOptions) {
+    return this.call('GET /health/ping', {}, options);
+  }
+
+  /** Resolves if the bus works, Redis included. */
+  pulse(options?: CallOptions) {
+    return this.call('GET /pulse', {}, options);
+  }
+
+  /** Resolves a second late when many deliveries are due, as autoscalers want it. */
+  scaling(options?: CallOptions) {
+    return this.call('GET /pulse/scaling', {}, options);
+  }
+
+  /** The figures as Prometheus reads them. */
+  metrics(options?: CallOptions) {
+    return this.call('GET /metrics', {}, options);
+  }
+}
+
+function contentOf({ headers, text }: Answer): unknown {
+  if (text === '') return undefined;
+  return headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : text;
+}

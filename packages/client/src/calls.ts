@@ -1,0 +1,53 @@
+import type { Calls } from './generated/calls.ts';
+
+/** A call of the HTTP API, such as `GET /topics`. */
+export type CallName = keyof Calls;
+
+type ParamsIn<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | ParamsIn<Rest>
+  : Path extends `${string}:${infer Name}`
+    ? Name
+    : never;
+
+type Given<Name extends string, Value> = [Value] extends [undefined] ? unknown : { [N in Name]?: Value };
+
+/** What a call takes: the parameters of its path, its query, its JSON body. */
+export type CallInput<C extends CallName> = ([ParamsIn<C>] extends [never]
+  ? unknown
+  : { params: Record<ParamsIn<C>, string> }) &
+  Given<'query', Calls[C]['query']> &
+  ([Calls[C]['body']] extends [undefined] ? unknown : { body: Calls[C]['body'] });
+
+export type CallAnswer<C extends CallName> = Calls[C]['answer'];
+
+/** A call that answers a list, in pages. */
+export type ListName = {
+  [C in CallName]: C extends `GET ${string}`
+    ? NonNullable<CallAnswer<C>> extends unknown[]
+      ? C
+      : never
+    : never;
+}[CallName];
+
+/** An entry of a list. */
+export type Entry<C extends ListName> = NonNullable<CallAnswer<C>> extends (infer E)[] ? E : never;
+
+interface AnyInput {
+  params?: Record<string, string>;
+  query?: Record<string, string | number | undefined>;
+  body?: unknown;
+}
+
+/** Returns the method, path and body of a call. */
+export function requestOf(call: CallName, input: object): { method: string; path: string; body?: string } {
+  const { params = {}, query = {}, body } = input as AnyInput;
+  const [method = '', pattern = ''] = call.split(' ');
+  const path = pattern.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ''));
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) asked.set(name, String(value));
+  return {
+    method,
+    path: asked.size === 0 ? path : `${path}?${asked}`,
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  };
+}

@@ -1,0 +1,74 @@
+import { createHash, randomBytes } from 'node:crypto';
+
+/** How requests are authenticated. */
+export interface Credentials {
+  /** The Authorization header; undefined to be challenged first. */
+  authorization(method: string, target: string): string | undefined;
+  /** Learns from an answer 401 to a request with this header. True if the request should be sent again. */
+  renew(challenge: string | null, answered: string | undefined): boolean;
+}
+
+export function basic(token: string, secret: string): Credentials {
+  const header = `Basic ${Buffer.from(`${token}:${secret}`).toString('base64')}`;
+  return { authorization: () => header, renew: () => false };
+}
+
+interface Challenge {
+  realm: string;
+  nonce: string;
+  /** HA1 of RFC 7616. */
+  identity: string;
+}
+
+/** Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request takes a count of the nonce of its own. */
+export class Digest implements Credentials {
+  readonly #token: string;
+  readonly #secret: string;
+  #challenge: Challenge | undefined;
+  #count = 0;
+
+  constructor(token: string, secret: string) {
+    this.#token = token;
+    this.#secret = secret;
+  }
+
+  authorization(method: string, target: string): string | undefined {
+    const challenge = this.#challenge;
+    if (!challenge) return undefined;
+    const { realm, nonce, identity } = challenge;
+    const count = (++this.#count).toString(16).padStart(8, '0');
+    const cnonce = randomBytes(12).toString('base64url');
+    const response = sha256(`${identity}:${nonce}:${count}:${cnonce}:auth:${sha256(`${method}:${target}`)}`);
+    return (
+      `Digest username="${this.#token}", realm="${realm}", nonce="${nonce}", uri="${target}", algorithm=SHA-256, ` +
+      `qop=auth, nc=${count}, cnonce="${cnonce}", response="${response}"`
+    );
+  }
+
+  /** Takes the new challenge, unless another request has taken one since this one was authenticated. */
+  renew(header: string | null, answered: string | undefined): boolean {
+    const latest = this.#challenge;
+    if (latest && !answered?.includes(`nonce="${latest.nonce}"`)) return true;
+    const offered = sha256Challenge(header ?? '');
+    if (!offered) return false;
+    const { realm, nonce } = offered;
+    this.#challenge = { realm, nonce, identity: sha256(`${this.#token}:${realm}:${this.#secret}`) };
+    this.#count = 0;
+    return true;
+  }
+}
+
+/** Finds the challenge for SHA-256 among those of a WWW-Authenticate header. */
+function sha256Challenge(header: string): { realm: string; nonce: string } | undefined {
+  for (const text of header.split(/(?=\bDigest )/)) {
+    const value = (name: string) => new RegExp(`\\b${name}="?([^",]*)"?`, 'i').exec(text)?.[1];
+    const [realm, nonce] = [value('realm'), value('nonce')];
+    if (!text.startsWith('Digest ') || value('algorithm') !== 'SHA-256') continue;
+    if (realm !== undefined && nonce !== undefined) return { realm, nonce };
+  }
+  return undefined;
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}

@@ -1,0 +1,55 @@
+/** What each call takes. */
+export interface CallOptions {
+  /** Gives the call up: it rejects with the reason of the signal. What was sent may be done all the same. */
+  signal?: AbortSignal | undefined;
+  /** Time within which the call must succeed, retries and waiting included; that of the client unless set. */
+  timeoutMs?: number | undefined;
+}
+
+/** The bus remembers an idempotency key for ten minutes: a repeat that came later would be stored again. */
+const MAX_TIMEOUT_MS = 540_000;
+
+/** What ends. One of the two is called, once, if the deadline is not cleared before. */
+interface Ending {
+  late(timeoutMs: number): void;
+  aborted(reason: unknown): void;
+}
+
+/** The end of a call by its time limit or its caller's signal. */
+export class Deadline {
+  readonly #ending: Ending;
+  readonly #timer: NodeJS.Timeout;
+  readonly #signal: AbortSignal | undefined;
+  #abort: (() => void) | undefined;
+
+  /** Throws the reason of an aborted signal, and RangeError for a time limit that is not allowed. */
+  constructor(timeoutMs: number, signal: AbortSignal | undefined, ending: Ending) {
+    if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
+      throw new RangeError(`timeoutMs must be more than 0 and at most ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
+    signal?.throwIfAborted();
+    this.#ending = ending;
+    this.#signal = signal;
+    this.#timer = setTimeout(ended, timeoutMs, this, timeoutMs);
+    if (!signal) return;
+    this.#abort = () => {
+      this.clear();
+      ending.aborted(signal.reason);
+    };
+    signal.addEventListener('abort', this.#abort);
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer);
+    if (this.#abort) this.#signal?.removeEventListener('abort', this.#abort);
+  }
+
+  late(timeoutMs: number): void {
+    this.clear();
+    this.#ending.late(timeoutMs);
+  }
+}
+
+/** One function for all timers: tens of thousands of calls may be under way. */
+function ended(deadline: Deadline, timeoutMs: number): void {
+  deadline.late(timeoutMs);
+}

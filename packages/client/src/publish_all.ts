@@ -1,0 +1,61 @@
+import { RoutemasterError } from './problem.ts';
+
+/** As many events make full requests, and bound what is read ahead from the source. */
+const MAX_UNDER_WAY = 4000;
+
+export interface PublishFailure {
+  /** The place of the event in what was given, from 0. */
+  index: number;
+  error: unknown;
+}
+
+/** Some events of `publishAll` were refused. It took no further ones after the first failure. */
+export class PublishAllError extends RoutemasterError {
+  /** How many events are stored. */
+  readonly stored: number;
+  /** Those that are not, in their order. */
+  readonly failures: readonly PublishFailure[];
+
+  constructor(stored: number, failures: readonly PublishFailure[]) {
+    const [first] = failures;
+    const what = `${failures.length} of ${stored + failures.length} events failed, first event ${first?.index}`;
+    const why = first?.error instanceof Error ? first.error.message : String(first?.error);
+    super('not_all_published', `${what}: ${why}`, { cause: first?.error });
+    this.stored = stored;
+    this.failures = failures;
+  }
+}
+
+/** Publishes each event of the source, thousands at a time. Resolves with how many are stored, when all are. */
+export async function publishAll<Event>(
+  events: Iterable<Event> | AsyncIterable<Event>,
+  publish: (event: Event) => Promise<void>,
+): Promise<number> {
+  const failures: PublishFailure[] = [];
+  let [given, underWay] = [0, 0];
+  let wake = () => {};
+  const track = async (event: Event, index: number) => {
+    underWay++;
+    await publish(event).catch((error: unknown) => failures.push({ index, error }));
+    underWay--;
+    wake();
+  };
+  const fewerThan = async (max: number) => {
+    while (underWay >= max) await new Promise<void>((resolve) => (wake = resolve));
+  };
+  try {
+    for await (const event of events) {
+      void track(event, given++);
+      await fewerThan(MAX_UNDER_WAY);
+      if (failures.length > 0) break;
+    }
+  } finally {
+    await fewerThan(1);
+  }
+  const stored = given - failures.length;
+  if (failures.length === 0) return stored;
+  throw new PublishAllError(
+    stored,
+    failures.sort((a, b) => a.index - b.index),
+  );
+}

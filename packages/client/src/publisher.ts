@@ -1,0 +1,129 @@
+import { Pending, type PendingParts, type Progress } from './pending.ts';
+import { TopicQueue } from './topic_queue.ts';
+import type { Transport } from './transport.ts';
+
+const MAX_REQUESTS = 16;
+const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
+
+/** Waits for the end of publishes. */
+interface Flush {
+  left: Set<Pending>;
+  done: () => void;
+}
+
+/**
+ * Publishes by group commit: what is published to a topic while a request for it is under way rides together in the next
+ * one. The buffer holds a bounded number of events as JSON; further ones wait as the objects that the caller gave.
+ */
+export class Publisher {
+  readonly #transport: Transport;
+  /** Events for which the buffer has no room yet. */
+  readonly #outside = new Set<Pending>();
+  readonly #topics = new Map<string, TopicQueue>();
+  /** Topics with events and without a request. */
+  readonly #ready: TopicQueue[] = [];
+  readonly #unsettled = new Set<Pending>();
+  readonly #flushes = new Set<Flush>();
+  readonly #buffered = { events: 0, characters: 0 };
+  #requests = 0;
+  #starts = false;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Resolves when the event is stored. */
+  publish(parts: PendingParts): Promise<void> {
+    const pending = new Pending(parts, this.#giveUp);
+    this.#unsettled.add(pending);
+    this.#outside.add(pending);
+    this.#admit();
+    return pending.stored;
+  }
+
+  /** Resolves when what was published before is stored or refused. Never rejects. */
+  flush(): Promise<void> {
+    if (this.#unsettled.size === 0) return Promise.resolve();
+    return new Promise((done) => this.#flushes.add({ left: new Set(this.#unsettled), done }));
+  }
+
+  #admit(): void {
+    for (const pending of this.#outside) {
+      const { events, characters } = this.#buffered;
+      if (events >= MAX_BUFFERED.events || characters >= MAX_BUFFERED.characters) return;
+      try {
+        pending.write();
+      } catch (error) {
+        this.#settle(pending)?.reject(error);
+        continue;
+      }
+      this.#outside.delete(pending);
+      this.#buffered.events++;
+      this.#buffered.characters += pending.text.length;
+      this.#queueOf(pending.topic).add(pending);
+    }
+  }
+
+  /** A topic is known while events of it wait or are under way. */
+  #queueOf(name: string): TopicQueue {
+    const known = this.#topics.get(name);
+    if (known) return known;
+    const queue = new TopicQueue(name);
+    this.#topics.set(name, queue);
+    this.#ready.push(queue);
+    this.#startSoon();
+    return queue;
+  }
+
+  /** Starts requests when the event loop has run everything that publishes at this moment. */
+  #startSoon(): void {
+    if (this.#starts) return;
+    this.#starts = true;
+    setImmediate(() => {
+      this.#starts = false;
+      while (this.#requests < MAX_REQUESTS) {
+        const queue = this.#ready.shift();
+        if (!queue) return;
+        void this.#send(queue);
+      }
+    });
+  }
+
+  async #send(queue: TopicQueue): Promise<void> {
+    this.#requests++;
+    const outcome = await queue.send(this.#transport);
+    this.#requests--;
+    if ('stored' in outcome) for (const pending of outcome.stored) this.#settle(pending)?.resolve();
+    else for (const pending of outcome.refused) this.#settle(pending)?.reject(outcome.error);
+    if (queue.isEmpty) this.#topics.delete(queue.name);
+    else this.#ready.push(queue);
+    this.#admit();
+    this.#startSoon();
+  }
+
+  readonly #giveUp = (pending: Pending): Progress => {
+    const queue = this.#topics.get(pending.topic);
+    const isOutside = this.#outside.has(pending);
+    const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
+    const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
+    this.#settle(pending);
+    this.#admit();
+    return progress;
+  };
+
+  /** Returns undefined if it was given up before. */
+  #settle(pending: Pending): Pending | undefined {
+    if (!this.#unsettled.delete(pending)) return undefined;
+    if (!this.#outside.delete(pending)) {
+      this.#buffered.events--;
+      this.#buffered.characters -= pending.text.length;
+    }
+    for (const flush of this.#flushes) {
+      flush.left.delete(pending);
+      if (flush.left.size > 0) continue;
+      this.#flushes.delete(flush);
+      flush.done();
+    }
+    return pending;
+  }
+}

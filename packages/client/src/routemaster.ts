@@ -1,0 +1,130 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import type { Answer } from './answer.ts';
+import { Api } from './api.ts';
+import { Caller } from './caller.ts';
+import { basic, Digest } from './credentials.ts';
+import type { CallOptions } from './deadline.ts';
+import type { EventType } from './generated/calls.ts';
+import type { NewEvent } from './pending.ts';
+import { ClosedError } from './problem.ts';
+import { publishAll } from './publish_all.ts';
+import { Publisher } from './publisher.ts';
+import { type Request, Transport } from './transport.ts';
+
+const TIMEOUT_MS = 60_000;
+const ATTEMPT_TIMEOUT_MS = 15_000;
+
+export interface RoutemasterOptions {
+  /** Where the bus is, such as https://bus.example.com. */
+  url: string;
+  /** The token of the client; for root its key, or with Digest `root`. */
+  token: string;
+  /** Not needed for a client without a secret, nor for root with Basic. */
+  secret?: string | undefined;
+  /** Authenticates by Digest (SHA-256) instead of Basic, so that the secret does not cross the network. */
+  digest?: boolean | undefined;
+  /** Time within which a call must succeed, retries and waiting included; 60,000 unless set, at most 540,000. */
+  timeoutMs?: number | undefined;
+  /** Time after which an attempt without an answer is given up, and made again; 15,000 unless set. */
+  attemptTimeoutMs?: number | undefined;
+}
+
+/** What an event may have beside its type and URL, and what every call takes. */
+export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
+
+/**
+ * A client of the bus. `Topics` gives the data of the events of each topic: `new Routemaster<{ orders: Order }>(…)`.
+ * Calls reject with a ProblemError of the class of the error's code, a ConnectionError, a TimeLimitError, a ClosedError,
+ * or the reason of their signal.
+ */
+export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
+  readonly #publisher: Publisher;
+  readonly #caller: Caller;
+  readonly #timeoutMs: number;
+  #isClosed = false;
+
+  constructor({ url, token, secret = '', digest = false, ...times }: RoutemasterOptions) {
+    super();
+    const { timeoutMs = TIMEOUT_MS, attemptTimeoutMs = ATTEMPT_TIMEOUT_MS } = times;
+    const credentials = digest ? new Digest(token, secret) : basic(token, secret);
+    const transport = new Transport({ url, credentials, attemptTimeoutMs });
+    this.#publisher = new Publisher(transport);
+    this.#caller = new Caller(transport, timeoutMs);
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /**
+   * Resolves when the event is stored for every subscriber. What is published to a topic meanwhile is sent with the next
+   * request, in the order of the calls. Do not change the event before it is stored.
+   */
+  async publish<T extends keyof Topics & string>(
+    topic: T,
+    event: NewEvent<Topics[T]>,
+    { timeoutMs = this.#timeoutMs, signal }: CallOptions = {},
+  ): Promise<void> {
+    if (this.#isClosed) throw new ClosedError();
+    return this.#publisher.publish({ topic, event, timeoutMs, signal });
+  }
+
+  /**
+   * Publishes each event, and resolves with their number when all are stored. Of an iterable it reads some thousands
+   * ahead. The time limit is that of each event. After a failure it reads no further, and rejects with a PublishAllError
+   * when the events before are stored or refused.
+   */
+  publishAll<T extends keyof Topics & string>(
+    topic: T,
+    events: Iterable<NewEvent<Topics[T]>> | AsyncIterable<NewEvent<Topics[T]>>,
+    options?: CallOptions,
+  ): Promise<number> {
+    return publishAll(events, (event) => this.publish(topic, event, options));
+  }
+
+  created<T extends keyof Topics & string>(topic: T, url: string, details?: EventDetails<Topics[T]>) {
+    return this.#publishAs('create', topic, url, details);
+  }
+
+  updated<T extends keyof Topics & string>(topic: T, url: string, details?: EventDetails<Topics[T]>) {
+    return this.#publishAs('update', topic, url, details);
+  }
+
+  deleted<T extends keyof Topics & string>(topic: T, url: string, details?: EventDetails<Topics[T]>) {
+    return this.#publishAs('delete', topic, url, details);
+  }
+
+  noop<T extends keyof Topics & string>(topic: T, url: string, details?: EventDetails<Topics[T]>) {
+    return this.#publishAs('noop', topic, url, details);
+  }
+
+  /** Resolves when everything that was published before is stored or refused. Never rejects. */
+  flush(): Promise<void> {
+    return this.#publisher.flush();
+  }
+
+  /** Takes no further calls, and flushes. */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return this.flush();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  protected override async request(
+    request: Request,
+    isRepeatable: boolean,
+    options: CallOptions,
+  ): Promise<Answer> {
+    if (this.#isClosed) throw new ClosedError();
+    return this.#caller.call(request, isRepeatable, options);
+  }
+
+  #publishAs<T extends keyof Topics & string>(
+    type: EventType,
+    topic: T,
+    url: string,
+    { signal, timeoutMs, ...details }: EventDetails<Topics[T]> = {},
+  ): Promise<void> {
+    return this.publish(topic, { type, url, ...details }, { signal, timeoutMs });
+  }
+}

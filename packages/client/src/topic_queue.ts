@@ -1,0 +1,113 @@
+import { BadEventError } from './generated/problems.ts';
+import { Group } from './group.ts';
+import type { Pending, Progress } from './pending.ts';
+import { ProblemError } from './problem.ts';
+import type { Failure } from './retrying.ts';
+import type { Transport } from './transport.ts';
+
+/** Bounds of a request; the bus takes 10,000 events and 5 MiB. A single event may be longer. */
+const MAX_EVENTS = 1000;
+const MAX_CHARACTERS = 1_048_576;
+/** By how much groups grow again after each success. */
+const GROWTH = 1.25;
+
+/** The bus stores a request whole or not at all. With these codes it says that an event in it is at fault. */
+const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'body_too_large', 'http_413']);
+
+/** What became of a refused group: these of its events are refused, with this error. */
+interface Refusal {
+  refused: readonly Pending[];
+  error: unknown;
+}
+
+/** The events of a topic. One request is under way at a time, so they are stored in the order in which they came. */
+export class TopicQueue {
+  readonly name: string;
+  #waiting = new Set<Pending>();
+  #underWay: Group | undefined;
+  /** Events of the group under way that nobody waits for any more. */
+  readonly #givenUp = new Set<Pending>();
+  #maxEvents = MAX_EVENTS;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  get isEmpty(): boolean {
+    return this.#waiting.size === 0;
+  }
+
+  add(event: Pending): void {
+    this.#waiting.add(event);
+  }
+
+  /** The last failure of the request under way. */
+  get lastFailure(): Failure | undefined {
+    return this.#underWay?.attempts.lastFailure;
+  }
+
+  /** Forgets an event that was given up, and returns how far it came. */
+  giveUp(event: Pending): Progress {
+    const { lastFailure } = this;
+    if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };
+    this.#givenUp.add(event);
+    this.#underWay.leave();
+    return this.#underWay.attempts;
+  }
+
+  /**
+   * Sends the next request. Resolves with its events when they are stored; otherwise with those that are refused, and the
+   * others wait again, in their places.
+   */
+  async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
+    const events = this.#take();
+    if (events.length === 0) return { stored: [] };
+    const group = new Group(events);
+    this.#underWay = group;
+    try {
+      await group.send(transport);
+      this.#maxEvents = Math.min(MAX_EVENTS, Math.ceil(this.#maxEvents * GROWTH));
+      return { stored: events };
+    } catch (error) {
+      return this.#refused(events, error);
+    } finally {
+      this.#underWay = undefined;
+      this.#givenUp.clear();
+    }
+  }
+
+  #take(): Pending[] {
+    const events: Pending[] = [];
+    let characters = 0;
+    for (const event of this.#waiting) {
+      characters += event.text.length;
+      if (events.length > 0 && (characters > MAX_CHARACTERS || events.length >= this.#maxEvents)) break;
+      events.push(event);
+      this.#waiting.delete(event);
+    }
+    return events;
+  }
+
+  /**
+   * If the bus does not say which event is at fault, smaller groups find it. Groups stay small for a while, so that many
+   * bad events do not have the good ones sent again and again.
+   */
+  #refused(events: readonly Pending[], error: unknown): Refusal {
+    if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
+    const index = error instanceof BadEventError ? Number(error.members.index) : Number.NaN;
+    const bad = events.length === 1 ? events[0] : events[index];
+    const others = events.filter((event) => event !== bad && !this.#givenUp.has(event));
+    this.#waiting = new Set([...others, ...this.#waiting]);
+    if (events.length > 1) this.#maxEvents = bad && index > 0 ? index : Math.ceil(events.length / 2);
+    return { refused: bad ? [bad] : [], error: aboutOne(error) };
+  }
+}
+
+/** Leaves out the place of the event in its group, which the caller does not know. */
+function aboutOne(error: ProblemError): ProblemError {
+  if (!(error instanceof BadEventError)) return error;
+  const { index: _, ...members } = error.members;
+  const { code, status, title, retryAfterMs } = error;
+  const detail = error.detail.replace(/^event \d+: /, '');
+  return new BadEventError({ code, status, title, detail, members, retryAfterMs });
+}

@@ -1,0 +1,102 @@
+import type { Answer } from './answer.ts';
+import type { Credentials } from './credentials.ts';
+import { ConnectionError } from './problem.ts';
+
+export interface Request {
+  method: string;
+  /** Path and query, encoded. */
+  path: string;
+  body?: string | undefined;
+  /** The Idempotency-Key. */
+  key?: string | undefined;
+}
+
+/**
+ * A call may meet a first challenge, and another when the nonce has become stale, or is unknown since Redis was emptied.
+ * A third one means that the secret is wrong.
+ */
+const MAX_CHALLENGES = 2;
+
+/** Failures that come before a request is sent. */
+const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
+
+/** Certificates that are not trusted, or of another host. */
+const CERTIFICATE = /CERT|^ERR_(TLS|SSL)/;
+
+/** Sends requests by `fetch`, which keeps connections alive. */
+export class Transport {
+  readonly #base: string;
+  readonly #credentials: Credentials;
+  readonly #attemptTimeoutMs: number;
+
+  constructor({ url, credentials, attemptTimeoutMs }: TransportParts) {
+    const { origin, pathname, username, password } = new URL(url);
+    if (username || password) throw new TypeError('the url must have no credentials: give token and secret');
+    this.#base = `${origin}${pathname.replace(/\/$/, '')}`;
+    this.#credentials = credentials;
+    this.#attemptTimeoutMs = attemptTimeoutMs;
+  }
+
+  /** Makes one attempt. Throws ConnectionError if there is no answer, and the reason of `signal` when it is aborted. */
+  async send(request: Request, signal?: AbortSignal): Promise<Answer> {
+    for (let challenges = 0; ; challenges++) {
+      const url = new URL(this.#base + request.path);
+      const authorization = this.#credentials.authorization(request.method, url.pathname + url.search);
+      const answer = await this.#fetch(url, request, authorization, signal);
+      if (answer.status !== 401 || challenges === MAX_CHALLENGES) return answer;
+      if (!this.#credentials.renew(answer.headers.get('www-authenticate'), authorization)) return answer;
+    }
+  }
+
+  async #fetch(
+    url: URL,
+    { method, body, key }: Request,
+    authorization: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Answer> {
+    signal?.throwIfAborted();
+    const attempt = new AbortController();
+    const giveUp = () => attempt.abort(signal?.reason);
+    const timer = setTimeout(() => attempt.abort(), this.#attemptTimeoutMs);
+    signal?.addEventListener('abort', giveUp);
+    try {
+      const response = await fetch(url, {
+        method,
+        headers: {
+          ...(authorization !== undefined && { authorization }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...(key !== undefined && { 'idempotency-key': `"${key}"` }),
+        },
+        ...(body !== undefined && { body }),
+        redirect: 'manual',
+        signal: attempt.signal,
+      });
+      return { status: response.status, headers: response.headers, text: await response.text() };
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw this.#noAnswer(error, attempt.signal.aborted);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', giveUp);
+    }
+  }
+
+  #noAnswer(error: unknown, isLate: boolean): unknown {
+    if (isLate) {
+      const message = `no answer within ${this.#attemptTimeoutMs} ms`;
+      return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
+    }
+    const cause = error instanceof TypeError ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
+    if (cause?.code === undefined) return error;
+    const isTransient = !CERTIFICATE.test(cause.code);
+    const mayBeDone = isTransient && !NOT_SENT.test(cause.code);
+    const message = `no answer: ${cause.message || cause.code}`;
+    return new ConnectionError(message, { isTransient, mayBeDone, cause });
+  }
+}
+
+interface TransportParts {
+  url: string;
+  credentials: Credentials;
+  attemptTimeoutMs: number;
+}

@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { root } from '../../../harness/processes/command.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
+import { until } from '../../../harness/until.ts';
+import {
+  BadSubscriptionError,
+  type CallName,
+  ForbiddenError,
+  ProblemError,
+  Routemaster,
+  TopicNotFoundError,
+  UnauthenticatedError,
+} from '../../../packages/client/src/index.ts';
+import { problem, ScriptedWeb, say } from './scripted_web.ts';
+
+/** Other names of the same calls. */
+const ALIASES: CallName[] = [
+  'GET /health/ping.json',
+  'GET /subscribers',
+  'POST /subscriber',
+  'DELETE /topic/:name',
+];
+
+async function drain(entries: AsyncIterable<unknown>): Promise<unknown[]> {
+  const all: unknown[] = [];
+  for await (const entry of entries) all.push(entry);
+  return all;
+}
+
+/** A method for each call. */
+const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>> = {
+  'POST /topics/:name': (bus) => bus.publish('NAME', { type: 'noop', url: 'https://shop.example.com' }),
+  'GET /topics': (bus) => drain(bus.topics()),
+  'DELETE /topics/:name': (bus) => bus.removeTopic('NAME'),
+  'POST /subscription': (bus) => bus.subscribe({ topics: [], callback: 'https://shop.example.com' }),
+  'GET /subscriptions': (bus) => drain(bus.subscriptions()),
+  'DELETE /subscriber/topics/:name': (bus) => bus.unsubscribe('NAME'),
+  'DELETE /subscriber': (bus) => bus.leave(),
+  'DELETE /subscribers/:token': (bus) => bus.removeSubscriber('TOKEN'),
+  'GET /dead_letters': (bus) => drain(bus.deadLetters()),
+  'GET /dead_letters/:id': (bus) => bus.deadLetter('ID'),
+  'POST /dead_letters/:id/retry': (bus) => bus.retryDeadLetter('ID'),
+  'DELETE /dead_letters/:id': (bus) => bus.purgeDeadLetter('ID'),
+  'POST /dead_letters/retry': (bus) => bus.retryDeadLetters(),
+  'DELETE /dead_letters': (bus) => bus.purgeDeadLetters(),
+  'GET /api_tokens': (bus) => drain(bus.clients()),
+  'POST /api_tokens': (bus) => bus.createClient({ name: 'shop' }),
+  'POST /api_tokens/:token/secret': (bus) => bus.rotateSecret('TOKEN'),
+  'DELETE /api_tokens/:token': (bus) => bus.removeClient('TOKEN'),
+  'GET /audit': (bus) => drain(bus.audit({ since: 1 })),
+  'GET /jobs': (bus) => drain(bus.jobs({ queue: 'main' })),
+  'POST /jobs/:id/run': (bus) => bus.runJob('ID'),
+  'GET /health': (bus) => bus.health(),
+  'GET /health/ping': (bus) => bus.ping(),
+  'GET /pulse': (bus) => bus.pulse(),
+  'GET /pulse/scaling': (bus) => bus.scaling(),
+  'GET /metrics': (bus) => bus.metrics(),
+};
+
+describe('each call of the HTTP API has a method', () => {
+  test('and no method is for a call that there is not', () => {
+    const calls = readFileSync(join(root, 'packages/client/src/generated/calls.ts'), 'utf8');
+    const names = [...calls.matchAll(/^ {2}'([A-Z]+ [^']+)'/gm)].map(([, name]) => name);
+    assert.deepEqual([...Object.keys(METHODS), ...ALIASES].sort(), names.sort());
+  });
+
+  for (const [call, method] of Object.entries(METHODS)) {
+    test(call, async () => {
+      const web = await ScriptedWeb.start();
+      await method(web.client());
+      const path = call.replace(/:\w+/, (name) => name.slice(1).toUpperCase());
+      assert.deepEqual(
+        web.requests.map((each) => `${each.method} ${each.path.replace(/[?].*/, '')}`),
+        [path],
+      );
+    });
+  }
+});
+
+const bus = RunningBus.forTests();
+const as = ({ token, secret }: { token: string; secret?: string | undefined }, digest = false) =>
+  new Routemaster({ url: bus.url, token, secret, digest });
+const rootClient = () => new Routemaster({ url: bus.url, token: ROOT_KEY });
+const first = async <T>(entries: AsyncIterable<T>): Promise<T | undefined> => {
+  for await (const entry of entries) return entry;
+  return undefined;
+};
+
+test('root makes, changes and removes clients', async () => {
+  const boss = rootClient();
+  const made = await boss.createClient({ name: 'shop', publish: ['orders_*'] });
+  assert.deepEqual(made.publish, ['orders_*']);
+  const shop = as(made);
+  await shop.created('orders_of_shop', 'https://shop.example.com/1');
+  await assert.rejects(shop.created('parcels', 'https://shop.example.com/1'), ForbiddenError);
+  const { secret } = await boss.rotateSecret(made.token, { grace: 0 });
+  await until(() =>
+    shop.pulse().then(
+      () => false,
+      () => true,
+    ),
+  );
+  await assert.rejects(shop.pulse(), UnauthenticatedError);
+  await as({ token: made.token, secret }).pulse();
+  await boss.removeClient(made.token);
+  assert.ok(!(await drain(boss.clients())).some((each) => (each as { token: string }).token === made.token));
+});
+
+test('a client subscribes, looks and leaves', async (t) => {
+  const [shop, search] = [as(await bus.client('shop')), as(await bus.client('search'))];
+  const { callback } = await bus.receiver(t);
+  const key = await search.subscribe({ topics: ['looked', 'other'], callback, signing_secret: true });
+  assert.match(key?.signing_secret ?? '', /^whsec_/);
+  assert.equal(await search.subscribe({ topics: ['looked', 'other'], callback, max: 3 }), undefined);
+  await shop.updated('looked', 'https://shop.example.com/1');
+  await search.unsubscribe('other');
+  const report = await first(search.subscriptions());
+  assert.deepEqual([report?.topics, report?.max_events, report?.signing], [['looked'], 3, 'v1']);
+  const looked = await first(shop.topics());
+  assert.deepEqual([looked?.name, looked?.events], ['looked', 1]);
+  await search.leave();
+  assert.deepEqual(await drain(search.subscriptions()), []);
+  await shop.removeTopic('looked');
+  await assert.rejects(shop.removeTopic('looked'), TopicNotFoundError);
+  await rootClient()
+    .removeSubscriber('nobody')
+    .then(assert.fail, (error) => {
+      assert.deepEqual([error.code, error.status], ['subscriber_not_found', 404]);
+    });
+});
+
+test('listings come a page at a time', async (t) => {
+  const search = as(await bus.client('search'));
+  const { callback } = await bus.receiver(t);
+  const topics = Array.from({ length: 25 }, (_, n) => `listed_${n}`);
+  await search.subscribe({ topics, callback });
+  const names = new Set<string>();
+  for await (const { name } of search.topics({ limit: 10 })) names.add(name);
+  assert.ok(topics.every((name) => names.has(name)));
+});
+
+test('dead letters are listed, read, retried and purged', async (t) => {
+  const made = await bus.client('search');
+  const [shop, search] = [as(await bus.client('shop')), as(made)];
+  const receiver = await bus.receiver(t);
+  receiver.usual = (response) => void response.writeHead(500).end();
+  bus.announceError(/^gave up on a batch/);
+  const { callback } = receiver;
+  await search.subscribe({ topics: ['dying'], callback, timeout: 0, max: 1, max_attempts: 1 });
+  const urls = Array.from({ length: 5 }, (_, n) => `https://shop.example.com/dying/${n}`);
+  await Promise.all(urls.map((url) => shop.updated('dying', url, { data: { n: 1 } })));
+  await until(async () => (await drain(search.deadLetters({ limit: 2 }))).length === 5);
+  const letter = await first(search.deadLetters());
+  assert.ok(letter);
+  const whole = await search.deadLetter(letter.id);
+  assert.deepEqual([whole.event_count, whole.events.length, whole.events[0]?.data], [1, 1, { n: 1 }]);
+  await search.purgeDeadLetter(letter.id);
+  receiver.usual = (response) => void response.writeHead(204).end();
+  const next = await first(search.deadLetters());
+  await search.retryDeadLetter(next?.id ?? '');
+  assert.deepEqual(await rootClient().retryDeadLetters({ subscriber: made.token }), { retried: 3 });
+  await until(() => receiver.events.length === 4);
+  assert.deepEqual(await search.purgeDeadLetters(), { purged: 0 });
+});
+
+test('errors have the class, code, status and members of the problem', async () => {
+  const shop = as(await bus.client('shop'));
+  await assert.rejects(
+    shop.subscribe({ topics: ['a'], callback: 'https://shop.example.com', max: 0 }),
+    (error) => {
+      assert.ok(error instanceof BadSubscriptionError);
+      assert.deepEqual(
+        [error.name, error.code, error.status],
+        ['BadSubscriptionError', 'bad_subscription', 400],
+      );
+      assert.deepEqual(error.members, { field: 'max' });
+      assert.equal(error.message, error.detail);
+      return true;
+    },
+  );
+  const web = await ScriptedWeb.start();
+  web.answers(problem(418, 'new_code', { field: 'x' }), say(400, {}, '<html>'));
+  for (const code of ['new_code', 'http_400'])
+    await assert.rejects(
+      web.client().pulse(),
+      (error) => error instanceof ProblemError && error.code === code,
+    );
+});
+
+test('Digest authenticates with any number of requests, and goes on when its challenge is forgotten', async () => {
+  const made = await bus.client('shop');
+  const shop = as(made, true);
+  const others = ['one', 'two', 'three'];
+  await Promise.all(others.map((topic) => shop.updated(`digest_${topic}`, 'https://shop.example.com/1')));
+  await Promise.all(Array.from({ length: 20 }, () => shop.pulse()));
+  const { redis, keys } = bus.store;
+  await redis.del(keys.digest_keys(), keys.digest_run());
+  await shop.updated('digest_one', 'https://shop.example.com/2');
+  await until(async () => (await first(shop.topics()))?.events === 2);
+  await assert.rejects(as({ ...made, secret: 'wrong' }, true).pulse(), UnauthenticatedError);
+  await new Routemaster({ url: bus.url, token: 'root', secret: ROOT_KEY, digest: true }).metrics();
+});
+
+test('health, and any call by its name', async () => {
+  const boss = rootClient();
+  assert.deepEqual(await boss.health(), {});
+  assert.ok(Date.parse((await boss.ping()).pong) > 0);
+  assert.match(await boss.metrics(), /^# HELP/);
+  await Promise.all([boss.pulse(), boss.scaling()]);
+  assert.deepEqual(await boss.call('GET /health', {}), {});
+  assert.ok(Array.isArray(await boss.call('GET /topics', { query: { limit: 5 } })));
+});

@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { until } from '../../../harness/until.ts';
+import { BadEventError, ClosedError, ProblemError } from '../../../packages/client/src/index.ts';
+import { type Answer, problem, ScriptedWeb, say } from './scripted_web.ts';
+
+const url = (n: number) => `https://shop.example.com/orders/${n}`;
+const urls = (count: number, from = 0) => Array.from({ length: count }, (_, n) => url(from + n));
+
+test('what is published at once rides in one request, in order', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  await Promise.all(urls(100).map((each) => bus.updated('orders', each)));
+  assert.deepEqual(
+    web.requests.map((each) => each.urls),
+    [urls(100)],
+  );
+});
+
+test('what is published meanwhile rides in the next one', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const release = web.hold();
+  const first = bus.updated('orders', url(0));
+  await until(() => web.requests.length === 1);
+  const others = urls(50, 1).map((each) => bus.updated('orders', each));
+  release();
+  await Promise.all([first, ...others]);
+  assert.deepEqual(
+    web.requests.map((each) => each.urls),
+    [[url(0)], urls(50, 1)],
+  );
+});
+
+test('each request has a key of its own, and topics do not wait for each other', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const release = web.hold();
+  const publishes = ['orders', 'parcels', 'invoices'].map((topic) => bus.updated(topic, url(1)));
+  await until(() => web.requests.length === 3);
+  release();
+  await Promise.all(publishes);
+  assert.equal(new Set(web.requests.map(({ key }) => key)).size, 3);
+  for (const { key } of web.requests) assert.match(key ?? '', /^"[\w-]{36}"$/);
+});
+
+test('a request has 1,000 events and a MiB at most, or one event', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  await Promise.all(urls(2500).map((each) => bus.updated('orders', each)));
+  assert.deepEqual(
+    web.requests.map((each) => each.urls.length),
+    [1000, 1000, 500],
+  );
+  const data = 'x'.repeat(400_000);
+  await Promise.all([
+    ...urls(3).map((each) => bus.updated('orders', each, { data })),
+    bus.noop('orders', url(3)),
+  ]);
+  assert.deepEqual(
+    web.requests.slice(3).map((each) => each.urls.length),
+    [2, 2],
+  );
+  await bus.updated('orders', url(4), { data: 'x'.repeat(2_000_000) });
+});
+
+test('an event that is refused is refused alone, without its place among strangers', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const refusal = {
+    index: 2,
+    field: 'type',
+    detail: 'event 2: type must be one of create, update, delete, noop',
+  };
+  web.answers(problem(400, 'bad_event', refusal));
+  const outcomes = await Promise.allSettled(urls(5).map((each) => bus.updated('orders', each)));
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
+  );
+  const error = (outcomes[2] as PromiseRejectedResult).reason;
+  assert.ok(error instanceof BadEventError);
+  assert.equal(error.detail, 'type must be one of create, update, delete, noop');
+  assert.deepEqual(error.members, { field: 'type' });
+  const [refused, ...accepted] = web.requests;
+  assert.deepEqual(
+    accepted.flatMap((each) => each.urls),
+    [0, 1, 3, 4].map(url),
+  );
+  assert.ok(accepted.every(({ key }) => key !== refused?.key));
+});
+
+test('if the bus does not say which event is at fault, it is found by smaller groups', async () => {
+  for (const refusal of [problem(400, 'bad_body'), problem(413, 'body_too_large'), say(413)]) {
+    const web = await ScriptedWeb.start();
+    const judge: Answer = (response, arrived) =>
+      (arrived.urls.includes(url(37)) ? refusal : say(204))(response, arrived);
+    web.answers(...Array(40).fill(judge));
+    const bus = web.client();
+    const outcomes = await Promise.allSettled(urls(100).map((each) => bus.updated('orders', each)));
+    assert.deepEqual(
+      outcomes.flatMap(({ status }, n) => (status === 'rejected' ? n : [])),
+      [37],
+    );
+    const { reason } = outcomes[37] as PromiseRejectedResult;
+    assert.ok(reason instanceof ProblemError);
+    assert.ok([400, 413].includes(reason.status));
+    assert.ok(web.requests.length < 30, `${web.requests.length} requests`);
+  }
+});
+
+test('many bad events do not have the good ones sent again and again', async () => {
+  const web = await ScriptedWeb.start();
+  const judge: Answer = (response, arrived) => {
+    const index = arrived.urls.findIndex((each) => each.endsWith('0'));
+    const answer = index < 0 ? say(204) : problem(400, 'bad_event', { index });
+    answer(response, arrived);
+  };
+  web.answers(...Array(1000).fill(judge));
+  const bus = web.client();
+  const outcomes = await Promise.allSettled(urls(1000).map((each) => bus.updated('orders', each)));
+  assert.equal(outcomes.filter(({ status }) => status === 'rejected').length, 100);
+  const sent = web.requests.reduce((sum, each) => sum + each.urls.length, 0);
+  // By groups of what is left, it would be 50,000.
+  assert.ok(sent < 5000, `${sent} events were sent`);
+});
+
+test('an error that is not about one event is that of all', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  web.answers(problem(403, 'topic_claimed'));
+  const outcomes = await Promise.allSettled(urls(3).map((each) => bus.updated('orders', each)));
+  assert.ok(outcomes.every(({ status }) => status === 'rejected'));
+  assert.equal(web.requests.length, 1);
+});
+
+test('an event that is no JSON is refused alone', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const bad = bus.updated('orders', url(1), { data: 1n });
+  const good = bus.updated('orders', url(2));
+  await assert.rejects(bad, TypeError);
+  await good;
+});
+
+test('flush waits for what was published before, and never rejects', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  await bus.flush();
+  web.answers(problem(403, 'topic_claimed'), say(204));
+  const settled: string[] = [];
+  const refused = assert.rejects(bus.updated('claimed', url(1))).then(() => settled.push('refused'));
+  const stored = bus.updated('orders', url(2)).then(() => settled.push('stored'));
+  await bus.flush();
+  await Promise.resolve();
+  const release = web.hold();
+  const later = bus.updated('orders', url(3)).then(() => settled.push('later'));
+  await Promise.all([refused, stored]);
+  assert.deepEqual(settled.sort(), ['refused', 'stored']);
+  release();
+  await later;
+});
+
+test('close sends what is left, and takes nothing more', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  for (const each of urls(2000)) void bus.updated('orders', each);
+  await bus[Symbol.asyncDispose]();
+  assert.equal(web.requests.flatMap((each) => each.urls).length, 2000);
+  await assert.rejects(bus.updated('orders', url(1)), ClosedError);
+  await assert.rejects(bus.pulse(), ClosedError);
+});
+
+test('publishAll reads no further than it can send', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const release = web.hold();
+  let read = 0;
+  const events = function* () {
+    for (; read < 20_000; read++) yield { type: 'update', url: url(read) } as const;
+  };
+  const published = bus.publishAll('orders', events());
+  await until(() => web.requests.length === 1);
+  const readAhead = read;
+  assert.ok(readAhead < 5000, `${readAhead} events`);
+  release();
+  assert.equal(await published, 20_000);
+});
+
+test('50,000 concurrent publishes take bounded memory', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const heap = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const release = web.hold();
+  const data = { text: 'x'.repeat(2000) };
+  const before = heap();
+  const publishes = urls(50_000).map((each) => bus.updated('orders', each, { data }));
+  const stored = Promise.all(publishes);
+  await until(() => web.requests.length === 1);
+  web.requests.length = 0;
+  const mib = (heap() - before) / 1_048_576;
+  const clear = setInterval(() => web.requests.splice(0), 10);
+  release();
+  await stored;
+  clearInterval(clear);
+  // As JSON they would take 100 MiB. The buffer holds 16, and each call takes a good KiB with its event.
+  assert.ok(mib < 120, `${mib.toFixed()} MiB`);
+  const left = (heap() - before) / 1_048_576;
+  assert.ok(left < 40, `${left.toFixed()} MiB are left`);
+});

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { Receiver } from '../../../harness/http/receiver.ts';
+import {
+  type Example,
+  InstalledPackage,
+  packedFiles,
+  readExamples,
+} from '../../../harness/packages/installed_package.ts';
+import { nodeOfVersion } from '../../../harness/packages/node_versions.ts';
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
+
+const VERSIONS = [20, 22, 24];
+
+const bus = RunningBus.forTests();
+let installed: InstalledPackage | undefined;
+let receiver: Receiver | undefined;
+let examples: Example[] = [];
+
+before(async () => {
+  await bus.works;
+  installed = await InstalledPackage.of('client');
+  receiver = await Receiver.start();
+  const { token, secret } = await bus.client('shop');
+  examples = await readExamples('client');
+  for (const { file, text } of examples) {
+    const program = text
+      .replaceAll('https://bus.example.com', bus.url)
+      .replaceAll('shop--psbsfvxhjewnxiczhqc0', token)
+      .replaceAll('JstIQF8oA-2oVgFXIZlV9O4kqU25YRCH', secret)
+      .replaceAll('the root key', ROOT_KEY)
+      .replaceAll('https://search.example.com/events', receiver.callback);
+    await installed.write({ file, text: program });
+  }
+});
+after(async () => {
+  await receiver?.stop();
+  await installed?.remove();
+});
+
+test('what is packed is JavaScript with declarations, the README and the licence', async () => {
+  const files = await packedFiles('client');
+  const others = files.filter((path) => !/^dist\/[\w/]+\.(js|d\.ts)$/.test(path));
+  assert.deepEqual(others.sort(), ['LICENSE', 'README.md', 'package.json']);
+  assert.ok(files.includes('dist/index.js') && files.includes('dist/index.d.ts'));
+});
+
+test('the TypeScript of the README fits the declarations, which need no others', async () => {
+  const typescript = examples.map(({ file }) => file).filter((file) => file.endsWith('.ts'));
+  assert.ok(typescript.length > 0);
+  await installed?.compile(typescript);
+});
+
+describe('each example of the README runs', () => {
+  for (const version of VERSIONS) {
+    test(`on Node ${version}`, async (t) => {
+      const node = await nodeOfVersion(version);
+      if (node === undefined) return t.skip(`there is no Node ${version}`);
+      for (const { file } of examples) assert.equal(await installed?.run(node, file), '', file);
+    });
+  }
+});

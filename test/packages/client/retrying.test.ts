@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:https';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { test } from 'node:test';
+import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
+import { until } from '../../../harness/until.ts';
+import {
+  ConnectionError,
+  InternalError,
+  ProblemError,
+  Routemaster,
+  StorageFullError,
+  SubscriberNotFoundError,
+  TimeLimitError,
+  TooManyFailuresError,
+} from '../../../packages/client/src/index.ts';
+import { cut, hang, problem, ScriptedWeb, say } from './scripted_web.ts';
+
+const URL = 'https://shop.example.com/orders/1';
+
+test('what fails for a moment is sent again, with the same key and body', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const failures = [
+    cut,
+    say(502),
+    say(504),
+    problem(503, 'storage_unavailable'),
+    problem(429, 'rate_limited'),
+    problem(408, 'request_timeout'),
+  ];
+  for (const failure of failures) {
+    web.answers(failure);
+    await bus.updated('orders', URL);
+    const [first, second, ...others] = web.requests.splice(0);
+    assert.ok(first && second && others.length === 0);
+    assert.deepEqual([second.key, second.body], [first.key, first.body]);
+    assert.ok(second.atMs - first.atMs >= 45, 'it pauses');
+  }
+});
+
+test('what stays wrong is not sent again', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  web.answers(problem(500, 'internal'), problem(429, 'too_many_failures'), say(404));
+  await assert.rejects(bus.updated('orders', URL), InternalError);
+  await assert.rejects(bus.updated('orders', URL), TooManyFailuresError);
+  await assert.rejects(bus.updated('orders', URL), (error) => {
+    assert.ok(error instanceof ProblemError);
+    assert.deepEqual([error.code, error.status], ['http_404', 404]);
+    return true;
+  });
+  assert.equal(web.requests.length, 3);
+});
+
+test('pauses grow, and last as long as Retry-After says', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  web.answers(say(503), say(503), say(503), problem(503, 'overloaded', { headers: { 'retry-after': '1' } }));
+  await bus.updated('orders', URL);
+  const at = web.requests.map(({ atMs }) => atMs);
+  const pauses = at.slice(1).map((each, n) => each - (at[n] ?? 0));
+  assert.ok(
+    [50, 100, 200, 1000].every((min, n) => (pauses[n] ?? 0) >= min - 5),
+    pauses.join(', '),
+  );
+});
+
+test('a call waits for a bus that is away', async () => {
+  let resets = 0;
+  const proxy = createTcpServer((socket) => {
+    resets++;
+    socket.resetAndDestroy();
+  }).listen(0, '127.0.0.1');
+  await until(() => proxy.listening);
+  const { port } = proxy.address() as AddressInfo;
+  const bus = new Routemaster({ url: `http://127.0.0.1:${port}`, token: 'shop' });
+  const calls = [bus.updated('orders', URL), bus.pulse()];
+  await until(() => resets === 2);
+  proxy.close();
+  await until(() => !proxy.listening);
+  const web = await ScriptedWeb.start(port);
+  await Promise.all(calls);
+  assert.equal(web.requests.length, 2);
+});
+
+test('an attempt without an answer is given up and made again', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client({ attemptTimeoutMs: 100 });
+  web.answers(hang);
+  await bus.updated('orders', URL);
+  assert.equal(web.requests.length, 2);
+  await until(() => web.givenUp === 1);
+});
+
+test('a time limit ends a publish, and says whether it may be done', async () => {
+  const web = await ScriptedWeb.start();
+  web.answers(problem(503, 'storage_full', { headers: { 'retry-after': '100' } }));
+  await assert.rejects(web.client({ timeoutMs: 1000 }).updated('orders', URL), (error) => {
+    assert.ok(error instanceof TimeLimitError);
+    assert.deepEqual([error.code, error.mayBeDone], ['time_limit', false]);
+    assert.ok(error.cause instanceof StorageFullError);
+    return true;
+  });
+  web.answers(hang);
+  const late = web.client({ timeoutMs: 150 }).updated('orders', URL);
+  await assert.rejects(late, (error) => error instanceof TimeLimitError && error.mayBeDone);
+});
+
+test('an event that waits for its turn is certainly not done', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const release = web.hold();
+  const first = bus.updated('orders', URL);
+  await until(() => web.requests.length === 1);
+  const late = bus.updated('orders', `${URL}/late`, { timeoutMs: 50 });
+  await assert.rejects(late, (error) => error instanceof TimeLimitError && !error.mayBeDone);
+  release();
+  await first;
+  await bus.updated('orders', `${URL}/next`);
+  assert.deepEqual(
+    web.requests.flatMap(({ urls }) => urls),
+    [URL, `${URL}/next`],
+  );
+});
+
+test('a signal ends one publish of a group, and the request with the last one', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const release = web.hold();
+  const [one, two] = [new AbortController(), new AbortController()];
+  const publishes = [one, two].map(({ signal }) => bus.updated('orders', URL, { signal }));
+  const [first, second] = publishes.map((each) => assert.rejects(each, /enough/));
+  await until(() => web.requests.length === 1);
+  one.abort(new Error('enough'));
+  await first;
+  assert.equal(web.givenUp, 0);
+  two.abort(new Error('enough'));
+  await second;
+  await until(() => web.givenUp === 1);
+  release();
+  await assert.rejects(bus.updated('orders', URL, { signal: one.signal }), /enough/);
+  await assert.rejects(bus.pulse({ signal: one.signal }), /enough/);
+  assert.equal(web.requests.length, 1);
+});
+
+test('thousands of calls may share a signal', async () => {
+  const warnings: Error[] = [];
+  process.on('warning', (warning) => warnings.push(warning));
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const { signal } = new AbortController();
+  await Promise.all(Array.from({ length: 2000 }, () => bus.updated('orders', URL, { signal })));
+  assert.deepEqual(warnings, []);
+});
+
+test('a time limit that outlasts idempotency keys is refused', async () => {
+  const web = await ScriptedWeb.start();
+  for (const timeoutMs of [0, -1, 600_000, Number.POSITIVE_INFINITY, Number.NaN])
+    await assert.rejects(web.client({ timeoutMs }).updated('orders', URL), RangeError);
+});
+
+test('a call that would be done twice is repeated only if it cannot be done', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  web.answers(problem(503, 'overloaded'), say(201, { 'content-type': 'application/json' }, '{"token":"a"}'));
+  assert.deepEqual(await bus.createClient({ name: 'a' }), { token: 'a' });
+  assert.equal(web.requests.splice(0).length, 2);
+  for (const failure of [cut, say(502), problem(503, 'storage_unavailable')]) {
+    web.answers(failure);
+    await assert.rejects(bus.rotateSecret('a'), (error) => {
+      return error instanceof ProblemError || (error instanceof ConnectionError && error.mayBeDone);
+    });
+    assert.equal(web.requests.splice(0).length, 1);
+  }
+  web.answers(cut);
+  await bus.subscribe({ topics: [], callback: 'https://shop.example.com' });
+  assert.equal(web.requests.length, 2);
+});
+
+test('what a repeated DELETE does not find was deleted before', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  web.answers(cut, problem(404, 'subscriber_not_found'), problem(404, 'subscriber_not_found'));
+  await bus.leave();
+  await assert.rejects(bus.leave(), SubscriberNotFoundError);
+});
+
+test('a certificate that is not trusted is no reason to try again', { skip: noOpenssl }, async () => {
+  const server = createServer(selfSigned()).listen(0, '127.0.0.1');
+  await until(() => server.listening);
+  const { port } = server.address() as AddressInfo;
+  const bus = new Routemaster({ url: `https://127.0.0.1:${port}`, token: 'shop' });
+  const publish = bus.updated('orders', URL);
+  await assert.rejects(publish, (error) => error instanceof ConnectionError && !error.isTransient);
+  server.close();
+});
+
+test('a redirect says where the bus is', async () => {
+  const web = await ScriptedWeb.start();
+  web.answers(say(308, { location: 'https://bus.example.com/topics/orders' }));
+  await assert.rejects(web.client().updated('orders', URL), /https:\/\/bus\.example\.com/);
+});
