@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import type { Meddling } from '../harness/http/meddling_proxy.ts';
 import { scriptOfFunction } from '../src/store/function_library.ts';
 import { readScripts, standalone } from '../src/store/script_source.ts';
 import { firstWords, RespReader } from './resp.ts';
@@ -17,14 +18,6 @@ export interface Call {
 
 /** A request that has not been passed on yet, or the reply to one that Redis has served. */
 export type Message = { at: 'request'; call: Call } | { at: 'reply'; call: Call; reply: Buffer };
-
-/** How the proxy meddles with a message. */
-export interface Meddling {
-  /** Called first; the message and all that follow it on its connection wait. */
-  first?: () => unknown;
-  /** Without it, the message is passed on. `mute` keeps the connection open and passes nothing on. */
-  end?: 'cut' | 'mute';
-}
 
 export type Meddle = (message: Message) => Meddling | undefined;
 

@@ -1,5 +1,6 @@
 import type { Scenario } from './scenario.ts';
 import { badSubscribers } from './scenarios/bad_subscribers.ts';
+import { client } from './scenarios/client.ts';
 import { clocks } from './scenarios/clocks.ts';
 import { frozenWorker } from './scenarios/frozen_worker.ts';
 import { hostileClients } from './scenarios/hostile_clients.ts';
@@ -18,6 +19,7 @@ import { workerKill } from './scenarios/worker_kill.ts';
 export const SCENARIOS: readonly Scenario[] = [
   workerKill,
   webKill,
+  client,
   steps,
   frozenWorker,
   redisKill,
