@@ -1,6 +1,7 @@
 import type { Part } from './part.ts';
 import { backlog } from './parts/backlog.ts';
 import { bulk } from './parts/bulk.ts';
+import { client } from './parts/client.ts';
 import { deliver } from './parts/deliver.ts';
 import { endToEnd } from './parts/end_to_end.ts';
 import { idle } from './parts/idle.ts';
@@ -9,4 +10,14 @@ import { publish } from './parts/publish.ts';
 import { rivals } from './parts/rivals.ts';
 
 /** The suite, in the order in which it runs. */
-export const PARTS: readonly Part[] = [publish, bulk, deliver, endToEnd, idle, memory, backlog, rivals];
+export const PARTS: readonly Part[] = [
+  publish,
+  bulk,
+  client,
+  deliver,
+  endToEnd,
+  idle,
+  memory,
+  backlog,
+  rivals,
+];

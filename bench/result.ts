@@ -3,6 +3,7 @@ import { type Spread, spread } from '../harness/measuring/statistics.ts';
 /** The metrics, with their headings in tables. */
 export const METRICS = {
   eventsPerSecond: 'events/s',
+  clientMicros: 'client µs/event',
   webMicros: 'web µs/event',
   workerMicros: 'worker µs/event',
   workerMicrosBatch: 'worker µs/batch',
