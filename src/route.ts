@@ -122,6 +122,8 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   path: string;
   /** The roles that may call. Empty: anyone, without credentials. */
   roles: readonly Role[];
+  /** For requests that are no call of the API: their credentials are not looked at, so they count as strangers'. */
+  isUnknown?: true;
 }
 
 /**

@@ -62,12 +62,15 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
 }
 
 /** The route of requests that no other route matches. */
-const NOT_FOUND = route('GET /', [], {
-  answers: {},
-  handle: async ({ path }) => {
-    throw new BusError('not_found', `there is no ${path}`);
-  },
-});
+const NOT_FOUND: Route = {
+  ...route('GET /', [], {
+    answers: {},
+    handle: async ({ path }) => {
+      throw new BusError('not_found', `there is no ${path}`);
+    },
+  }),
+  isUnknown: true,
+};
 
 /** Refuses other methods of a path. Express also uses the GET routes for HEAD. */
 function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
@@ -83,5 +86,8 @@ function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
 
 /** Answers errors of Express itself, such as a path that cannot be decoded. */
 function failed(pipeline: Pipeline): ErrorRequestHandler {
-  return (error: unknown, request, response, _next) => pipeline.fail(error, request, response);
+  return (error: unknown, request, response, _next) => {
+    const handle = () => Promise.reject(error);
+    return pipeline.answer({ ...NOT_FOUND, handle }, { request, response, ...at(request) });
+  };
 }

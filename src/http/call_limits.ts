@@ -27,11 +27,14 @@ export class CallLimits {
     this.#strangers = new Buckets(strangerRate, BURST_MS);
   }
 
-  /** Counts a request without credentials. Throws rate_limited if its address has sent too many of them. */
-  admit(request: IncomingMessage): void {
-    if (request.headers.authorization !== undefined) return;
+  /**
+   * Counts a request without credentials, or one whose credentials nobody will look at (`isStranger`). Throws
+   * rate_limited if its address has sent too many of them.
+   */
+  admit(request: IncomingMessage, isStranger = false): void {
+    if (request.headers.authorization !== undefined && !isStranger) return;
     const source = sourceOf(this.#proxies.addressOf(request));
-    const rate = `${this.#strangers.perSecond} requests a second without credentials`;
+    const rate = `${this.#strangers.perSecond} requests a second without credentials, or to no route`;
     check(this.#strangers, source, `an address may send ${rate}`);
     this.#strangers.take(source, 1);
   }

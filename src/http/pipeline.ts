@@ -73,10 +73,10 @@ export class Pipeline {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
       checkHeaders(request, route.page !== undefined);
       if (!route.isHealthCheck) {
-        if (this.#isPlainHttp(request)) return this.#redirect(request, response);
+        if (this.#isPlainHttp(request)) return await this.#redirect(request, response);
         this.#refuseUntilReady();
-        this.#parts.callLimits?.admit(request);
       }
+      if (route.isUnknown || !route.isHealthCheck) this.#parts.callLimits?.admit(request, route.isUnknown);
       // Checked before authentication, which takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;

@@ -60,6 +60,28 @@ describe('a client that calls too often', () => {
   });
 });
 
+describe('what is no call of the API', () => {
+  const api = new Api({ env: { ROUTEMASTER_STRANGER_RATE: '3', ROUTEMASTER_TRUSTED_PROXIES: '1' } });
+
+  for (const [index, [what, method, path, usual]] of (
+    [
+      ['a path that does not exist', 'GET', '/nothing', 404],
+      ['a path that cannot be decoded', 'GET', '/topics/%zz', 400],
+      ['a method that a path does not take', 'DELETE', '/topics', 405],
+      ['a method that a health check does not take', 'DELETE', '/health', 405],
+    ] as const
+  ).entries()) {
+    test(`is limited by its address, whatever credentials it has: ${what}`, async () => {
+      const headers = { 'x-forwarded-for': `192.0.2.${index + 1}` };
+      const statuses: number[] = [];
+      for (let n = 0; n < 45; n++)
+        statuses.push((await api.call(method, path, { as: 'lost', headers })).status);
+      assert.deepEqual([...new Set(statuses)], [usual, 429]);
+      assert.ok(statuses.indexOf(429) >= 30);
+    });
+  }
+});
+
 describe('a long list', () => {
   const api = new Api();
 
