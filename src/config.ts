@@ -79,7 +79,10 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-/** Refuses a viewer key that also opens something else, which viewers could then change. */
+/**
+ * Throws if the viewer key is also the root key or the token of a client, with which viewers could change
+ * something.
+ */
 function refuseOtherRole(
   viewerKey: string,
   { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,

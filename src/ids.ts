@@ -3,7 +3,7 @@ import { customAlphabet, nanoid } from 'nanoid';
 /** The id of a batch or a worker: 20 characters of URL-safe Base64, 120 bits. */
 export const uid = (): string => nanoid(20);
 
-/** The ids of so many workers. */
+/** Returns ids for this many workers. */
 export const uids = (count: number): string[] => Array.from({ length: count }, uid);
 
 /**

@@ -36,7 +36,7 @@ export class Proxies {
   }
 }
 
-/** Returns an IPv4 address that is written as an IPv6 address as what it is. */
+/** Returns the IPv4 address in an address such as `::ffff:192.0.2.1`. Returns any other text unchanged. */
 function withoutMapping(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }

@@ -13,7 +13,7 @@ export const ANYONE = [] as const;
 export const CLIENTS = ['client'] as const;
 export const ROOT = ['root'] as const;
 export const BOTH = ['client', 'root'] as const;
-/** A viewer may call what root may, if it changes nothing. */
+/** Roles of what viewers may call: whatever root may call, if it changes nothing. */
 export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
@@ -41,9 +41,9 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   /** The body as received, if the route takes text; otherwise empty. */
   text: string;
   headers: IncomingHttpHeaders;
-  /** The request itself, for what reads its address. */
+  /** The request itself, for handlers that need its address. */
   request: IncomingMessage;
-  /** The token that forms must carry; empty if the route is no page, or without a session. */
+  /** The token that forms must contain; empty if the route is no page, or if nobody is logged in. */
   formToken: string;
 }
 
@@ -59,7 +59,7 @@ export interface Answer {
   body?: unknown;
 }
 
-/** The call of a page that failed. */
+/** A failed call of a page. */
 export interface PageCall {
   caller: Caller | undefined;
   path: string;
@@ -93,14 +93,17 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** The handler parses the text of the body itself. */
   takesText?: true;
   /**
-   * Marks a page of the console: a person calls it, with a session instead of credentials, and sends forms.
-   * Makes the answer to an error; `caller` is undefined if nobody is logged in.
+   * Marks a page of the console, which a person calls with a session instead of credentials. The function
+   * returns the answer to an error; its `caller` is undefined if nobody is logged in.
    */
   page?: (error: BusError, call: PageCall) => Answer;
   /** The fields of a form. The field `form_token` is checked before, and left out. */
   form?: Input<Body>;
   answers: A;
-  /** What the route changes, for the audit, such as `topic.delete`. All but publishing that change something have it. */
+  /**
+   * Name of the change in the audit, such as `topic.delete`. Every route that changes something has one,
+   * except publishing.
+   */
   action?: string;
   /** Error codes of this route, in addition to those of every route. */
   errors?: readonly ErrorCode[];

@@ -16,8 +16,8 @@ local digest_keys = include('digest_keys')
 
 -- Maximum count of a nonce. The bit set of a nonce then takes at most 20 KB of Redis.
 local MAX_COUNT = 65535
--- Number of bits by which the bit set of a nonce grows at a time. A count may be ahead of the set by one such
--- step at most. A client that uses one nonce on many connections can be out of order by one count for each
+-- Number of bits by which the bit set of a nonce grows at a time. A count may be at most one such step ahead
+-- of the set. A client that uses one nonce on many connections can be out of order by one count for each
 -- connection.
 local STEP = 512
 

@@ -15,8 +15,8 @@ local findings = include('findings')
 local jobs = include('jobs')
 local lanes = include('lanes')
 
--- Returns the holders of each pending job: for each job a table that says for each worker how many times the
--- worker's list has the job.
+-- Returns the holders of each pending job. For each job, a table has the workers that hold it, with the
+-- number of times that it is in their lists.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do

@@ -10,7 +10,7 @@ local client_quota = {}
 -- Returns the state of one call. `key_of` gives the Redis key of a client's bucket.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- Each key takes this much of the time in which an empty bucket becomes full.
+  -- Time in which a bucket gains one key.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end

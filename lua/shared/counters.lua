@@ -5,7 +5,7 @@ A *series* names one such count: its field in `counters`, the field of the total
 ]]
 local counters = {}
 
--- True if the topic or the subscriber of a series does not exist. A series about neither one never ends.
+-- True if the topic or the subscriber of a series does not exist. A series that names neither never ends.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end

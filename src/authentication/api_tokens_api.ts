@@ -115,7 +115,7 @@ function handlers({ clients, pages, publicNames, minTokenLength, removeSubscribe
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {
-      // A client of a bus that was taken over keeps its token.
+      // An existing token may be shorter: clients of a bus that was taken over keep theirs.
       if (token && token.length < minTokenLength && !(await clients.find(token))) {
         const rule = `token must have at least ${minTokenLength} characters in production`;
         throw new BusError('bad_client', rule, { members: { field: 'token' } });

@@ -56,8 +56,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller, whose role may be another than `roles`, which are those that may call. Throws
-   * unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the client lookup.
+   * Resolves with the caller, whatever its role. `roles` are those that may call; a refusal names what they
+   * need. Throws unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the
+   * client lookup.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -67,9 +68,9 @@ export class Authentication {
     throw this.#unauthenticated(roles, verdict);
   }
 
-  /** Resolves with the error for a caller whose role is none of `roles`. */
+  /** Resolves with the error for a caller that has none of these roles. */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
-    // The Ruby Routemaster had no viewer, so none of its clients expects another answer.
+    // A viewer gets `forbidden` even in compatibility mode, because the Ruby Routemaster had no viewers.
     if (code === 'forbidden' || role === 'viewer') {
       const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
       return new BusError('forbidden', detail);

@@ -7,7 +7,10 @@ import type { Refusal, Verdict } from './verdict.ts';
 
 export type Proof = (digests: Digests) => boolean;
 
-/** Root or the viewer. With Basic, the key is the user name; with Digest, `user` is, and the key is the secret. */
+/**
+ * A holder of the root key or the viewer key. With Basic, the key is the user name. With Digest, `user` is
+ * the user name, and the key is the secret.
+ */
 interface KeyHolder {
   user: 'root' | 'viewer';
   keyDigest: string;
@@ -109,13 +112,13 @@ export class Credentials {
     return client && sameDigest(proofIn(client.ha1), proof) ? callerFor(client) : undefined;
   }
 
-  /** Resolves with a digest of the present credential of a caller, which changes with it. */
+  /** Resolves with a digest of the caller's present credential. A new credential has another digest. */
   async proofOf(caller: Caller): Promise<string> {
     if (caller.role === 'client') return proofIn((await this.#clients.find(caller.token))?.ha1 ?? null);
     return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
   }
 
-  /** Compares the text with every key, so that the time does not tell which one it resembles. */
+  /** Compares the text with every key, so that the time does not tell which key it resembles. */
   #holderOf(text: string): KeyHolder | undefined {
     const digest = hash('sha256', text);
     return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];

@@ -59,7 +59,7 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key that signed a nonce of this time; `signed` tells of a key whether it did. Returns
+   * Returns the key that signed a nonce of this time. `signed` tells whether a key signed it. Returns
    * undefined if no key did, or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {

@@ -17,9 +17,12 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 /** Maximum uses per script call; 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 
-/** A portion of Redis: a new nonce takes one, and so does its set of uses each time that it grows. */
+/**
+ * Bytes of a portion of Redis. A new nonce takes one portion, and its set of uses takes another each time it
+ * grows.
+ */
 const NONCE_BYTES = 300;
-/** Maximum such portions that a client may take within NONCE_USES_KEPT_MS. */
+/** Maximum portions that a client may take within NONCE_USES_KEPT_MS. */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**

@@ -34,7 +34,10 @@ export class PublicNames {
     return (token) => names.get(token) ?? publicName(key, token, undefined);
   }
 
-  /** Resolves with a function from these tokens to what the caller sees: root all of them, a client its own. */
+  /**
+   * Resolves with a function from these tokens to what the caller may see. Root sees all tokens, and a client
+   * its own; the others are shown by public names.
+   */
   async seenBy(caller: Caller, tokens: Iterable<string>): Promise<(token: string) => string> {
     if (caller.role === 'root') return (token) => token;
     const own = caller.role === 'client' ? caller.token : undefined;

@@ -9,7 +9,7 @@ const COOKIE = 'routemaster_session';
 const PATH = '/console';
 /** A session ends after this time, however much it is used. */
 const LIFETIME_MS = 12 * 3_600_000;
-/** Sessions of one client, of root, or of the viewer. The oldest ends when there is another login. */
+/** Maximum sessions of one client, of root, or of viewers. A further login ends the oldest session. */
 const MAX_SESSIONS = 20;
 const ID_LENGTH = 32;
 
@@ -17,7 +17,7 @@ const ID_LENGTH = 32;
 interface Stored {
   role: Role;
   token?: string;
-  /** Of the credential that opened it. With another credential the session has ended. */
+  /** Digest of the credential at the login. The session ends when the credential changes. */
   proof: string;
 }
 

@@ -65,7 +65,10 @@ export class Assignment {
     this.#ending.abort();
   }
 
-  /** Aborts the job and drops its outcome, since another worker may have it. Does nothing once it has run. */
+  /**
+   * Aborts the job and drops its outcome, because another worker may have the job. Does nothing if the job
+   * has ended.
+   */
   loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;
@@ -91,7 +94,7 @@ export class Assignment {
       }
       log.error({ err: error, job }, 'a job failed; its batch is a dead letter now');
       const attempt = { atMs, durationMs: 0, reason: reasonOf(error) };
-      // The failure is the bus's, so the subscriber keeps its health points.
+      // The bus failed, not the subscriber, so the subscriber keeps its health points.
       return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
     }
   }

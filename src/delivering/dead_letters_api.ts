@@ -49,7 +49,10 @@ interface DeadLettersParts {
   /** Resolves with the tokens of all subscribers. */
   subscribers: () => Promise<string[]>;
   publicNames: PublicNames;
-  /** Refuses retries while memory is short: autodrop would drop batches for the letters that came back. */
+  /**
+   * Refuses retries while memory is short, because autodrop would drop other batches for the letters that
+   * came back.
+   */
   guard: Pick<StorageGuard, 'check'>;
 }
 

@@ -29,8 +29,8 @@ interface Target {
 /** POSTs batches to callbacks over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
   /**
-   * Targets by the subscriber's token. When a subscriber changes its callback, it thus leaves the former
-   * host, which may lose its connections.
+   * Targets by the subscriber's token. A changed callback thus replaces the old target, whose host may then
+   * lose its connections.
    */
   readonly #targets = new LRUCache<string, Target>({
     max: MAX_TARGETS,

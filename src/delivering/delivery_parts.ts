@@ -12,10 +12,13 @@ import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { batchJob } from './deliver_batch.ts';
 import { Delivery } from './delivery.ts';
 
-/** Asks a thread or a quarantine to look for jobs, or to stop. */
+/** An order to a thread or a quarantine: look for jobs, or stop. */
 export type DeliveryOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 
-/** What a thread, or a quarantine, needs of its own to deliver. `takenOverAtMs` is when the bus took over from Ruby. */
+/**
+ * The parts with which a thread or a quarantine delivers. `takenOverAtMs` is when the bus took over from a
+ * Ruby Routemaster.
+ */
 export class DeliveryParts {
   readonly partitions: Partitions;
   readonly handler: ReturnType<typeof batchJob>;
@@ -58,7 +61,7 @@ export class DeliveryParts {
     this.#redis.once('ready', begin);
   }
 
-  /** Closes all connections. To be called when the workers have stopped. */
+  /** Closes all connections. Call this when the workers have stopped. */
   async close(): Promise<void> {
     await this.#delivery.close();
     await this.#counters.stop();

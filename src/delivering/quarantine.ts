@@ -13,7 +13,7 @@ import { Bell } from './bell.ts';
 import type { DeliveryOrder } from './delivery_parts.ts';
 import type { QuarantineData } from './quarantine_process.ts';
 
-/** An announcement may be lost. */
+/** Interval of looking for suspects, because an announcement may be lost. */
 const LOOK_EVERY_MS = 10_000;
 const PROCESS = fileURLToPath(new URL('./quarantine_process.ts', import.meta.url));
 
@@ -27,9 +27,10 @@ interface QuarantineParts {
 }
 
 /**
- * Delivers the suspects of a partition: batches of which two workers have died. While there are some, a process of its
- * own delivers them, one at a time. If that process dies, the batch that it held was all that it did, and becomes a
- * dead letter. A kill that ends this process too proves nothing: it buries no batch.
+ * Delivers the suspects of a partition: batches of which two workers have died. A separate process delivers
+ * them, one at a time, as long as there are any. If that process dies, only the batch that it held can be the
+ * cause, so that batch becomes a dead letter. If this process is killed too, that proves nothing, and no
+ * batch is buried.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -50,7 +51,7 @@ export class Quarantine {
     this.#loop = this.#run();
   }
 
-  /** There may be a suspect. */
+  /** Call this when there may be a suspect. */
   wake(): void {
     this.#send({ kind: 'look' });
     this.#bell.ring();
@@ -100,7 +101,10 @@ export class Quarantine {
     while (!(await this.#condemn(worker))) await this.#backoff.wait(this.#stopping.signal);
   }
 
-  /** Buries what the worker held. Returns false if Redis did not answer and the process does not stop. */
+  /**
+   * Buries the batch that the worker held. Returns false if this must be tried again, because Redis did not
+   * answer and the process is not stopping.
+   */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;
     try {
@@ -118,7 +122,7 @@ export class Quarantine {
     }
   }
 
-  /** A process that has ended gets nothing: the loop sees its end. */
+  /** Sends nothing to a process that has ended; the loop notices its end. */
   #send(message: QuarantineData | DeliveryOrder): void {
     if (this.#child?.connected) this.#child.send(message, () => {});
   }

@@ -6,14 +6,17 @@ import { tickMs, Workers } from './workers.ts';
 
 export interface QuarantineData {
   config: Config;
-  /** The place of the partition among all. */
+  /** The index of the partition among all. */
   partition: number;
   takenOverAtMs: number | undefined;
   /** The id of the only worker. */
   worker: string;
 }
 
-/** Without a suspect for this time the process ends. A suspect that fails is tried again within a minute or so. */
+/**
+ * Time without a suspect after which the process ends. A suspect that fails is tried again within about a
+ * minute.
+ */
 const IDLE_MS = 60_000;
 
 /** Delivers suspects, one at a time, until a `stop` order or until there has been none for a minute. */
@@ -47,7 +50,8 @@ function runQuarantine({ config, partition, takenOverAtMs, worker }: QuarantineD
   parts.start(() => workers.start());
 }
 
-// A platform may send its signals to all processes. The process that started this one passes on what they mean.
+// Ignores the signals that a platform may send to all processes. The process that started this one sends a
+// `stop` order instead.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit());
 process.once('message', (data) => runQuarantine(data as QuarantineData));

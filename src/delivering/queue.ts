@@ -15,8 +15,8 @@ import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 export const SLOW_MS = 1000;
 
 /**
- * What the workers of a call are: `spare` ones ask while the other workers of their thread stand still; the one of a
- * `quarantine` gets the batches that may have killed their workers.
+ * The kind of the workers of a call. `spare` workers ask while the other workers of their thread stand still.
+ * The worker of a `quarantine` gets the batches that may have killed their workers.
  */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
@@ -36,7 +36,9 @@ export class Queue {
     this.#kind = kind;
   }
 
-  /** Adds an instant job and returns true; returns false if the queue has the job already, in any state. */
+  /**
+   * Adds an instant job. Returns false, and changes nothing, if the queue has the job already in any state.
+   */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
       q: this.name,

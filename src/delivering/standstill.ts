@@ -1,8 +1,8 @@
 import { clock } from '../clock.ts';
 
 /**
- * Time without a beginning or an end of a job after which workers stand still. Quick deliveries end more
- * often than that; and deliveries that wait behind slow ones should not wait longer.
+ * Workers stand still if none has begun or ended a job for this time. It is longer than the gaps between
+ * quick deliveries, and short enough for deliveries that wait behind slow ones.
  */
 const AFTER_MS = 10;
 

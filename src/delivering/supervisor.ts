@@ -27,7 +27,9 @@ export class Supervisor {
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 
-  /** Has one thread ask for jobs. Does nothing if all workers are busy, since each asks when it finishes. */
+  /**
+   * Makes one thread ask for jobs. Does nothing if all workers are busy, because each asks when it finishes.
+   */
   wake(): void {
     const index = this.#idleWorkers.mostIdleThread();
     if (index !== undefined) this.#order(index, { kind: 'look' });
@@ -56,7 +58,7 @@ export class Supervisor {
     };
     const worker = new Worker(new URL('./delivery_thread.ts', import.meta.url), { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends only one kind of message: it has no idle worker left for further ready jobs.
+    // A thread sends a message only when jobs are ready for which it has no idle worker.
     worker.on('message', () => this.wake());
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });

@@ -34,7 +34,7 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Jobs that became ready before the standstill have woken nobody.
+      // Wakes the spare workers for jobs that became ready before the standstill, and so woke nobody.
       this.#spare.wake();
     });
     this.#regular = new Workers(

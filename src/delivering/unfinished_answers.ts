@@ -2,7 +2,7 @@
 const MAX_OF_SUBSCRIBER = 16;
 const MAX = 256;
 
-/** An answer whose status has arrived, and has decided the delivery, but not its rest. */
+/** An answer that has not arrived to its end. Its status has already decided the delivery. */
 export interface UnfinishedAnswer {
   /** The subscriber's token. */
   readonly subscriber: string;

@@ -150,7 +150,7 @@ export class Workers {
     this.#held.begin(grant, (isIdle, inDoubt) => {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
-      // Jobs may be ready, since the supervisor does not wake a thread whose workers are all busy.
+      // All workers were busy, so the supervisor did not wake this thread even if jobs are ready.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);

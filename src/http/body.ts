@@ -4,7 +4,10 @@ import { BusError } from '../errors.ts';
 import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../route.ts';
 
 interface Watch {
-  /** Called with the length of each chunk, kept or not. Returns for how long (ms) reading should pause, if above 0. */
+  /**
+   * Called with the length of every chunk, even of a discarded one. Returns the time (ms) for which reading
+   * should pause.
+   */
   pauseAfter(bytes: number): number;
   /** Called with the length of each chunk of a body; may throw. */
   arrived(bytes: number): void;
@@ -100,7 +103,7 @@ function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: Re
   });
 }
 
-/** Meanwhile its sender sends no more than the buffers of the connection take. */
+/** Stops reading for this time. Meanwhile the sender can only fill the buffers of the connection. */
 function pause(request: IncomingMessage, ms: number): void {
   request.pause();
   setTimeout(() => request.resume(), ms);

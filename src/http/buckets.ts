@@ -16,7 +16,7 @@ export class Buckets {
     this.#burstMs = burstMs;
   }
 
-  /** Returns after which time (ms) the bucket is no longer empty: 0 or less if it is not. */
+  /** Returns the time (ms) until the bucket contains something again; 0 or less if it does now. */
   emptyForMs(caller: string): number {
     if (this.perSecond === 0) return 0;
     return (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - this.#burstMs;

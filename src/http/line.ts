@@ -15,7 +15,7 @@ export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
  */
 export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Line): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
-  // The parser reports an error for each further chunk too.
+  // Refuses once, because the parser reports an error for each further chunk too.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
   afterAnswers(socket, () => refuseMalformed(error, socket));

@@ -199,7 +199,10 @@ export class Pipeline {
     return authentication.wrongRole(caller, roles, dialect.wrongRole);
   }
 
-  /** Begins the record of a call that changes something. What is refused before, such as a flood, has none. */
+  /**
+   * Begins the record of a call that changes something. A call that is refused before this, as in a flood, is
+   * not recorded.
+   */
   #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
     const { audit, proxies } = this.#parts;
     return action === undefined ? undefined : audit?.begin(action, caller, proxies.addressOf(request));
@@ -212,14 +215,14 @@ export class Pipeline {
 
 /** Returns the name under which Admission counts the room of a call. */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
-  // Somebody who logs in is nobody yet.
+  // The sender of a login form has no name yet.
   if (caller === undefined) return ':login';
   return caller.role === 'client' ? caller.token : '';
 }
 
-/** Returns under which name the rate of a caller is counted; undefined if it is not limited. */
+/** Returns the name under which the rate of a caller is counted; undefined if it is not limited. */
 function countedAs(caller: Caller | undefined): string | undefined {
-  // No token has a colon.
+  // A colon, because no token has one.
   if (caller?.role === 'viewer') return ':viewer';
   return caller?.role === 'client' ? caller.token : undefined;
 }

@@ -14,7 +14,10 @@ interface Room {
   /** Records that the body of a reservation has made progress. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
-  /** Counts bytes that a client has sent. Returns for how long (ms) none of its long bodies should be read. */
+  /**
+   * Counts bytes that a client has sent. Returns the time (ms) for which none of its long bodies should be
+   * read.
+   */
   pauseAfter(bytes: number, client: string): number;
   /** Takes back the place and the bytes of a reservation. */
   free(bytes: number, client: string): void;
@@ -46,7 +49,10 @@ export class Reservation {
     this.#onTakenBack = refuse;
   }
 
-  /** Counts bytes that were read, kept or not. Returns for how long (ms) reading should pause: 0 or less if not at all. */
+  /**
+   * Counts bytes that were read, even if they are discarded. Returns the time (ms) for which reading should
+   * pause; 0 or less for no pause.
+   */
   pauseAfter(bytes: number): number {
     this.#unpacedBytes += bytes;
     if (this.#unpacedBytes < PACED_BYTES) return 0;

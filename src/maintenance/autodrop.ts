@@ -142,8 +142,8 @@ export class Autodrop {
 }
 
 /**
- * Returns the next cuts of the plan: half of what is left of it, but at most MAX_SLICE batches. By halves,
- * the memory is looked at in between.
+ * Returns the next cuts: half of what is left of the plan, but at most MAX_SLICE batches. Halves, so that the
+ * memory is looked at in between.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
@@ -157,8 +157,8 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 }
 
 /**
- * Returns what is left of the plan after these cuts. A spent cut is left out: the rest of its batches is
- * being delivered.
+ * Returns what is left of the plan after these cuts. A cut that is spent is left out, because all other
+ * batches under it are being delivered.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

@@ -19,12 +19,13 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const { config, partition, partitions, stopping } = parts;
   const autodrop = new Autodrop(parts, config);
   const sweep = sweepJob(parts);
-  // Figures are of the whole bus, so the job of one partition sends them. Prometheus scrapes them instead.
+  // Only one partition's job sends the figures, because they are of the whole bus. Prometheus scrapes them
+  // instead.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
     { name: 'autodrop', everyMs: 30_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
-    // Promotes due jobs in case that the scheduler, which normally does so, cannot.
+    // Promotes due jobs if the scheduler, which normally does so, cannot.
     { name: 'schedule', everyMs: 60_000, run: () => promoteAllDue(partition) },
     { name: 'scrub', everyMs: config.leaseMs / 3, run: () => scrubDead(parts) },
     // A sweep takes minutes on a big bus, so it ends at once when the process stops. The next sweep does the

@@ -8,7 +8,7 @@ const STOP_IT = 'stop it, as docs/migrating.md says';
 interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
-  /** Runs a sweep. Gets the number of living Ruby workers. */
+  /** Runs a sweep. Its parameter is the number of living Ruby workers. */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
 }

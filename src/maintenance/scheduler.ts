@@ -6,8 +6,8 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * Publishes some of what is due, of one kind. Called again while something is due; if it throws, after a pause.
- * Several processes may run it at the same time.
+ * Publishes some due events of one kind of the agenda. It is called again while more are due, and after a
+ * pause if it throws. Several processes may run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -21,8 +21,8 @@ interface SchedulerParts {
 }
 
 /**
- * Makes scheduled jobs instant, and publishes what is to be published, when it is due. Sleeps until the next
- * deadline or an announced earlier one.
+ * Makes scheduled jobs instant, and publishes the events of the agenda, when they are due. Sleeps until the
+ * next deadline, or until an earlier one is announced.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -70,11 +70,14 @@ export class Scheduler {
     }
   }
 
-  /** Starts to publish what is due of a kind. Returns for how long the scheduler need not look at that kind. */
+  /**
+   * Starts to publish the due events of a kind. Returns the time for which the scheduler need not look at
+   * that kind.
+   */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];
     const { signal } = this.#stopping;
-    // While something is being published its end rings the bell.
+    // If events of this kind are being published, the end of that rings the bell.
     if (!publishDue || dueMs === undefined || this.#publishing.has(kind) || signal.aborted) return Infinity;
     if (dueMs > 0) return dueMs;
     const done = this.#publish(kind, publishDue).finally(() => {

@@ -35,8 +35,8 @@ export async function findShortage(
 }
 
 /**
- * Returns the memory to which autodrop should drop: the low mark, or halfway between other data and the high
- * mark if other data exceeds the low mark.
+ * Returns the memory to which autodrop should drop. This is the low mark; if other data exceeds the low mark,
+ * it is halfway between other data and the high mark.
  */
 function targetOf({ used, lowMark, highMark }: Memory, droppableBytes: number): number | undefined {
   const otherBytes = used - droppableBytes;

@@ -34,8 +34,8 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the whole bus. Counters lack what processes have not flushed yet, and those that
- * this release does not know, because their tags may hold credentials. Throws as Partition does.
+ * Returns all figures of the whole bus. Counters lack what processes have not flushed yet. Counters that this
+ * release does not know are left out, because their tags may hold credentials. Throws as Partition does.
  */
 export async function collectFigures({
   partitions,

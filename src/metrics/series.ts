@@ -14,8 +14,8 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * The possible values of the other tags of counters about a topic or a subscriber. Counters with further
- * values are left to the sweep.
+ * The possible values of the other tags of counters about a topic or a subscriber. A sweep finds counters
+ * with further values.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],

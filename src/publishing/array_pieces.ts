@@ -25,8 +25,8 @@ export function isArray(text: string): boolean {
 
 /**
  * Cuts the JSON text of an array into pieces, which are parsed one by one, so that a long body does not keep
- * others waiting. The body is valid if every piece in brackets is a valid array, only a single piece is
- * empty, and `isClosed` is true at the end.
+ * others waiting. The caller puts each piece in brackets and parses it. The body is valid if all of these
+ * arrays are, none is empty (unless it is the only one), and `isClosed` is true at the end.
  */
 export class ArrayPieces {
   readonly #text: string;

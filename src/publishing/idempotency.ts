@@ -12,7 +12,10 @@ export interface Idempotency {
 /** Bytes of Redis that an idempotency key takes. */
 const KEY_BYTES = 180;
 
-/** 132 bits in URL-safe Base64: enough to rule out collisions, at little memory for each key. */
+/**
+ * Length of a digest: 132 bits in URL-safe Base64. That rules out collisions, and takes little memory for
+ * each key.
+ */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 

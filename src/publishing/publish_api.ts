@@ -24,7 +24,7 @@ interface PublishParts {
   guard: Pick<StorageGuard, 'check'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
-  /** The steps of parsing a long body wait for their turn in this budget. */
+  /** Makes the steps of parsing a long body wait for their turn. */
   budget: Budget;
 }
 

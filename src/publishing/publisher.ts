@@ -18,8 +18,8 @@ const MAX_EVENTS_PER_CALL = 2000;
 const BYTES_PER_EVENT = 1000;
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication, which cannot be split. They block Redis for half a second, and no memory
- * limit interrupts a script.
+ * Maximum copies of one publication, which is stored as a whole. They block Redis for half a second, and no
+ * memory limit interrupts a script.
  */
 const MAX_COPIES = 1_000_000;
 /**

@@ -94,8 +94,8 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Removes and returns the items of the next call: all, or, if they do not fit, those whose turn it is. They
-   * stay in the order of arrival.
+   * Removes and returns the items of the next call, in the order of arrival. If not all items fit, these are
+   * the ones whose turn it is.
    */
   #nextGroup(): Waiting<Item, Result>[] {
     const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);

@@ -43,7 +43,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
     ...(url.startsWith('rediss:') && {
       tls: { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) },
     }),
-    // Otherwise ioredis sends its name to Redis, which the ACL would have to permit.
+    // Without this, ioredis sends its name to Redis by a command that the ACL would have to permit.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, since Redis may have applied it already.
     autoResendUnfulfilledCommands: false,

@@ -43,8 +43,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns the bytes of buffers. Redis tells a part of the buffers of replicas and of the AOF only as memory
- * that is not counted for eviction.
+ * Returns the bytes of buffers in the memory of Redis. Of those for replicas and the AOF, Redis shows a part
+ * only as memory that does not count for eviction.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =

@@ -17,8 +17,8 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain IPv4 addresses. `at` is the first byte of such an address; its bits
- * are inverted by `mask`.
+ * IPv6 networks whose addresses contain IPv4 addresses. `at` is the first byte of the IPv4 address, and
+ * `mask` inverts its bits.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // Mapped, compatible, and NAT64 (RFC 6052).
@@ -69,9 +69,8 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address in an address of an ISATAP tunnel, to which a router of the tunnel sends.
-   * Other routers send to the whole address, so the caller classifies that too. Any address without a tunnel
-   * is `public` here.
+   * Classifies the IPv4 address in an ISATAP address, to which a router of the tunnel sends. Other routers
+   * send to the whole address, so the caller classifies that too. Any other address is `public` here.
    */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {
     const bytes = Buffer.from(address.toByteArray());

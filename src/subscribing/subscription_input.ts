@@ -83,8 +83,8 @@ export function subscriptionInput(
 }
 
 /**
- * Returns the settings in a request, under the names of `Subscription`. Undefined means that a setting is not
- * in the request.
+ * Returns the settings in a request, under the names of `Subscription`. A setting that the request lacks is
+ * undefined.
  */
 export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
   const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;

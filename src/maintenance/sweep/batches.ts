@@ -88,7 +88,8 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
 }
 
 /**
- * Collects batches that seem to have no job. They may have one, because it is not read at the same instant.
+ * Collects batches that seem to have no job. Some may have one after all, because batches and jobs are not
+ * read at the same instant.
  */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {

@@ -35,6 +35,6 @@ export function isFindingKind(kind: string): kind is FindingKind {
 /** An inconsistency that a sweep repaired. Unreadable data is only reported, for a person to look at. */
 export interface Finding {
   kind: FindingKind;
-  /** A batch's id, a job's name, a worker's id or a subscriber's token, by the kind. */
+  /** Depending on the kind: a batch's id, a job's name, a worker's id, or a subscriber's token. */
   name: string;
 }

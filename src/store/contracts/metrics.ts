@@ -1,7 +1,7 @@
 import type { Contract } from '../contract.ts';
 
 /**
- * A counter. If it is about a topic or a subscriber, `topic` or `subscriber` names it, and `total` is the
+ * A counter. If it is about a topic or a subscriber, `topic` or `subscriber` names that. `total` is the
  * counter that continues it after a removal.
  */
 const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
