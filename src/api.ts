@@ -37,6 +37,7 @@ import { jobsApi } from './records/jobs_api.ts';
 import type { Route } from './route.ts';
 import type { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
+import { pauseApi } from './subscribing/pause_api.ts';
 import { subscribersApi } from './subscribing/subscribers_api.ts';
 import { Subscriptions } from './subscribing/subscription.ts';
 import { subscriptionsApi } from './subscribing/subscriptions_api.ts';
@@ -68,6 +69,7 @@ export function buildApi(given: ApiParts): Built {
       ...topicsApi(parts),
       ...subscriptionsApi(parts),
       ...subscribersApi(parts),
+      ...pauseApi(parts),
       ...deadLettersApi(parts),
       ...apiTokensApi(parts),
       ...auditApi(parts),

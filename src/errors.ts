@@ -21,6 +21,7 @@ export const ERRORS = {
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
   job_not_scheduled: { status: 409, title: 'The job is not scheduled' },
+  paused_by_operator: { status: 409, title: 'An operator paused this subscriber' },
   client_has_secret: { status: 409, title: 'A client with a secret has this token' },
   limit_reached: { status: 409, title: 'There are as many as there may be' },
   body_too_large: { status: 413, title: 'The body is too large' },

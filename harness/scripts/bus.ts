@@ -114,6 +114,14 @@ export class Bus extends WorkerCalls {
     return { accepted, added };
   }
 
+  async pause(token: string, by: 'operator' | 'subscriber' = 'operator'): Promise<Reply<'pause'>> {
+    return this.store.run('pause', { token, by });
+  }
+
+  async resume(token: string, by: 'operator' | 'subscriber' = 'operator'): Promise<Reply<'resume'>> {
+    return this.store.run('resume', { token, by, laneLimitMax: LANE_LIMIT_MAX });
+  }
+
   async runJob(job: string, q: QueueName = 'main'): Promise<Reply<'run_job'>> {
     return this.store.run('run_job', { q, job: packNamed(job) });
   }

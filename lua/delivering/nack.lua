@@ -6,12 +6,13 @@ that lease; otherwise nothing changes.
 
 A failed delivery costs its subscriber `damage` health points and holds it back for `throttle_ms`. `gone`
 is given if the callback answered 410. It is the `subscribed_at` of the subscription that gave this
-callback; 0 if unknown. The subscriber is then paused: its jobs wait until it subscribes again. The lane
+callback; 0 if unknown. The subscriber is then paused: its jobs wait until it subscribes again, or is resumed. The lane
 brings back a waiting job.
 ]]
 local jobs = include('jobs')
 local lanes = include('lanes')
 local leases = include('leases')
+local pausing = include('pausing')
 local subscribers = include('subscribers')
 local waiting = include('waiting')
 
@@ -39,7 +40,7 @@ local function put_back(call, token, args, pauses)
     -- The batch was dropped during its delivery, so nothing is left to try again.
     redis.call('SREM', call.keys.jobs_index(q), job)
   elseif pauses then
-    redis.call('HSETNX', call.keys.subscriber(token), 'paused_at', call.now_ms)
+    pausing.pause(call, token, 'callback_gone')
     -- The score 0 sorts this job before all other waiting jobs.
     redis.call('ZADD', call.keys.jobs_waiting(token), 0, job)
   elseif args.delay_ms > 0 then

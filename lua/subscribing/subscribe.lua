@@ -7,16 +7,16 @@ missing keeps its stored value; a new subscriber gets the default. If the call w
 `max_subscribers`, it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
 
 The batch that is open already gets the new max_events, and the new timeout if that is shorter; a new max_bytes
-closes it. A subscriber that was paused, or whose callback changed, is tried at once. If `ordered` or max_in_flight
-changed, waiting jobs of the lane return to the queue. A new signing key limits the older keys to
+closes it. A subscriber that was paused, or whose callback changed, is tried at once; but what an operator paused stays
+paused. If `ordered` or max_in_flight changed, waiting jobs of the lane return to the queue. A new signing key limits the older keys to
 `signing_overlap_ms` more. The signing key `none` ends signing.
 ]]
 local batches = include('batches')
 local defaults = include('defaults')
 local jobs = include('jobs')
 local open_batches = include('open_batches')
+local pausing = include('pausing')
 local signing = include('signing')
-local subscribers = include('subscribers')
 local topics = include('topics')
 local waiting = include('waiting')
 
@@ -95,22 +95,22 @@ return function(call, args)
   if has_no_room(keys.subscribers(), args.max_subscribers, { token }) then return 'too_many_subscribers' end
   if has_no_room(keys.topics(), args.max_topics, args.topics) then return 'too_many_topics' end
 
-  local callback, trial_job, ordered, max_in_flight, max_bytes =
-    unpack(redis.call('HMGET', subscriber, 'callback', 'probe', 'ordered', 'max_in_flight', 'max_bytes'))
+  local callback, ordered, max_in_flight, max_bytes =
+    unpack(redis.call('HMGET', subscriber, 'callback', 'ordered', 'max_in_flight', 'max_bytes'))
   redis.call('SADD', keys.subscribers(), token)
   store_settings(call, subscriber, args)
   store_signing_key(call, subscriber, args.signing_key, args.signing_overlap_ms)
   change_open_batch(call, token, args, max_bytes)
 
-  local was_paused = redis.call('HDEL', subscriber, 'paused_at') == 1
+  local resumes = pausing.paused_by(call, token) ~= 'operator' and pausing.lift(call, token)
   local moved = callback and callback ~= args.callback
   local lane_changed = args.ordered and args.ordered ~= ordered
     or args.max_in_flight and args.max_in_flight ~= max_in_flight
-  if was_paused or moved then
-    redis.call('HDEL', subscriber, 'throttled_until')
-    if trial_job then subscribers.release_trial_job(call, token, trial_job) end
+  if resumes or moved then
+    pausing.try_at_once(call, token, args.lane_limit_max)
+  elseif lane_changed then
+    waiting.bring_back(call, token, args.lane_limit_max)
   end
-  if was_paused or moved or lane_changed then waiting.bring_back(call, token, args.lane_limit_max) end
 
   replace_topics(call, token, args.topics)
   return 'ok'

@@ -98,6 +98,7 @@ const GAUGES = {
     SUBSCRIBER,
   ),
   'subscriber.health_points': gauge('subscriber_health_points', 'Health: 0 to 100 (perfect).', SUBSCRIBER),
+  'subscribers.paused': gauge('subscribers_paused', 'Subscribers that are paused, by whom.', { by: 'by' }),
   'jobs.count': gauge('jobs', 'Jobs by queue and state.', { queue: 'queue', status: 'state' }),
   'jobs.due': gauge('jobs_due', 'Scheduled jobs that are due.', { queue: 'queue' }),
   'workers.count': gauge('workers', 'Known workers.'),

@@ -2,6 +2,7 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { MemoryLimits } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { PAUSERS } from '../store/pause.ts';
 import { type Count, readCounts, type Tags } from './counter_hash.ts';
 import { COUNTER_NAMES, type CounterName, type GaugeName } from './families.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
@@ -79,6 +80,10 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('subscriber.dead_letters.batches', deadLetters.batches, tags);
     gauge('subscriber.dead_letters.events', deadLetters.events, tags);
     if (healthPoints !== undefined) gauge('subscriber.health_points', healthPoints, tags);
+  }
+  for (const by of PAUSERS) {
+    const paused = reading.subscribers.filter(({ pausedBy }) => pausedBy === by);
+    gauge('subscribers.paused', paused.length, { by });
   }
   for (const { queue, due, ...jobs } of reading.queues) {
     for (const [status, count] of Object.entries(jobs)) gauge('jobs.count', count, { queue, status });

@@ -2,6 +2,7 @@ import { QUEUES, type QueueName } from '../store/job.ts';
 import { infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { pauserOf } from '../store/pause.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 /** A snapshot of the whole bus. `cpuSeconds` is the CPU time of the Redis server since it started. */
@@ -74,9 +75,9 @@ async function readSubscribers(partition: Partition, nowMs: number) {
   const subscribed = new Set(members);
   const tokens = [...new Set([...members, ...events.keys(), ...batches.keys(), ...deadEvents.keys()])];
   const read = async (token: string) => {
-    const [health, oldest, deadBatches] = await partition.command((redis, keys) =>
+    const [[health, pausedAt, pausedBy], oldest, deadBatches] = await partition.command((redis, keys) =>
       Promise.all([
-        redis.hget(keys.subscriber(token), 'health_points'),
+        redis.hmget(keys.subscriber(token), 'health_points', 'paused_at', 'paused_by'),
         redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
         redis.zcard(keys.dead_letters_of(token)),
       ]),
@@ -90,6 +91,7 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
       // Undefined if the subscriber has left. Its batches and dead letters may remain for a while.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
+      pausedBy: pauserOf(pausedAt, pausedBy),
     };
   };
   return Promise.all(tokens.map(read));

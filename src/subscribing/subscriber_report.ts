@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Config } from '../config.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
+import { PAUSERS, pauserOf } from '../store/pause.ts';
 import {
   DEFAULT_MAX_BYTES,
   DEFAULT_MAX_EVENTS,
@@ -49,6 +50,8 @@ export const SUBSCRIBER_REPORT = z.object({
   last_attempted_at: ms.nullable(),
   /** When its callback answered 410, which pauses deliveries. */
   paused_at: ms.nullable(),
+  /** Who paused it: its callback, by 410, an operator, or the subscriber itself. */
+  paused_by: z.enum(PAUSERS).nullable(),
   /** `sent` is the total ever delivered. `oldest` is when the oldest queued batch was created. */
   events: z.object({ sent: z.int(), queued: z.int(), oldest: ms.nullable() }),
   dead_letters: z.object({ batches: z.int(), events: z.int() }),
@@ -93,6 +96,7 @@ export async function readReport(
     health_points: Number(hash.health_points ?? PERFECT_HEALTH),
     last_attempted_at: time(hash.last_attempted_at),
     paused_at: time(hash.paused_at),
+    paused_by: pauserOf(hash.paused_at, hash.paused_by),
     events: {
       sent: Number(hash.sent ?? 0),
       queued: Number(queued ?? 0),

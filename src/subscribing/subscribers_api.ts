@@ -23,7 +23,7 @@ type OthersReport = z.infer<typeof OTHERS_REPORT>;
 
 const SUBSCRIBERS = z.array(z.union([SUBSCRIBER_REPORT, OTHERS_REPORT]));
 
-const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
+export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   schema: z.object({ token: z.string() }),
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };

@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import type { DeadLetters } from '../delivering/dead_letters.ts';
 import { seriesOf } from '../metrics/series.ts';
-import type { Reply } from '../store/contracts.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 
@@ -71,6 +71,17 @@ export class Subscriptions {
   /** Ends one subscription. Queued events are still delivered. */
   async unsubscribe(token: string, topic: string): Promise<Reply<'unsubscribe'>> {
     return this.#partitions.ofSubscriber(token).run('unsubscribe', { token, topic });
+  }
+
+  /** Delivers nothing more to the subscriber until it is resumed. A repeat changes nothing. */
+  pause(token: string, by: Arguments<'pause'>['by']): Promise<Reply<'pause'>> {
+    return this.#partitions.ofSubscriber(token).run('pause', { token, by });
+  }
+
+  /** Delivers to the subscriber again. It is not an error if it was not paused. */
+  resume(token: string, by: Arguments<'resume'>['by']): Promise<Reply<'resume'>> {
+    const { laneLimitMax } = this.#defaults;
+    return this.#partitions.ofSubscriber(token).run('resume', { token, by, laneLimitMax });
   }
 
   /**

@@ -140,6 +140,40 @@ test('410 Gone pauses deliveries until the subscriber subscribes again, and lose
   assert.equal((await subscriber.report()).paused_at, null);
 });
 
+test('what is paused is kept, and delivered when it is resumed: whatever an operator paused, by an operator alone', async (t) => {
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const paused = () => bus.metric('routemaster_subscribers_paused', { by: 'operator' });
+  const release = receiver.hold();
+  await publisher.publish(topic, { url: url(1) });
+  await receiver.delivery(1);
+  await bus.root.call('POST', `/subscribers/${subscriber.token}/pause`);
+  release();
+  await until(async () => (await subscriber.report()).events.sent === 1, { what: 'what was under way ends' });
+  for (const n of [2, 3]) await publisher.publish(topic, { url: url(n) });
+  const { callback } = receiver;
+  await subscriber.call('POST', '/subscription', {
+    topics: [topic],
+    callback,
+    uuid: 'me',
+    max: 1,
+    timeout: 0,
+  });
+  await assert.rejects(subscriber.call('POST', '/subscriber/resume'), /paused_by_operator/);
+  assert.equal(await paused(), 1);
+  // Another subscriber of the topic gets what this one does not.
+  const other = await bus.client('other');
+  const others = await bus.receiver(t);
+  await other.call('POST', '/subscription', { topics: [topic], callback: others.callback, timeout: 0 });
+  await publisher.publish(topic, { url: url(4) });
+  await until(() => others.urls.length === 1);
+  const { events, paused_by } = await subscriber.report();
+  assert.deepEqual([paused_by, events.queued, receiver.deliveries.length], ['operator', 3, 1]);
+  await bus.root.call('POST', `/subscribers/${subscriber.token}/resume`);
+  await until(() => receiver.urls.length === 4);
+  assert.deepEqual(receiver.urls.sort(), [1, 2, 3, 4].map(url));
+  assert.equal(await paused(), 0);
+});
+
 test('a batch becomes a dead letter after the maximum attempts of its subscriber, and the next is delivered', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   const { callback } = receiver;

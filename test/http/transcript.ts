@@ -27,7 +27,7 @@ const URLS = { url: 'https://app.example.com/widgets/1', callback: 'https://app.
 /** The part of `GET /subscriptions` that is the same for every subscriber with default settings and no losses. */
 const UNSET = [
   '"max_bytes":1048576,"ordered":false,"max_in_flight":16,"max_attempts":1500,"max_age":86400000,"signing":null',
-  '"paused_at":null,"dead_letters":{"batches":0,"events":0},"dropped":null',
+  '"paused_at":null,"paused_by":null,"dead_letters":{"batches":0,"events":0},"dropped":null',
 ].join(',');
 const HEADERS = /((?: \[[A-Z][\w-]*: [^\]]*\])*)/.source;
 const LINE = new RegExp(`^(\\S+) ([A-Z]+) (\\S+)${HEADERS}(?: (.*?))? → (\\d{3})${HEADERS}(?: (.*))?$`);

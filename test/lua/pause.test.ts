@@ -5,6 +5,7 @@ import { Bus, type Wanted } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { longName, packNamed } from '../../harness/scripts/names.ts';
 import { EMPTY_LANES } from '../../harness/scripts/state.ts';
+import { pauserOf } from '../../src/store/pause.ts';
 import { Listener } from './listener.ts';
 
 const redis = new TestStore();
@@ -129,6 +130,139 @@ describe('a subscriber that answers 410 Gone', () => {
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
     await bus.publish('x', 'gadgets', ['1', '2']);
     assert.deepEqual(await acquire('w1', 'w3', 'w4'), ['x1', 'x2']);
+  });
+});
+
+describe('a subscriber that was paused', () => {
+  const pausedBy = async () => {
+    const { paused_at, paused_by } = await bus.subscriber('alice');
+    return pauserOf(paused_at, paused_by);
+  };
+
+  /** a1 is in flight, and a2 and a3 are queued, when it is paused. */
+  async function pausedWith(by: 'operator' | 'subscriber', wanted: Wanted = {}): Promise<void> {
+    await subscribe(wanted);
+    await bus.publish('a', 'widgets', ['1', '2', '3']);
+    await acquire('w1');
+    assert.equal(await bus.pause('alice', by), 'ok');
+  }
+
+  for (const by of ['operator', 'subscriber'] as const) {
+    test(`by the ${by} gets nothing more, keeps everything, and is resumed with all of it`, async () => {
+      await pausedWith(by);
+      await bus.publish('b', 'widgets', ['4']);
+      assert.deepEqual(await acquire('w2', 'w3', 'w4'), []);
+      await bus.ack('w1', 'a1');
+      assert.deepEqual(await acquire('w1', 'w2'), []);
+      const { main, lanes } = await bus.state();
+      assert.deepEqual([main.scheduled, main.instant, main.pending], [[], [], {}]);
+      assert.deepEqual(lanes, { ...EMPTY_LANES, waiting: { alice: ['a2', 'a3', 'b1'] } });
+      const listener = await Listener.open(redis.redis.url);
+      try {
+        const resume = async () => assert.equal(await bus.resume('alice', by), 'ok');
+        assert.deepEqual(await listener.during(redis.store, resume), ['wake:main']);
+      } finally {
+        listener.close();
+      }
+      assert.equal(await pausedBy(), null);
+      assert.deepEqual(await acquire('w1', 'w2', 'w3'), ['a2', 'a3', 'b1']);
+    });
+  }
+
+  test('by an operator stays so when it subscribes again, also with another callback', async () => {
+    await pausedWith('operator');
+    const { paused_at } = await bus.subscriber('alice');
+    await subscribe();
+    await bus.store.redis.hset('subscriber:alice', 'callback', 'https://old.example/');
+    await subscribe({ inFlight: 3 });
+    assert.deepEqual(await acquire('w2', 'w3'), []);
+    assert.equal(await pausedBy(), 'operator');
+    assert.equal((await bus.subscriber('alice')).paused_at, paused_at);
+  });
+
+  test('by itself is resumed when it subscribes again', async () => {
+    await pausedWith('subscriber');
+    await subscribe();
+    assert.equal(await pausedBy(), null);
+    assert.deepEqual(await acquire('w2', 'w3'), ['a2', 'a3']);
+  });
+
+  test('by an operator can be resumed by an operator alone', async () => {
+    await pausedWith('operator');
+    const before = await snapshot(bus.store);
+    assert.equal(await bus.resume('alice', 'subscriber'), 'paused_by_operator');
+    assert.equal(await bus.pause('alice', 'subscriber'), 'ok');
+    assert.deepEqual(await snapshot(bus.store), before);
+    assert.equal(await bus.resume('alice', 'operator'), 'ok');
+    assert.equal(await pausedBy(), null);
+  });
+
+  test('is taken over by who has more to say, and keeps the time of its first pause', async () => {
+    await pausedWith('subscriber');
+    await gone('w1', 'a1');
+    const { paused_at } = await bus.subscriber('alice');
+    assert.equal(await pausedBy(), 'subscriber');
+    assert.equal(await bus.pause('alice', 'operator'), 'ok');
+    assert.deepEqual([await pausedBy(), (await bus.subscriber('alice')).paused_at], ['operator', paused_at]);
+  });
+
+  test('because its callback is gone can be resumed without a new subscription, and is tried at once', async () => {
+    await paused();
+    assert.equal(await pausedBy(), 'callback_gone');
+    assert.equal(await bus.resume('alice', 'subscriber'), 'ok');
+    assert.equal((await bus.subscriber('alice')).throttled_until, undefined);
+    assert.deepEqual((await acquire('w1', 'w3', 'w4')).sort(), ['a1', 'a3', 'a4']);
+  });
+
+  test('while it failed is tried at once when it is resumed', async () => {
+    await subscribe();
+    await bus.publish('a', 'widgets', ['1', '2']);
+    await acquire('w1');
+    await bus.nack('w1', 'a1', { delayMs: MINUTE_MS, throttleMs: MINUTE_MS, attempt: '{}' });
+    await acquire('w1');
+    await bus.pause('alice', 'operator');
+    await bus.resume('alice', 'operator');
+    assert.deepEqual(await acquire('w1', 'w2'), ['a2']);
+  });
+
+  test('in order is resumed with its oldest batch', async () => {
+    await subscribe({ ordered: 1 });
+    await bus.publish('a', 'widgets', ['1', '2', '3']);
+    await bus.pause('alice', 'operator');
+    assert.deepEqual(await acquire('w1', 'w2'), []);
+    await bus.resume('alice', 'operator');
+    assert.deepEqual(await acquire('w1', 'w2'), ['a1']);
+    await bus.ack('w1', 'a1');
+    assert.deepEqual(await acquire('w1', 'w2'), ['a2']);
+  });
+
+  test('and its pause ended by a process of an earlier release, can be paused by 410 as ever', async () => {
+    await pausedWith('operator');
+    await bus.store.redis.hdel('subscriber:alice', 'paused_at');
+    await gone('w1', 'a1');
+    assert.equal(await pausedBy(), 'callback_gone');
+  });
+
+  test('does not have to be there, nor paused', async () => {
+    for (const by of ['operator', 'subscriber'] as const) {
+      assert.equal(await bus.pause('nobody', by), 'subscriber_not_found');
+      assert.equal(await bus.resume('nobody', by), 'subscriber_not_found');
+    }
+    await subscribe();
+    const before = await snapshot(bus.store);
+    assert.equal(await bus.resume('alice', 'subscriber'), 'ok');
+    assert.deepEqual(await snapshot(bus.store), before);
+  });
+
+  test('is paused also when memory is exhausted, and resumed', async () => {
+    await pausedWith('operator');
+    await bus.store.redis.config('SET', 'maxmemory', '1');
+    try {
+      assert.equal(await bus.resume('alice'), 'ok');
+      assert.equal(await bus.pause('alice'), 'ok');
+    } finally {
+      await bus.store.redis.config('SET', 'maxmemory', '0');
+    }
   });
 });
 

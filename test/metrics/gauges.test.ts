@@ -49,8 +49,8 @@ describe('subscribers', () => {
     assert.deepEqual(
       subscribers.map(({ oldestMs, ...rest }) => rest),
       [
-        { token: 'empty', events: 0, batches: 0, deadLetters: NONE, healthPoints: 100 },
-        { token: 'full', events: 5, batches: 3, deadLetters: NONE, healthPoints: 100 },
+        { token: 'empty', events: 0, batches: 0, deadLetters: NONE, healthPoints: 100, pausedBy: null },
+        { token: 'full', events: 5, batches: 3, deadLetters: NONE, healthPoints: 100, pausedBy: null },
       ],
     );
   });
@@ -59,7 +59,7 @@ describe('subscribers', () => {
     for (const token of ['__proto__', 'constructor']) await subscribe(token, 0, 10);
     await publish(3);
     const found = (await gauges()).subscribers.map(({ oldestMs, ...rest }) => rest);
-    const expected = { events: 3, batches: 1, deadLetters: NONE, healthPoints: 100 };
+    const expected = { events: 3, batches: 1, deadLetters: NONE, healthPoints: 100, pausedBy: null };
     assert.deepEqual(found, [
       { token: '__proto__', ...expected },
       { token: 'constructor', ...expected },
@@ -120,6 +120,7 @@ describe('subscribers', () => {
         oldestMs: 0,
         deadLetters: NONE,
         healthPoints: undefined,
+        pausedBy: null,
       },
     );
     await bus.dropQueue('gone');

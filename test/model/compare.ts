@@ -4,6 +4,7 @@ import type { Readable } from '../../harness/scripts/image.ts';
 import { shortName } from '../../harness/scripts/names.ts';
 import type { State } from '../../harness/scripts/state.ts';
 import { SHARES } from '../../src/store/job.ts';
+import { pauserOf } from '../../src/store/pause.ts';
 import type { Model } from './model.ts';
 
 /** What Redis holds is what the model says; `state` is read of what was seen. */
@@ -80,7 +81,7 @@ async function assertSubscriber(model: Model, { redis, keys }: Readable, token: 
     inFlight: hash.max_in_flight === undefined ? undefined : Number(hash.max_in_flight),
     proven: Number(hash.sent ?? 0) > 0,
     slow: 'slow' in hash,
-    paused: 'paused_at' in hash,
+    pausedBy: pauserOf(hash.paused_at, hash.paused_by) ?? undefined,
     throttled: 'throttled_until' in hash,
   };
   const { throttledUntilMs, dropped, told, ...rest } = expected;

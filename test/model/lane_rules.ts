@@ -23,9 +23,9 @@ export function enter(model: Model, batch: Batch, kind: WorkerKind): Entry {
   const subscriber = model.subscribers.get(token);
   // One that has left: the batch is only to be deleted.
   if (!subscriber) return { share: undefined, inOrder: false };
-  const { ordered, paused, proven, slow, throttledUntilMs, inFlight } = subscriber;
+  const { ordered, pausedBy, proven, slow, throttledUntilMs, inFlight } = subscriber;
   const ofLane = [...model.holds.values()].filter((hold) => model.tokenOf(hold) === token);
-  assert.ok(!paused, `${token} is paused`);
+  assert.ok(!pausedBy, `${token} is paused by ${pausedBy}`);
   assert.ok((throttledUntilMs ?? 0) <= model.nowMs, `${token} may be tried`);
   const fails = throttledUntilMs !== undefined;
   const share = fails ? 'failing' : slow || !proven ? 'slow' : undefined;

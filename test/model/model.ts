@@ -93,14 +93,41 @@ export class Model {
 
   subscribe(token: string, { topics, ...settings }: Settings, proven: boolean): void {
     if (!this.subscribers.get(token)?.ordered) this.#takenInOrder.delete(token);
-    const fresh = { proven, slow: false, paused: false, throttledUntilMs: undefined, dropped: 0, told: 0 };
+    const fresh = {
+      proven,
+      slow: false,
+      pausedBy: undefined,
+      throttledUntilMs: undefined,
+      dropped: 0,
+      told: 0,
+    };
     const before = this.subscribers.get(token);
     const subscriber = { ...(before ?? fresh), topics: new Set(topics), ...settings };
-    if (subscriber.paused) Object.assign(subscriber, { paused: false, throttledUntilMs: undefined });
+    if (subscriber.pausedBy !== 'operator') this.#lift(subscriber);
     this.subscribers.set(token, subscriber);
     this.#closeFull(token, subscriber.max);
     for (const topic of topics) this.topics.add(topic);
     for (const topic of before?.topics ?? []) this.#endUnused(topic);
+  }
+
+  /** Paused, it is tried at once. */
+  #lift(subscriber: Subscriber): void {
+    if (subscriber.pausedBy) Object.assign(subscriber, { pausedBy: undefined, throttledUntilMs: undefined });
+  }
+
+  pause(token: string, by: 'operator' | 'subscriber'): string {
+    const subscriber = this.subscribers.get(token);
+    if (!subscriber) return 'subscriber_not_found';
+    if (subscriber.pausedBy !== 'operator') subscriber.pausedBy = by;
+    return 'ok';
+  }
+
+  resume(token: string, by: 'operator' | 'subscriber'): string {
+    const subscriber = this.subscribers.get(token);
+    if (!subscriber) return 'subscriber_not_found';
+    if (by === 'subscriber' && subscriber.pausedBy === 'operator') return 'paused_by_operator';
+    this.#lift(subscriber);
+    return 'ok';
   }
 
   /** Answers whether there was such a subscription. */
@@ -210,7 +237,7 @@ export class Model {
     this.#fail(work, failure);
     const subscriber = this.subscribers.get(work.token);
     const pauses = subscriber !== undefined && failure.pause;
-    if (pauses) subscriber.paused = true;
+    if (pauses) subscriber.pausedBy ??= 'callback_gone';
     if (pauses || failure.givenBack) work.attempts--;
   }
 

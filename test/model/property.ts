@@ -4,7 +4,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { ack, acquire } from './delivering.ts';
 import { Model } from './model.ts';
-import { subscribe } from './publishing.ts';
+import { resume, subscribe } from './publishing.ts';
 import { anyStep, QUARANTINE, WORKERS } from './steps.ts';
 import { pass, schedule, scrub } from './upkeep.ts';
 import { World } from './world.ts';
@@ -36,8 +36,9 @@ async function begin(world: World, model: Model): Promise<void> {
 
 /** Once subscribers take what they get, all that is queued is delivered, whatever had happened. */
 async function drain(world: World, model: Model): Promise<void> {
-  for (const [token, { paused, topics, max, ordered }] of model.subscribers) {
-    if (!paused) continue;
+  for (const [token, { pausedBy, topics, max, ordered }] of model.subscribers) {
+    if (!pausedBy) continue;
+    if (pausedBy === 'operator') await resume(world, model, token, 'operator');
     const same = { topics: [...topics], max, ordered, inFlight: undefined, timeout: 0, proven: false };
     await subscribe(world, model, { token, ...same });
   }

@@ -72,6 +72,28 @@ export async function subscribe(world: World, model: Model, request: Request): P
   return `subscribe ${JSON.stringify({ ...request, proven })}`;
 }
 
+export async function pause(
+  world: World,
+  model: Model,
+  token: string,
+  by: 'operator' | 'subscriber',
+): Promise<string> {
+  const outcome = model.pause(token, by);
+  assert.equal(await world.bus.pause(token, by), outcome);
+  return `pause ${token} by ${by}: ${outcome}`;
+}
+
+export async function resume(
+  world: World,
+  model: Model,
+  token: string,
+  by: 'operator' | 'subscriber',
+): Promise<string> {
+  const outcome = model.resume(token, by);
+  assert.equal(await world.bus.resume(token, by), outcome);
+  return `resume ${token} by ${by}: ${outcome}`;
+}
+
 export async function unsubscribe(world: World, model: Model, token: string, topic: string): Promise<string> {
   const known = model.topics.has(topic);
   const left = model.unsubscribe(token, topic);

@@ -20,6 +20,7 @@ const yes = fc.boolean();
 const token = fc.constantFrom(...TOKENS);
 const topic = fc.constantFrom(...TOPICS);
 const workers = fc.subarray(WORKERS, { minLength: 1 });
+const pauser = fc.constantFrom<'operator' | 'subscriber'>('operator', 'subscriber');
 const auxWorker = fc.constantFrom('x1', 'x2');
 const seldom = fc.oneof(
   { weight: 5, arbitrary: fc.constant(false) },
@@ -58,6 +59,8 @@ export const anyStep = fc.oneof(
   ...[
     step(6, publishing.publish, fc.array(wish, { minLength: 1, maxLength: 3 })),
     step(3, publishing.subscribe, request),
+    step(1, publishing.pause, token, pauser),
+    step(1, publishing.resume, token, pauser),
     step(1, publishing.unsubscribe, token, topic),
     step(1, publishing.leave, token),
     step(1, publishing.removeTopic, topic),

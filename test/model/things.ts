@@ -1,6 +1,7 @@
 /** What the model is made of. */
 
 import type { Share } from '../../src/store/job.ts';
+import type { Pauser } from '../../src/store/pause.ts';
 
 export interface Subscriber {
   topics: Set<string>;
@@ -11,7 +12,7 @@ export interface Subscriber {
   proven: boolean;
   /** It took long over the last batch that it took. */
   slow: boolean;
-  paused: boolean;
+  pausedBy: Pauser | undefined;
   throttledUntilMs: number | undefined;
   /** How many of its events were dropped since it subscribed, and of how many of these a batch that it took told. */
   dropped: number;

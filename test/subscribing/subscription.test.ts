@@ -39,6 +39,7 @@ describe('the report of a subscriber', () => {
         health_points: 100,
         last_attempted_at: null,
         paused_at: null,
+        paused_by: null,
         events: { sent: 0, queued: 0, oldest: null },
         dead_letters: { batches: 0, events: 0 },
         dropped: null,

@@ -29,6 +29,14 @@ export const subscribingContracts = {
     arguments: { token: 'text', topic: 'text' },
     reply: 'ok|subscriber_not_found|topic_not_found|not_subscribed',
   },
+  pause: {
+    arguments: { token: 'text', by: 'operator|subscriber' },
+    reply: 'ok|subscriber_not_found',
+  },
+  resume: {
+    arguments: { token: 'text', by: 'operator|subscriber', laneLimitMax: 'number' },
+    reply: 'ok|subscriber_not_found|paused_by_operator',
+  },
   remove_subscriber: {
     arguments: { token: 'text', series },
     reply: { found: 'flag', nowMs: 'number' },

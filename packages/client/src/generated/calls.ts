@@ -188,6 +188,16 @@ export interface Calls {
       | { public_key: string; signing_secret?: undefined }
       | undefined;
   };
+  'POST /subscriber/pause': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'POST /subscriber/resume': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
   'DELETE /subscriber/topics/:name': {
     query: undefined;
     body: undefined;
@@ -213,6 +223,7 @@ export interface Calls {
           health_points: number;
           last_attempted_at: number | null;
           paused_at: number | null;
+          paused_by: 'callback_gone' | 'operator' | 'subscriber' | null;
           events: { sent: number; queued: number; oldest: number | null };
           dead_letters: { batches: number; events: number };
           dropped: {
@@ -241,12 +252,23 @@ export interface Calls {
           health_points?: undefined;
           last_attempted_at?: undefined;
           paused_at?: undefined;
+          paused_by?: undefined;
           dead_letters?: undefined;
           dropped?: undefined;
         }
     )[];
   };
   'DELETE /subscribers/:token': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'POST /subscribers/:token/pause': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'POST /subscribers/:token/resume': {
     query: undefined;
     body: undefined;
     answer: undefined;

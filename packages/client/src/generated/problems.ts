@@ -107,6 +107,11 @@ export class JobNotScheduledError extends ProblemError {
   declare readonly code: 'job_not_scheduled';
 }
 
+/** 409: An operator paused this subscriber. */
+export class PausedByOperatorError extends ProblemError {
+  declare readonly code: 'paused_by_operator';
+}
+
 /** 409: A client with a secret has this token. */
 export class ClientHasSecretError extends ProblemError {
   declare readonly code: 'client_has_secret';
@@ -205,6 +210,7 @@ export const PROBLEMS = {
   method_not_allowed: MethodNotAllowedError,
   request_timeout: RequestTimeoutError,
   job_not_scheduled: JobNotScheduledError,
+  paused_by_operator: PausedByOperatorError,
   client_has_secret: ClientHasSecretError,
   limit_reached: LimitReachedError,
   body_too_large: BodyTooLargeError,

@@ -1,0 +1,47 @@
+--[[
+Pausing: while a subscriber is paused (`paused_at` in its hash), nothing is delivered to it and all of its jobs wait.
+
+`paused_by` is `operator` or `subscriber`. It is missing if the callback is gone (410).
+]]
+local subscribers = include('subscribers')
+local waiting = include('waiting')
+local pausing = {}
+
+-- Whoever has a higher rank takes a pause over.
+local RANKS = { callback_gone = 1, subscriber = 2, operator = 3 }
+
+-- Returns who has paused the subscriber; nothing if it is not paused.
+function pausing.paused_by(call, token)
+  local paused_at, by = unpack(redis.call('HMGET', call.keys.subscriber(token), 'paused_at', 'paused_by'))
+  if paused_at then return by or 'callback_gone' end
+end
+
+-- Pauses a subscriber. `paused_at` stays the time of the first pause.
+function pausing.pause(call, token, by)
+  local subscriber, before = call.keys.subscriber(token), pausing.paused_by(call, token)
+  if before and RANKS[before] >= RANKS[by] then return end
+  redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
+  if by == 'callback_gone' then
+    -- A process of an earlier release ends pauses without deleting this field.
+    redis.call('HDEL', subscriber, 'paused_by')
+  else
+    redis.call('HSET', subscriber, 'paused_by', by)
+  end
+end
+
+-- Ends a pause, whoever has paused the subscriber. Returns true if it was paused.
+function pausing.lift(call, token)
+  return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
+end
+
+-- Tries a subscriber at once, even if it is held back after a failure: its trial ends, and up to `max` of its
+-- waiting jobs come back.
+function pausing.try_at_once(call, token, max)
+  local subscriber = call.keys.subscriber(token)
+  redis.call('HDEL', subscriber, 'throttled_until')
+  local trial_job = redis.call('HGET', subscriber, 'probe')
+  if trial_job then subscribers.release_trial_job(call, token, trial_job) end
+  waiting.bring_back(call, token, max)
+end
+
+return pausing
