@@ -15,7 +15,7 @@ import { consolePages } from './console/console.ts';
 import { DeadLetters } from './delivering/dead_letters.ts';
 import { deadLettersApi } from './delivering/dead_letters_api.ts';
 import { Queue } from './delivering/queue.ts';
-import type { Dialect } from './dialect.ts';
+import { DIALECTS, type Dialect } from './dialect.ts';
 import { CallLimits } from './http/call_limits.ts';
 import type { PipelineParts } from './http/pipeline.ts';
 import { WorkBudget } from './http/work_budget.ts';
@@ -77,7 +77,14 @@ export function buildApi(given: ApiParts): Built {
     ];
   };
   return {
-    ...{ routesIn, pages: consolePages(shared), authentication, sessions, proxies, audit },
+    ...{
+      routesIn,
+      pages: consolePages(routesIn(DIALECTS.none), shared),
+      authentication,
+      sessions,
+      proxies,
+      audit,
+    },
     callLimits: new CallLimits(given.config, proxies),
   };
 }

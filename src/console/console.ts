@@ -1,11 +1,27 @@
 import type { Route } from '../route.ts';
+import { ApiCalls } from './api_calls.ts';
 import { assetRoutes } from './assets.ts';
+import { auditPage } from './audit_page.ts';
+import { clientsPages } from './clients_pages.ts';
+import { deadLettersPages } from './dead_letters_pages.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
+import { subscribersPages } from './subscribers_pages.ts';
+import { topicsPages } from './topics_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts;
 
-/** All pages of the console, in their order in the navigation. */
-export function consolePages(parts: ConsoleParts): Route[] {
-  return [...assetRoutes(), ...loginPages(parts), ...overviewPage(parts)];
+/** All pages of the console. They show and do what the routes of the API answer and do. */
+export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
+  const api = new ApiCalls(routes);
+  return [
+    ...assetRoutes(),
+    ...loginPages(parts),
+    ...overviewPage(parts),
+    ...subscribersPages({ api }),
+    ...deadLettersPages({ api }),
+    ...topicsPages({ api }),
+    ...clientsPages({ api }),
+    ...auditPage({ api }),
+  ];
 }

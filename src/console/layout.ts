@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Caller, Role } from '../caller.ts';
 import { type BusError, ERRORS } from '../errors.ts';
-import type { Answer, PageCall } from '../route.ts';
+import { ALL, type Answer, type PageCall, WATCHERS } from '../route.ts';
 import { ASSET_URLS } from './assets.ts';
 import { type Content, type Html, html } from './html.ts';
 
@@ -42,7 +42,12 @@ const HTMX = JSON.stringify({
 
 /** The pages of the navigation, and who may see them. */
 const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] }[] = [
-  { path: '/console', name: 'Overview', roles: ['client', 'root', 'viewer'] },
+  { path: '/console', name: 'Overview', roles: ALL },
+  { path: '/console/subscribers', name: 'Subscribers', roles: ALL },
+  { path: '/console/dead_letters', name: 'Dead letters', roles: ALL },
+  { path: '/console/topics', name: 'Topics', roles: ALL },
+  { path: '/console/clients', name: 'Clients', roles: WATCHERS },
+  { path: '/console/audit', name: 'Audit', roles: WATCHERS },
 ];
 
 export interface Page {

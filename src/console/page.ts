@@ -24,6 +24,8 @@ export function page<const R extends Role, Params, Query>(
 }
 
 interface ActionRow<R extends Role, Params, Fields> {
+  /** What the audit calls it. */
+  action?: string;
   params?: Input<Params>;
   form: Input<Fields>;
   errors?: readonly ErrorCode[];

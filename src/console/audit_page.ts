@@ -1,0 +1,62 @@
+import { type Route, WATCHERS } from '../route.ts';
+import type { ApiCalls } from './api_calls.ts';
+import { ago } from './format.ts';
+import { html } from './html.ts';
+import { page } from './page.ts';
+import { ANY_QUERY, nextPage, table } from './parts.ts';
+
+const PATH = '/console/audit';
+
+/** A call as the API's audit shows it. */
+interface Entry {
+  at: number;
+  action: string;
+  role: string;
+  client: string | null;
+  target: string | null;
+  address: string;
+  status: number;
+  code: string | null;
+}
+
+/** Who changed what. */
+export function auditPage({ api }: { api: ApiCalls }): Route[] {
+  return [
+    page(PATH, WATCHERS, {
+      query: ANY_QUERY,
+      async show(call) {
+        const { action, client } = call.query;
+        const query = { limit: '100', ...call.query };
+        const { body, next } = await api.call<Entry[]>('GET /audit', call, { query });
+        const nowMs = Date.now();
+        const rows = table(
+          [
+            { name: 'When', cell: ({ at }) => ago(at, nowMs) },
+            { name: 'Who', cell: ({ role, client }) => client ?? role },
+            { name: 'From', cell: ({ address }) => html`<span class="mono">${address}</span>` },
+            { name: 'What', cell: ({ action }) => html`<span class="mono">${action}</span>` },
+            { name: 'Of what', cell: ({ target }) => target },
+            { name: 'Outcome', cell: outcome },
+          ],
+          body,
+          action || client ? 'Nothing matches.' : 'Nobody has changed anything yet.',
+        );
+        return {
+          title: 'Audit',
+          current: PATH,
+          body: html`<h1>Who did what</h1>
+<form method="get" action="${PATH}" class="filter">
+<label>Client <input name="client" value="${client}"></label>
+<label>What <input name="action" value="${action}" placeholder="topic.delete"></label>
+<button class="quiet">Filter</button></form>
+${rows}${nextPage(PATH, next)}`,
+        };
+      },
+    }),
+  ];
+}
+
+function outcome({ status, code }: Entry) {
+  if (status < 400) return html`<span class="state good">done</span>`;
+  return html`<span class="state warn">${status} ${code}</span>`;
+}

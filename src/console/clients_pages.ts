@@ -1,0 +1,147 @@
+import { z } from 'zod';
+import { BusError } from '../errors.ts';
+import { type Input, ROOT, type Route, WATCHERS } from '../route.ts';
+import type { ApiCalls } from './api_calls.ts';
+import { html } from './html.ts';
+import { action, page } from './page.ts';
+import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, table, typeIt } from './parts.ts';
+
+const PATH = '/console/clients';
+
+const TOKEN: Input<{ token: string }> = {
+  schema: z.object({ token: z.string() }),
+  wording: { code: 'client_not_found', whole: 'there is no such client' },
+};
+
+interface Client {
+  token: string;
+  name: string;
+  publish?: string[];
+  subscribe?: string[];
+}
+
+/** The clients; root makes, rotates and removes them. */
+export function clientsPages({ api }: { api: ApiCalls }): Route[] {
+  return [
+    page(PATH, WATCHERS, {
+      query: ANY_QUERY,
+      async show(call) {
+        const query = { limit: '100', ...call.query };
+        const { body, next } = await api.call<Client[] | undefined>('GET /api_tokens', call, { query });
+        const mayChange = api.allows('POST /api_tokens', call);
+        const acts = ({ name, token }: Client) => {
+          const own = `${PATH}/${encodeURIComponent(token)}`;
+          return html`${confirmed(call, 'New secret…', 'The old secret works for a day more.', {
+            action: `${own}/rotate`,
+            does: `Make a new secret for ${name}`,
+            isDangerous: false,
+          })}${confirmed(
+            call,
+            'Remove…',
+            `${name} can no longer call, and its subscriber, queue and dead letters are deleted.`,
+            {
+              action: `${own}/remove`,
+              does: `Remove ${name}`,
+              content: typeIt(name),
+            },
+          )}`;
+        };
+        const rows = table<Client>(
+          [
+            { name: 'Name', cell: ({ name }) => name },
+            { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
+            { name: 'May publish to', cell: ({ publish }) => topics(publish) },
+            { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },
+            ...(mayChange ? [{ name: '', cell: (client: Client) => acts(client) }] : []),
+          ],
+          body ?? [],
+          'There is no client yet. A service needs one to publish or to subscribe.',
+        );
+        return {
+          title: 'Clients',
+          current: PATH,
+          body: html`<h1>Clients</h1>${rows}${nextPage(PATH, next)}${mayChange && creation(call)}`,
+        };
+      },
+    }),
+    action(PATH, ROOT, {
+      action: 'client.create',
+      form: ANY_FIELDS,
+      async act(call) {
+        const { name, publish, subscribe } = call.body;
+        const body = {
+          name,
+          secret: true,
+          ...patterns('publish', publish),
+          ...patterns('subscribe', subscribe),
+        };
+        const made = await api.call<Client & { secret: string }>('POST /api_tokens', call, { body });
+        return secretPage(made.body);
+      },
+    }),
+    action(`${PATH}/:token/rotate`, ROOT, {
+      action: 'client.rotate_secret',
+      params: TOKEN,
+      form: ANY_FIELDS,
+      async act(call) {
+        const made = await api.call<{ token: string; secret: string }>(
+          'POST /api_tokens/:token/secret',
+          call,
+          {
+            params: call.params,
+            body: {},
+          },
+        );
+        return secretPage(made.body);
+      },
+    }),
+    action(`${PATH}/:token/remove`, ROOT, {
+      action: 'client.delete',
+      params: TOKEN,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { token } = call.params;
+        const { body } = await api.call<Client[] | undefined>('GET /api_tokens', call);
+        const client = body?.find((each) => each.token === token);
+        if (!client) throw new BusError('client_not_found', TOKEN.wording.whole);
+        if (call.body.confirm !== client.name)
+          throw new BusError('bad_body', `type ${client.name} to remove this client; nothing was changed`);
+        await api.call('DELETE /api_tokens/:token', call, { params: { token } });
+        return PATH;
+      },
+    }),
+  ];
+}
+
+function topics(patterns: string[] | undefined) {
+  if (!patterns) return html`<span class="none">any topic</span>`;
+  return patterns.length === 0 ? html`<span class="none">none</span>` : patterns.join(', ');
+}
+
+/** An empty field sets no limit. */
+function patterns(field: string, value: string | string[] | undefined) {
+  const list = String(value ?? '')
+    .split(/[\s,]+/)
+    .filter(Boolean);
+  return list.length === 0 ? {} : { [field]: list };
+}
+
+function creation(call: Parameters<typeof form>[0]) {
+  return html`<h2>New client</h2><div class="card">${form(call, {
+    action: PATH,
+    does: 'Make it',
+    content: html`<label>Name <input name="name" required pattern="[a-z0-9_\\-]+" autocapitalize="none" spellcheck="false"></label>
+<label>May publish to <input name="publish" placeholder="orders, shop_*" autocapitalize="none" spellcheck="false"></label>
+<label>May subscribe to <input name="subscribe" placeholder="any topic" autocapitalize="none" spellcheck="false"></label>`,
+  })}</div>`;
+}
+
+function secretPage({ token, secret }: { token: string; secret: string }) {
+  return {
+    title: 'A new secret',
+    current: PATH,
+    body: html`<h1>Copy the secret now: it is shown this once.</h1>
+<dl class="settings card"><dt>Token</dt><dd class="mono">${token}</dd><dt>Secret</dt><dd class="mono">${secret}</dd></dl>
+<p><a class="button quiet" href="${PATH}">I have it</a></p>`,
+  };
+}

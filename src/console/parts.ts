@@ -1,0 +1,73 @@
+import { z } from 'zod';
+import type { Input } from '../route.ts';
+import type { Visit } from './api_calls.ts';
+import { type Content, type Html, html } from './html.ts';
+import { tokenField } from './layout.ts';
+
+/** Any query: the API checks what it is given. A parameter that occurs twice is left out. */
+export const ANY_QUERY: Input<Record<string, string | undefined>> = {
+  schema: z.record(z.string(), z.string().optional().catch(undefined)),
+  wording: { code: 'bad_query', whole: 'the query cannot be read' },
+};
+
+/** Any fields: what becomes of them is checked where they are used. A field that occurs once is a text. */
+export const ANY_FIELDS: Input<Record<string, string | string[]>> = {
+  schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
+  wording: { code: 'bad_body', whole: 'the form cannot be read' },
+};
+
+/** The path of a page with a query. Empty and undefined parameters are left out. */
+export function pathWith(path: string, query: Record<string, string | undefined>): string {
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value) asked.set(name, value);
+  return asked.size === 0 ? path : `${path}?${asked}`;
+}
+
+export interface Column<T> {
+  name: string;
+  /** True for numbers, which are aligned at their ends. */
+  isAmount?: true;
+  cell: (row: T) => Content;
+}
+
+/** A table, or what to do if it has no rows. */
+export function table<T>(columns: readonly Column<T>[], rows: readonly T[], empty: Content): Html {
+  if (rows.length === 0) return html`<div class="card empty">${empty}</div>`;
+  const kind = ({ isAmount }: Column<T>) => (isAmount ? 'amount' : '');
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table><thead><tr>${columns.map(
+    (column) => html`<th scope="col" class="${kind(column)}">${column.name}</th>`,
+  )}</tr></thead><tbody>${rows.map(
+    (row) =>
+      html`<tr>${columns.map((column) => html`<td class="${kind(column)}">${column.cell(row)}</td>`)}</tr>`,
+  )}</tbody></table></div>`;
+}
+
+/** The link to the next page of a listing, if there is one. */
+export function nextPage(path: string, next: Record<string, string> | undefined): Content {
+  return next && html`<p><a class="button quiet" href="${pathWith(path, next)}">Next page</a></p>`;
+}
+
+export interface FormOptions {
+  action: string;
+  /** What the button says. */
+  does: string;
+  isDangerous?: boolean;
+  content?: Content;
+}
+
+/** A form with one button. */
+export function form({ formToken }: Visit, { action, does, isDangerous, content }: FormOptions): Html {
+  return html`<form method="post" action="${action}">${tokenField(formToken)}${content}
+<button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
+}
+
+/** A form that is shown when its summary is opened, with what it will do. */
+export function confirmed(visit: Visit, summary: string, warning: Content, options: FormOptions): Html {
+  return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
+${form(visit, { isDangerous: true, ...options })}</div></details>`;
+}
+
+/** A field in which to type a name, so that nothing is removed by a slip. */
+export function typeIt(name: string): Html {
+  return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
+}

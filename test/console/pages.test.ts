@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { TestBrowser, type TestPage } from '../../harness/browser/browser.ts';
+import { answer } from '../../harness/http/receiver.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
+import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
+import { until } from '../../harness/until.ts';
+
+const VIEWER_KEY = 'key-of-the-viewer-in-the-tests';
+const HOSTILE = `<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e`;
+const bus = RunningBus.forTests({
+  env: { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY, ROUTEMASTER_MAX_ATTEMPTS: '2' },
+});
+const browser = TestBrowser.forTests();
+const root = { user: 'root', password: ROOT_KEY };
+let scene: Scene;
+
+const PATHS = ['', '/subscribers', '/dead_letters', '/topics', '/clients', '/audit'].map(
+  (path) => `/console${path}`,
+);
+
+before(async () => {
+  await bus.works;
+  bus.announceError(/gave up on a batch/);
+  scene = await bus.scene({ after: (end) => ends.push(end) });
+  const { publisher, topic, receiver, subscriber } = scene;
+  receiver.answers(answer.status(500, { 'x-hostile': '1' }), answer.status(500));
+  await publisher.publish(topic, { url: 'https://shop.example.com/1', data: { note: HOSTILE } });
+  await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+});
+const ends: (() => unknown)[] = [];
+after(() => Promise.all(ends.map((end) => end())));
+
+async function as(
+  login: { user: string; password: string },
+  path = '/console',
+  options = {},
+): Promise<TestPage> {
+  const visit = await browser.page(options);
+  await visit.login(bus.url, { ...login, path });
+  return visit;
+}
+
+describe('each page', () => {
+  for (const options of [{}, { width: 360 }, { scheme: 'dark' as const }]) {
+    test(`is sound: ${JSON.stringify(options)}`, async () => {
+      const visit = await as(root, '/console', options);
+      const letter = `/console/dead_letters/${await letterId()}`;
+      for (const path of [...PATHS, `/console/subscribers/${scene.subscriber.token}`, letter]) {
+        const response = await visit.page.goto(bus.url + path);
+        assert.equal(response?.status(), 200, path);
+        await visit.assertSound();
+      }
+    });
+  }
+
+  test('shows hostile text as text', async () => {
+    const visit = await as(root, `/console/dead_letters/${await letterId()}`);
+    await visit.page.click('.event summary');
+    assert.match(await visit.text('.event pre'), /<script>alert\(1\)<\/script>/);
+    await visit.assertSound();
+  });
+
+  test('is refreshed while somebody looks, and keeps what the reader does', async () => {
+    const visit = await as(root, '/console/topics');
+    const before = await visit.text('main');
+    await bus
+      .client('another')
+      .then((client) => client.publish('zzz_new_topic', { url: 'https://shop.example.com/2' }));
+    await visit.page.waitForFunction(`document.querySelector('main').textContent.includes('zzz_new_topic')`);
+    assert.ok(!before.includes('zzz_new_topic'));
+    assert.deepEqual(visit.complaints, []);
+  });
+
+  test('works without JavaScript', async () => {
+    const visit = await as(root, '/console/topics', { javascript: false });
+    assert.match(await visit.text('main'), new RegExp(scene.topic));
+  });
+});
+
+describe('root', () => {
+  test('makes a client, and sees its secret once', async () => {
+    const visit = await as(root, '/console/clients');
+    await visit.page.type('[name=name]', 'made_here');
+    await visit.submit('main form[action="/console/clients"] button');
+    const secret = await visit.text('dd:last-of-type');
+    const token = await visit.text('dd');
+    assert.match(token, /^made_here--/);
+    await bus.clientOf(token, secret).publish('by_made_here', { url: 'https://shop.example.com/3' });
+    await visit.submit('a.button');
+    assert.ok(!(await visit.text('main')).includes(secret));
+  });
+
+  test('retries a dead letter', async () => {
+    const visit = await as(root, '/console/dead_letters');
+    await visit.page.click('input[type=checkbox]');
+    await visit.submit('button[value=retry]');
+    await until(async () => (await scene.subscriber.report()).events.sent === 1);
+    assert.match(await visit.text('main'), /Nothing has died/);
+  });
+
+  test('removes a topic whose name it types, and nothing by a slip', async () => {
+    const topic = 'topic_to_remove';
+    await scene.publisher.publish(topic, { url: 'https://shop.example.com/4' });
+    const visit = await as(root, '/console/topics');
+    const form = `form[action="/console/topics/${topic}/remove"]`;
+    const remove = async (typed: string) => {
+      await visit.page.evaluate(`document.querySelector('${form}').closest('details').open = true`);
+      await visit.page.type(`${form} [name=confirm]`, typed);
+      await visit.submit(`${form} button`);
+    };
+    await remove('something_else');
+    assert.match(await visit.text('main'), /nothing was changed/);
+    await visit.page.goto(`${bus.url}/console/topics`);
+    await remove(topic);
+    assert.ok(!(await visit.text('main')).includes(topic));
+  });
+});
+
+describe('a viewer', () => {
+  test('sees every page, and no form but the log-out', async () => {
+    const visit = await as({ user: 'viewer', password: VIEWER_KEY });
+    for (const path of PATHS) {
+      assert.equal((await visit.page.goto(bus.url + path))?.status(), 200, path);
+      assert.deepEqual(await visit.page.$$eval('main form[method=post]', (forms) => forms.length), 0, path);
+    }
+  });
+
+  test('is refused by the server, whatever form it makes', async () => {
+    const visit = await as({ user: 'viewer', password: VIEWER_KEY });
+    for (const path of [
+      `/console/topics/${scene.topic}/remove`,
+      `/console/subscribers/${scene.subscriber.token}/remove`,
+      '/console/clients',
+      `/console/clients/${scene.publisher.token}/rotate`,
+      '/console/dead_letters/all',
+    ]) {
+      assert.equal(await post(visit, path), 403, path);
+    }
+  });
+});
+
+describe('a client', () => {
+  test('sees its own, and is refused the rest', async () => {
+    const { token, secret } = scene.subscriber;
+    const visit = await as({ user: token, password: secret });
+    await visit.page.goto(`${bus.url}/console/subscribers`);
+    assert.match(await visit.text('main'), new RegExp(token));
+    for (const path of ['/console/clients', '/console/audit']) {
+      assert.equal((await visit.page.goto(bus.url + path))?.status(), 403, path);
+    }
+    await visit.page.goto(`${bus.url}/console`);
+    assert.equal(await post(visit, `/console/topics/${scene.topic}/remove`, { confirm: scene.topic }), 403);
+    assert.equal(await post(visit, '/console/clients', { name: 'mine' }), 403);
+  });
+});
+
+async function letterId(): Promise<string> {
+  const letters = (await bus.root.call('GET', '/dead_letters')) as { id: string }[];
+  return letters[0]?.id ?? '';
+}
+
+/** Sends a form that no page offers. */
+function post({ page }: TestPage, path: string, fields: Record<string, string> = {}): Promise<number> {
+  const script = `(async () => {
+    const form_token = document.querySelector('[name=form_token]')?.value ?? '';
+    const body = new URLSearchParams({ form_token, ...${JSON.stringify(fields)} });
+    return (await fetch(${JSON.stringify(path)}, { method: 'POST', body, redirect: 'manual' })).status;
+  })()`;
+  return page.evaluate(script) as Promise<number>;
+}
