@@ -16,7 +16,16 @@ const folders = {
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'store'],
   records: ['authentication', 'store'],
-  console: ['http', 'authentication', 'metrics', 'subscribing', 'publishing', 'delivering', 'records', 'store'],
+  console: [
+    'http',
+    'authentication',
+    'metrics',
+    'subscribing',
+    'publishing',
+    'delivering',
+    'records',
+    'store',
+  ],
   http: ['authentication', 'metrics', 'subscribing', 'publishing', 'delivering', 'records', 'store'],
 };
 
