@@ -62,7 +62,7 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Another worker keeps the job. This worker learns of it when its ack or nack is refused.
+      -- Another worker keeps the job. This worker learns of that when its ack or nack is refused.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end

@@ -6,9 +6,10 @@ local attempts = {}
 
 -- Maximum failed attempts in the history of a batch.
 local MAX_KEPT = 20
--- What a note of a death contains. No answer of a subscriber contains it, because JSON escapes the quotes of an answer.
+-- Text that only the note of a death contains. In the answer of a subscriber, JSON would escape the quotes.
 local DEATH = '"reason":"its worker died"'
--- A batch with so many notes is a suspect. One note says little: if a process is killed, all of its batches get one.
+-- Number of notes that make a batch a suspect. One note says little: if a process is killed, all batches of
+-- its workers get one.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)

@@ -16,11 +16,11 @@ local MAX_PASSED_OVER = 500
 -- Number of list items that are read to see a batch's header. They are all items of a short list.
 choosing.START = batches.HEADER + 10
 
--- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job, `kind` what
--- they are: 'regular', 'spare' or 'quarantine'. A quarantine takes the jobs of suspects alone. Instant
--- jobs are popped in groups of that size, and `put_back` returns those that were not tried. `sharing` has for
--- each share how many of the jobs that waited for room when the call began are not taken yet. Jobs that begin
--- to wait during the call are not counted, so the call does not take them.
+-- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job; instant
+-- jobs are popped in groups of that size, and `put_back` returns those that were not tried. `kind` is the
+-- kind of the workers: 'regular', 'spare' or 'quarantine'. A quarantine takes only the jobs of suspects.
+-- `sharing` has for each share how many of the jobs that waited for room when the call began are not taken
+-- yet. Jobs that begin to wait during the call are not counted, so the call does not take them.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }

@@ -76,8 +76,8 @@ end
 
 -- Moves the items of a batch up to `last` to a new batch, which is not attempted yet. The worker gets the job
 -- of the new batch, and the job of the old batch is instant again. In the index of its subscriber the new
--- batch stands before the old one; in an ordered lane nothing stands there, since the old batch is the
--- oldest. Returns the UID and the job of the new batch.
+-- batch goes just before the old one. (In an ordered lane the old batch is the oldest, so this place is
+-- free.) Returns the UID and the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }

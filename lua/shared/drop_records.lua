@@ -17,8 +17,8 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Returns the records of one call. `before` are the arguments of the script, which name the batch that the
--- call before has begun to count.
+-- Returns the records of one call. `before` are the arguments of the script. They name the batch that the
+-- previous call began to count.
 function drop_records.begin(before)
   return { before = before, work = 0, by_token = {}, list = {} }
 end

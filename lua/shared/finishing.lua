@@ -59,8 +59,8 @@ local function settle_subscriber(call, token, sum, slow_ms)
   return subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms, slow_ms)
 end
 
--- Brings back waiting jobs of a lane in which `ended` deliveries have ended: two for each, so that the lane
--- can double in each round, but never more than it has room for. If the subscriber's trial has ended
+-- Brings back waiting jobs of a lane in which `ended` deliveries have ended. Two come back for each, so that
+-- the lane can double in each round, but never more than it has room for. If the subscriber's trial has ended
 -- (`recovered`), as many come back as the lane has room for.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end

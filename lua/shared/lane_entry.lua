@@ -75,8 +75,8 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a lane that is not on trial has room for another delivery. It always has for a quarantine: that is
--- no worker which others wait for, and a suspect would have to wait for it again.
+-- Returns true if a lane that is not on trial has room for another delivery. There is always room for a
+-- quarantine: it takes no worker from others, and the suspect would have to wait for it again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end

@@ -62,8 +62,8 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns the number of jobs of a queue that a worker could acquire now. `kind` is what the worker is; the suspects
--- count for a quarantine alone.
+-- Returns the number of jobs of a queue that a worker could acquire now. `kind` is the kind of the worker.
+-- Suspects count only for a quarantine.
 function lanes.count_ready(call, q, kind)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))

@@ -57,7 +57,8 @@ local function write_batch(call, opened, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open one of its subscriber, if it has room for further bytes. Returns whether it has.
+-- Makes a new batch the open batch of its subscriber, if it has room for further bytes. Returns whether it
+-- has.
 local function leave_open(call, opened, bid, token, max_events, max_bytes, slice, first)
   local entry = open_batches.entry(bid, max_events, max_bytes)
   if open_batches.counts_bytes(entry, slice, first) then
@@ -66,7 +67,8 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- Not where the Ruby Routemaster was: its web processes would append to this batch under another name.
+  -- Skipped in a Redis of the Ruby Routemaster: its web processes would append to this batch under another
+  -- name.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry
