@@ -15,12 +15,17 @@ interface Ending {
   aborted(reason: unknown): void;
 }
 
+/**
+ * The calls of each signal. A listener for each call would take time that grows with the square of their number, and
+ * Node 20 warns of more than ten.
+ */
+const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
+
 /** The end of a call by its time limit or its caller's signal. */
 export class Deadline {
   readonly #ending: Ending;
   readonly #timer: NodeJS.Timeout;
-  readonly #signal: AbortSignal | undefined;
-  #abort: (() => void) | undefined;
+  readonly #ofSignal: Set<Deadline> | undefined;
 
   /** Throws the reason of an aborted signal, and RangeError for a time limit that is not allowed. */
   constructor(timeoutMs: number, signal: AbortSignal | undefined, ending: Ending) {
@@ -28,28 +33,40 @@ export class Deadline {
       throw new RangeError(`timeoutMs must be more than 0 and at most ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
     signal?.throwIfAborted();
     this.#ending = ending;
-    this.#signal = signal;
-    this.#timer = setTimeout(ended, timeoutMs, this, timeoutMs);
-    if (!signal) return;
-    this.#abort = () => {
-      this.clear();
-      ending.aborted(signal.reason);
-    };
-    signal.addEventListener('abort', this.#abort);
+    this.#timer = setTimeout(endLate, timeoutMs, this, timeoutMs);
+    this.#ofSignal = signal && callsOf(signal);
+    this.#ofSignal?.add(this);
   }
 
   clear(): void {
     clearTimeout(this.#timer);
-    if (this.#abort) this.#signal?.removeEventListener('abort', this.#abort);
+    this.#ofSignal?.delete(this);
   }
 
   late(timeoutMs: number): void {
     this.clear();
     this.#ending.late(timeoutMs);
   }
+
+  abort(reason: unknown): void {
+    this.clear();
+    this.#ending.aborted(reason);
+  }
 }
 
 /** One function for all timers: tens of thousands of calls may be under way. */
-function ended(deadline: Deadline, timeoutMs: number): void {
+function endLate(deadline: Deadline, timeoutMs: number): void {
   deadline.late(timeoutMs);
+}
+
+function callsOf(signal: AbortSignal): Set<Deadline> {
+  const known = CALLS.get(signal);
+  if (known) return known;
+  const calls = new Set<Deadline>();
+  CALLS.set(signal, calls);
+  const abort = () => {
+    for (const call of calls) call.abort(signal.reason);
+  };
+  signal.addEventListener('abort', abort, { once: true });
+  return calls;
 }

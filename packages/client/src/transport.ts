@@ -87,11 +87,12 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     const cause = error instanceof TypeError ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
-    if (cause?.code === undefined) return error;
-    const isTransient = !CERTIFICATE.test(cause.code);
-    const mayBeDone = isTransient && !NOT_SENT.test(cause.code);
-    const message = `no answer: ${cause.message || cause.code}`;
-    return new ConnectionError(message, { isTransient, mayBeDone, cause });
+    if (!cause) return error;
+    const { code, message } = cause;
+    // Without a code it is a rule of `fetch`, such as ports that it does not connect to.
+    const isTransient = code !== undefined && !CERTIFICATE.test(code);
+    const mayBeDone = isTransient && !NOT_SENT.test(code);
+    return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });
   }
 }
 

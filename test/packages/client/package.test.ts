@@ -13,6 +13,27 @@ import { RunningBus } from '../../../harness/processes/running_bus.ts';
 
 const VERSIONS = [20, 22, 24];
 
+/** Uses what Node's versions do differently. A warning would be on stderr. */
+const SHARED_SIGNAL: Example = {
+  file: 'shared_signal.mjs',
+  text: `
+import { Routemaster } from '@routemaster/client';
+
+const bus = new Routemaster({
+  url: 'https://bus.example.com',
+  token: 'shop--psbsfvxhjewnxiczhqc0',
+  secret: 'JstIQF8oA-2oVgFXIZlV9O4kqU25YRCH',
+  digest: true,
+});
+const { signal } = new AbortController();
+const publishes = Array.from({ length: 3000 }, (_, n) =>
+  bus.updated('orders', 'https://shop.example.com/orders/' + n, { signal }),
+);
+await Promise.all(publishes);
+await bus.close();
+`,
+};
+
 const bus = RunningBus.forTests();
 let installed: InstalledPackage | undefined;
 let receiver: Receiver | undefined;
@@ -23,7 +44,7 @@ before(async () => {
   installed = await InstalledPackage.of('client');
   receiver = await Receiver.start();
   const { token, secret } = await bus.client('shop');
-  examples = await readExamples('client');
+  examples = [...(await readExamples('client')), SHARED_SIGNAL];
   for (const { file, text } of examples) {
     const program = text
       .replaceAll('https://bus.example.com', bus.url)
@@ -52,7 +73,7 @@ test('the TypeScript of the README fits the declarations, which need no others',
   await installed?.compile(typescript);
 });
 
-describe('each example of the README runs', () => {
+describe('each example of the README runs, and thousands of calls may share a signal', () => {
   for (const version of VERSIONS) {
     test(`on Node ${version}`, async (t) => {
       const node = await nodeOfVersion(version);

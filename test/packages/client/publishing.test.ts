@@ -17,9 +17,17 @@ const bus = RunningBus.forTests();
 const url = (n: number) => `https://shop.example.com/orders/${n}`;
 const urls = (count: number) => Array.from({ length: count }, (_, n) => url(n));
 
-/** A client that publishes, and what the subscriber of its topic gets. */
+/** A client that publishes, and what the ordered subscriber of its topic gets. */
 async function scene(t: { after(end: () => unknown): void }, max = 1000) {
-  const { publisher, topic, receiver } = await bus.scene(t, { timeout: 0, max });
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t);
+  const { callback } = receiver;
+  await subscriber.call('POST', '/subscription', {
+    topics: [topic],
+    callback,
+    timeout: 0,
+    max,
+    ordered: true,
+  });
   const { token, secret } = publisher;
   return { shop: new Routemaster({ url: bus.url, token, secret }), topic, receiver, token, secret };
 }
@@ -48,6 +56,14 @@ test('events arrive with what was given', async (t) => {
       ['noop', undefined],
     ],
   );
+});
+
+test('an event has the fields that the bus takes', async (t) => {
+  const fields = { id: 1, type: 1, url: 1, timestamp: 1, data: 1 } satisfies Record<keyof NewEvent, 1>;
+  const { shop, topic } = await scene(t);
+  const event = { type: 'noop', url: url(1), other: 1 } as NewEvent;
+  const names = Object.keys(fields).join(', ');
+  await assert.rejects(shop.publish(topic, event), { detail: `unknown field "other"; use ${names}` });
 });
 
 test('events are stored in the order of the calls, and each has its own outcome', async (t) => {

@@ -196,6 +196,15 @@ test('a certificate that is not trusted is no reason to try again', { skip: noOp
   server.close();
 });
 
+test('nor is a port that fetch does not connect to', async () => {
+  const bus = new Routemaster({ url: 'http://127.0.0.1:9', token: 'shop' });
+  await assert.rejects(bus.pulse(), {
+    code: 'no_connection',
+    isTransient: false,
+    message: 'no answer: bad port',
+  });
+});
+
 test('a redirect says where the bus is', async () => {
   const web = await ScriptedWeb.start();
   web.answers(say(308, { location: 'https://bus.example.com/topics/orders' }));
