@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { clock } from '../clock.ts';
 import { MAX_PUBLISH_BYTES } from '../route.ts';
 import { Buckets } from './buckets.ts';
 import { overloaded, Reservation } from './reservation.ts';
@@ -13,6 +14,8 @@ const MAX_BYTES = 128 * 1024 * 1024;
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
+/** Minimum time between two looks at all bodies for room, since a look takes up to 50 µs. */
+const LOOK_EVERY_MS = 50;
 
 /** What the requests of one client hold together. */
 interface Holding {
@@ -32,6 +35,7 @@ export class Admission {
   readonly #holdings = new Map<string, Holding>();
   /** Reservations whose body is being read, in the order in which they last made progress. */
   readonly #reading = new Set<Reservation>();
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor({ maxRequests = MAX_REQUESTS, maxBytes = MAX_BYTES } = {}) {
     this.#maxRequests = maxRequests;
@@ -44,14 +48,14 @@ export class Admission {
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
-    return this.#fits(bytes) || (this.#takeFromStalled() && this.#fits(bytes));
+    return this.#fits(bytes) || (this.#makeRoom() && this.#fits(bytes));
   }
 
   /** Reserves a place and bytes for a request until `release`. Throws `overloaded` if it does not fit. */
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
     const holding = this.#holdings.get(client) ?? { requests: 0, bytes: 0 };
-    if (!this.#admits(bytes, holding) && !(this.#takeFromStalled() && this.#admits(bytes, holding)))
+    if (!this.#admits(bytes, holding) && !(this.#makeRoom() && this.#admits(bytes, holding)))
       throw overloaded();
     const reservation = new Reservation(this, client);
     if (holding.requests === 0) this.#holdings.set(client, holding);
@@ -65,7 +69,7 @@ export class Admission {
     const holding = this.#holdings.get(reservation.client) as Holding;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
-      this.#takeFromStalled();
+      this.#makeRoom();
       // The reservation itself may be one of the stalled ones.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
@@ -80,6 +84,10 @@ export class Admission {
   progressed(reservation: Reservation): void {
     this.#reading.delete(reservation);
     this.#reading.add(reservation);
+  }
+
+  shrink(bytes: number, client: string): void {
+    this.#change(this.#holdings.get(client) as Holding, 0, -bytes);
   }
 
   hasRead(reservation: Reservation): void {
@@ -114,15 +122,22 @@ export class Admission {
     return this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
   }
 
-  /** Takes places and bytes back from requests whose bodies stall. Returns true if there were any. */
-  #takeFromStalled(): boolean {
-    let some = false;
+  /**
+   * Takes places and bytes back from requests whose bodies stall, and from slow bodies the bytes that have not
+   * arrived. Returns true if there may be more room.
+   */
+  #makeRoom(): boolean {
+    const before = { ...this.#all };
     for (const reservation of this.#reading) {
       if (!reservation.isStalled) break;
       reservation.takeBack();
-      some = true;
     }
-    return some;
+    const nowMs = clock.monotonicMs();
+    if (nowMs - this.#lookedAtMs >= LOOK_EVERY_MS) {
+      this.#lookedAtMs = nowMs;
+      for (const reservation of this.#reading) reservation.giveAhead();
+    }
+    return this.#all.bytes < before.bytes || this.#all.requests < before.requests;
   }
 }
 

@@ -4,6 +4,8 @@ import { BusError } from '../errors.ts';
 /** A body stalls if it is incomplete and fewer bytes than these have arrived within this time. */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
+/** A body is slow if it is incomplete after this time. */
+const SLOW_MS = 250;
 /** The bytes of a body are counted in steps of this size, so that short bodies cost nothing. */
 const PACED_BYTES = 64 * 1024;
 
@@ -14,6 +16,8 @@ interface Room {
   /** Records that the body of a reservation has made progress. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
+  /** Takes back bytes that the client's reservation does not hold any more. */
+  shrink(bytes: number, client: string): void;
   /**
    * Counts bytes that a client has sent. Returns the time (ms) for which none of its long bodies should be
    * read.
@@ -26,11 +30,12 @@ interface Room {
 /** The place and the bytes that one request of a client holds. */
 export class Reservation {
   readonly client: string;
-  /** The announced bytes, or the bytes that have arrived if those are more. */
+  /** The announced bytes, or the bytes that have arrived if those are more or the body was slow while room was short. */
   heldBytes = 0;
   /** When the body last made progress, or its reading began. */
   progressMs = clock.monotonicMs();
   readonly #room: Room;
+  readonly #beganMs = clock.monotonicMs();
   #arrivedBytes = 0;
   #progressBytes = 0;
   #unpacedBytes = 0;
@@ -76,6 +81,16 @@ export class Reservation {
 
   get isStalled(): boolean {
     return clock.monotonicMs() - this.progressMs >= STALLED_MS;
+  }
+
+  /**
+   * If the body is slow, gives back the room for what has not arrived, which the body asks for again as it arrives.
+   * Otherwise 25 bodies of 64 KiB a second would hold all the room for half a minute.
+   */
+  giveAhead(): void {
+    if (clock.monotonicMs() - this.#beganMs < SLOW_MS || this.heldBytes <= this.#arrivedBytes) return;
+    this.#room.shrink(this.heldBytes - this.#arrivedBytes, this.client);
+    this.heldBytes = this.#arrivedBytes;
   }
 
   /** Call this when the body is complete: from then on it cannot stall. */

@@ -137,8 +137,8 @@ test('a body that stalls gives its room back as soon as somebody needs it, with 
   const stalled = [begin('one', 299_999), begin('two', 1), begin('three', 299_999)];
   const complete = stalled.pop() as (typeof stalled)[number];
   complete.reservation.startWork();
-  assert.throws(() => admission.reserve(request('200000'), 'four'), /try again/);
-  await until(() => admission.hasRoom(request('200000')));
+  assert.throws(() => admission.reserve(request('500000'), 'four'), /try again/);
+  await until(() => admission.hasRoom(request('500000')));
   assert.deepEqual(
     stalled.map(({ refusals }) => refusals.map(({ code }) => code)),
     [['overloaded'], ['overloaded']],
@@ -164,7 +164,7 @@ test('a body without a length that stalls can lose its own room, and leaves noth
   whole.release();
 });
 
-test('a body that makes progress keeps its room, however long it takes', async () => {
+test('a slow body holds only what has arrived once others need room, and keeps that however long it takes', async () => {
   const request = (length: string) => ({ headers: { 'content-length': length } }) as never;
   const admission = new Admission({ maxBytes: 5_000_000 });
   const slow = admission.reserve(request('5000000'), 'one');
@@ -173,14 +173,23 @@ test('a body that makes progress keeps its room, however long it takes', async (
     isTakenBack = true;
   });
   const beganMs = performance.now();
+  let arrived = 0;
   await until(
     () => {
       slow.arrived(70_000);
-      assert.ok(!admission.hasRoom(request('1')));
+      arrived += 70_000;
+      const isYoung = performance.now() - beganMs < 200;
+      if (isYoung) assert.ok(!admission.hasRoom(request('1')));
       return performance.now() - beganMs > 1500;
     },
     { everyMs: 100 },
   );
+  assert.ok(admission.hasRoom(request(String(5_000_000 - arrived))));
+  assert.ok(!admission.hasRoom(request(String(5_000_001 - arrived))));
+  const other = admission.reserve(request(String(5_000_000 - arrived)), 'other');
+  assert.throws(() => slow.arrived(1), /try again/, 'there is no room ahead any more');
+  other.release();
+  slow.arrived(70_000);
   assert.ok(!isTakenBack);
 });
 

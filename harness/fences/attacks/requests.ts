@@ -37,6 +37,18 @@ export function holdRoom(attacker: Attacker, signal: AbortSignal): Promise<void>
   return holdOpen(attacker, signal, `/topics/${attacker.topic}`, 26);
 }
 
+/** Announces a long publish, of which a little more arrives in each second than a body that stalls has. */
+export async function dripBody(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  const headers = { 'content-length': String(MAX_BODY_BYTES) };
+  const connection = await attacker.connect();
+  connection.write(attacker.request('POST', `/topics/${attacker.topic}`, { headers }));
+  while (!signal.aborted) {
+    connection.write(Buffer.alloc(10_000, ' '));
+    await sleep(OPEN_EVERY_MS, signal);
+  }
+  connection.close();
+}
+
 async function holdOpen(attacker: Attacker, signal: AbortSignal, path: string, count: number) {
   const headers = { 'content-length': String(MAX_BODY_BYTES) };
   const head = attacker.request('POST', path, { headers });

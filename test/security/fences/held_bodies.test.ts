@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
-import { holdBodies, holdRoom } from '../../../harness/fences/attacks/requests.ts';
+import { dripBody, holdBodies, holdRoom } from '../../../harness/fences/attacks/requests.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
 import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { residentMiB } from '../../../harness/measuring/cpu.ts';
@@ -39,6 +39,14 @@ test('several such clients leave room for others, and lose what stalls', async (
   const attackers = await Promise.all(Array.from({ length: 4 }, () => Attacker.start(bus, t)));
   const signal = AbortSignal.timeout(3000);
   await Promise.all([...attackers.map((each) => holdRoom(each, signal)), publishMuch(signal)]);
+});
+
+test('many bodies that drip, of as many clients, hold no more than what has arrived', async (t) => {
+  const attackers = await Promise.all(Array.from({ length: 25 }, () => Attacker.start(bus, t)));
+  const signal = AbortSignal.timeout(4000);
+  const dripping = attackers.map((each) => dripBody(each, signal));
+  await sleep(500, signal);
+  await Promise.all([...dripping, publishMuch(signal)]);
 });
 
 test('bodies to a route that the client may not call are not kept in memory', async (t) => {
