@@ -109,12 +109,21 @@ describe('the settings', () => {
   });
 });
 
-// `npm run client` writes them.
 describe('packages/client', () => {
-  for (const [name, text] of Object.entries(clientSources())) {
+  const sources = clientSources();
+
+  // `npm run client` writes them.
+  for (const [name, text] of Object.entries(sources)) {
     const path = `packages/client/src/generated/${name}`;
     test(`has in ${path} what the route table and the errors say`, () => {
       assert.equal(read(path), text, 'after a change, run `npm run client`');
+    });
+  }
+
+  for (const [, call = ''] of (sources['calls.ts'] ?? '').matchAll(/^ {2}'([A-Z]+ [^']+)'/gm)) {
+    test(`has a method for ${call}, which a test calls`, () => {
+      const advice = 'add a method to packages/client/src/api.ts, and a line to METHODS of the test';
+      assert.ok(read('test/packages/client/calls.test.ts').includes(`'${call}'`), advice);
     });
   }
 });

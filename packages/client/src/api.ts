@@ -18,6 +18,10 @@ const PAGE = 100;
 const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /subscription',
   'POST /subscriber',
+  'POST /subscriber/pause',
+  'POST /subscriber/resume',
+  'POST /subscribers/:token/pause',
+  'POST /subscribers/:token/resume',
   'POST /dead_letters/retry',
   'POST /dead_letters/:id/retry',
   'POST /jobs/:id/run',
@@ -77,8 +81,25 @@ export abstract class Api {
     return this.call('DELETE /subscriber', {}, options);
   }
 
+  /** Stops the deliveries to this client, and keeps everything. */
+  pause(options?: CallOptions) {
+    return this.call('POST /subscriber/pause', {}, options);
+  }
+
+  resume(options?: CallOptions) {
+    return this.call('POST /subscriber/resume', {}, options);
+  }
+
   subscriptions(options: ListOptions<'GET /subscriptions'> = {}) {
     return this.list('GET /subscriptions', options);
+  }
+
+  pauseSubscriber(token: string, options?: CallOptions) {
+    return this.call('POST /subscribers/:token/pause', { params: { token } }, options);
+  }
+
+  resumeSubscriber(token: string, options?: CallOptions) {
+    return this.call('POST /subscribers/:token/resume', { params: { token } }, options);
   }
 
   removeSubscriber(token: string, options?: CallOptions) {
