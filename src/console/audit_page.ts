@@ -1,7 +1,7 @@
+import { html } from '../html.ts';
 import { type Route, WATCHERS } from '../route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
-import { html } from './html.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, nextPage, table } from './parts.ts';
 

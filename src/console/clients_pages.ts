@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
+import { html } from '../html.ts';
 import { type Input, ROOT, type Route, WATCHERS } from '../route.ts';
 import type { ApiCalls } from './api_calls.ts';
-import { html } from './html.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, table, typeIt } from './parts.ts';
 

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import type { AttemptReport } from '../delivering/attempt.ts';
 import type { DeadLetter } from '../delivering/dead_letter.ts';
+import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
 import type { ApiCalls, Visit } from './api_calls.ts';
 import { ago, count, duration } from './format.ts';
-import { type Content, type Html, html } from './html.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, pathWith, table } from './parts.ts';
 

@@ -1,4 +1,4 @@
-import { type Html, html } from './html.ts';
+import { type Html, html } from '../html.ts';
 
 const UNITS = ['', ' k', ' M', ' G', ' T'];
 const BYTE_UNITS = [' B', ' KiB', ' MiB', ' GiB', ' TiB'];

@@ -3,9 +3,9 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Caller, Role } from '../caller.ts';
 import { type BusError, ERRORS } from '../errors.ts';
+import { type Content, type Html, html } from '../html.ts';
 import { ALL, type Answer, type PageCall, WATCHERS } from '../route.ts';
 import { ASSET_URLS } from './assets.ts';
-import { type Content, type Html, html } from './html.ts';
 
 const compressed = promisify(gzip);
 /** Shorter pages are not worth compressing. */

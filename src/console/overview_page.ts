@@ -1,9 +1,9 @@
+import { html } from '../html.ts';
 import { type GaugeReading, readGauges } from '../metrics/gauges.ts';
 import { ALL, type Route } from '../route.ts';
 import type { MemoryLimits } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { bytes, count, duration, number } from './format.ts';
-import { html } from './html.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
 

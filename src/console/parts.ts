@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { type Content, type Html, html } from '../html.ts';
 import type { Input } from '../route.ts';
 import type { Visit } from './api_calls.ts';
-import { type Content, type Html, html } from './html.ts';
 import { tokenField } from './layout.ts';
 
 /** Any query: the API checks what it is given. A parameter that occurs twice is left out. */

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
+import { type Content, type Html, html } from '../html.ts';
 import { ALL, type Input, ROOT, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, bytes, count, duration, number } from './format.ts';
-import { type Content, type Html, html } from './html.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, nextPage, pathWith, table, typeIt } from './parts.ts';

@@ -1,10 +1,10 @@
 import { BusError } from '../errors.ts';
+import { html } from '../html.ts';
 import { ALL, BOTH, type Route } from '../route.ts';
 import type { Topic } from '../subscribing/topic.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { number } from './format.ts';
-import { html } from './html.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, nextPage, pathWith, table, typeIt } from './parts.ts';
