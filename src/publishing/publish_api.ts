@@ -1,6 +1,7 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { Authentication } from '../authentication/authentication.ts';
 import { allows } from '../authentication/scope.ts';
-import type { ClientCaller } from '../caller.ts';
+import type { Caller, ClientCaller } from '../caller.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Dialect } from '../dialect.ts';
@@ -22,6 +23,7 @@ interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
   limits: KeyLimits & Pick<Config, 'maxEventDataBytes'>;
   guard: Pick<StorageGuard, 'check'>;
+  authentication: Pick<Authentication, 'confirm'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
   /** Makes the steps of parsing a long body wait for their turn. */
@@ -36,6 +38,7 @@ interface PublishCall {
   caller: ClientCaller;
   params: TopicParams;
   headers: IncomingHttpHeaders;
+  request: IncomingMessage;
   text: string;
 }
 
@@ -65,15 +68,15 @@ export function publishApi(parts: PublishParts): Route[] {
   ];
 }
 
-function handlers({ publisher, limits, guard, rateLimit, budget, dialect }: PublishParts) {
+function handlers(parts: PublishParts) {
+  const { publisher, limits, guard, authentication, rateLimit, budget, dialect } = parts;
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
   const stored = { status: dialect.published };
   const longPublishes = new LongPublishes();
   return {
     /** Throws forbidden, rate_limited, bad_header or storage_full. */
-    refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text'>) {
-      if (!allows(caller.scopes?.publish, params.name))
-        throw new BusError('forbidden', `this client may not publish to ${params.name}`);
+    refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text' | 'request'>) {
+      refuseUnlessAllowed(caller, params.name);
       rateLimit?.check(caller.token);
       keyIn(headers);
       return guard.check();
@@ -85,13 +88,15 @@ function handlers({ publisher, limits, guard, rateLimit, budget, dialect }: Publ
     },
   };
 
-  async function store({ caller, params: { name: topic }, headers, text }: PublishCall) {
+  async function store({ caller, params: { name: topic }, headers, request, text }: PublishCall) {
     const client = caller.token;
     const key = keyIn(headers);
     let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
     const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
+    // It may have waited for seconds behind others of its client, which may have been removed or limited meanwhile.
+    if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
     if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
     const publication: Publication = { topic, client, events };
     if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
@@ -100,6 +105,12 @@ function handlers({ publisher, limits, guard, rateLimit, budget, dialect }: Publ
     if (outcome !== 'repeated') return rates ? { ...stored, headers: { ...rates } } : stored;
     return { ...stored, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
   }
+}
+
+function refuseUnlessAllowed(caller: Caller, topic: string): void {
+  const scopes = caller.role === 'client' ? caller.scopes : undefined;
+  if (!allows(scopes?.publish, topic))
+    throw new BusError('forbidden', `this client may not publish to ${topic}`);
 }
 
 async function inTurns<T>(steps: Generator<void, T>, client: string, budget: Budget): Promise<T> {
