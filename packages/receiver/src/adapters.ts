@@ -1,10 +1,19 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
 
-/** A request of Express, or of whatever else may have read the body already. */
-interface BodyRequest extends IncomingMessage {
+// These interfaces stand for types of others, so that a program needs none but the package's own.
+
+/** What is used of a request of `node:http`, or of Express, or of whatever else may have read the body already. */
+interface NodeRequest {
+  method?: string | undefined;
+  headers: Headers;
+  complete: boolean;
+  readableEnded: boolean;
+  iterator(options: { destroyOnReturn: boolean }): AsyncIterable<unknown>;
   body?: unknown;
   rawBody?: unknown;
+}
+interface NodeResponse {
+  writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
 }
 
 /** What is used of a Fastify instance. */
@@ -13,7 +22,7 @@ interface FastifyLike {
   addContentTypeParser(
     type: string,
     options: { parseAs: 'buffer'; bodyLimit: number },
-    parse: (request: unknown, body: Buffer, done: (error: null, body: Buffer) => void) => void,
+    parse: (request: unknown, body: Uint8Array, done: (error: null, body: Uint8Array) => void) => void,
   ): void;
   route(options: {
     method: ['POST'];
@@ -37,7 +46,7 @@ const PARSED =
 
 /** Returns a listener of `node:http`. Its promise resolves when the answer is written; it never rejects. */
 export function nodeListener(deliveries: Deliveries) {
-  return async (request: BodyRequest, response: ServerResponse): Promise<void> => {
+  return async (request: NodeRequest, response: NodeResponse): Promise<void> => {
     const refusal = deliveries.refuse(request.method, request.headers);
     if (refusal) return write(request, response, refusal);
     const body = await bodyOf(request, deliveries.maxBytes).catch(() => 'cut' as const);
@@ -49,14 +58,14 @@ export function nodeListener(deliveries: Deliveries) {
   };
 }
 
-function write(request: IncomingMessage, response: ServerResponse, { status, headers, body }: Answer): void {
+function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
   // What is left of a refused body must not be taken for the next request, so the connection closes.
   const close: Record<string, string> =
     request.complete || request.readableEnded ? {} : { connection: 'close' };
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-async function bodyOf(request: BodyRequest, maxBytes: number): Promise<Buffer | 'too_large' | 'parsed'> {
+async function bodyOf(request: NodeRequest, maxBytes: number): Promise<Uint8Array | 'too_large' | 'parsed'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
   if (request.readableEnded || request.body !== undefined) return 'parsed';
   const chunks: Buffer[] = [];

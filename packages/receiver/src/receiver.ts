@@ -92,7 +92,7 @@ export class Deliveries {
   }
 
   /** Returns the answer to a request that `refuse` let pass. `body` must be as it came, before anything parsed it. */
-  async receive(headers: Headers, body: Buffer): Promise<Answer> {
+  async receive(headers: Headers, body: Uint8Array): Promise<Answer> {
     const id = textOf(headers['webhook-id']);
     const signed = {
       id,
@@ -178,9 +178,9 @@ function deliveryOf(id: string, headers: Headers): Delivery {
   return gap === undefined ? { id, attempt } : { id, attempt, dropped: readDropNotice(gap) };
 }
 
-function eventsIn(body: Buffer): ReceivedEvent[] | undefined {
+function eventsIn(body: Uint8Array): ReceivedEvent[] | undefined {
   try {
-    const events: unknown = JSON.parse(body.toString());
+    const events: unknown = JSON.parse(new TextDecoder().decode(body));
     if (Array.isArray(events) && events.every(isEvent)) return events;
   } catch {
     // Not JSON: refused by the caller.

@@ -38,7 +38,11 @@ interface Verifier {
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
-  return ({ id, timestamp, signature }: SignedHeaders, body: Buffer, nowMs: number): string | undefined => {
+  return (
+    { id, timestamp, signature }: SignedHeaders,
+    body: Uint8Array,
+    nowMs: number,
+  ): string | undefined => {
     if (!id || !timestamp || !signature) return 'the delivery is not signed: a header webhook-… is missing';
     const ageSeconds = nowMs / 1000 - Number(timestamp);
     if (!/^\d+$/.test(timestamp) || !(Math.abs(ageSeconds) <= toleranceSeconds)) {

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import {
+  type Example,
+  InstalledPackage,
+  packedFiles,
+  readExamples,
+} from '../../../harness/packages/installed_package.ts';
+import { nodeOfVersion } from '../../../harness/packages/node_versions.ts';
+
+const VERSIONS = [20, 22, 24];
+
+/** Handles a delivery that is signed, and refuses one that is not. A warning would be on stderr. */
+const SIGNED_DELIVERY: Example = {
+  file: 'signed_delivery.cjs',
+  text: `
+const assert = require('node:assert/strict');
+const { createHmac } = require('node:crypto');
+const { createReceiver, MemoryStore } = require('@routemaster/receiver');
+
+const key = Buffer.from('a key of the tests');
+const seen = [];
+const receiver = createReceiver({
+  signingSecret: 'whsec_' + key.toString('base64'),
+  store: new MemoryStore(),
+  on: { orders: (events) => void seen.push(...events) },
+});
+
+async function deliver(text, signed = text) {
+  const seconds = Math.floor(Date.now() / 1000);
+  const signature = createHmac('sha256', key).update('1.' + seconds + '.' + signed).digest('base64');
+  const headers = { 'webhook-id': '1', 'webhook-timestamp': String(seconds), 'webhook-signature': 'v1,' + signature };
+  const request = new Request('https://search.example.com/events', { method: 'POST', headers, body: text });
+  return (await receiver.fetch(request)).status;
+}
+
+(async () => {
+  const text = JSON.stringify([{ topic: 'orders', type: 'noop', url: 'https://shop.example.com/orders/1', t: 1 }]);
+  assert.equal(await deliver(text, '[]'), 401);
+  assert.equal(await deliver(text), 204);
+  assert.equal(await deliver(text), 204);
+  assert.equal(seen.length, 1);
+})();
+`,
+};
+
+let installed: InstalledPackage | undefined;
+let examples: Example[] = [];
+
+before(async () => {
+  installed = await InstalledPackage.of('receiver');
+  examples = [...(await readExamples('receiver')), SIGNED_DELIVERY];
+  for (const { file, text } of examples) {
+    // A port of its own, and the program ends when there is nothing else to do.
+    const program = text.replace(".listen(9292, '127.0.0.1')", ".listen(0, '127.0.0.1').unref()");
+    await installed.write({ file, text: program });
+  }
+});
+after(() => installed?.remove());
+
+test('what is packed is JavaScript with declarations, the README and the licence', async () => {
+  const files = await packedFiles('receiver');
+  const others = files.filter((path) => !/^dist\/[\w/]+\.(js|d\.ts)$/.test(path));
+  assert.deepEqual(others.sort(), ['LICENSE', 'README.md', 'package.json']);
+  assert.ok(files.includes('dist/index.js') && files.includes('dist/index.d.ts'));
+});
+
+test('the TypeScript of the README fits the declarations, which need no others', async () => {
+  const typescript = examples.map(({ file }) => file).filter((file) => file.endsWith('.ts'));
+  assert.ok(typescript.length > 0);
+  await installed?.compile(typescript);
+});
+
+describe('each example of the README runs, and CommonJS gets the package by require', () => {
+  for (const version of VERSIONS) {
+    test(`on Node ${version}`, async (t) => {
+      const node = await nodeOfVersion(version);
+      if (node === undefined) return t.skip(`there is no Node ${version}`);
+      for (const { file } of examples) assert.equal(await installed?.run(node, file), '', file);
+    });
+  }
+});
