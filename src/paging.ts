@@ -44,7 +44,7 @@ const query = z.object({
   after: PLACE.optional(),
 });
 
-export type PageQuery = z.infer<typeof query>;
+type PageQuery = z.infer<typeof query>;
 const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
 
 /** The part of a route that lists in pages. */

@@ -4,7 +4,7 @@ import axe from 'axe-core';
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import { chromium } from './chromium.ts';
 
-export interface PageOptions {
+interface PageOptions {
   width?: number;
   scheme?: 'light' | 'dark';
   javascript?: boolean;

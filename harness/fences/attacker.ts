@@ -13,7 +13,7 @@ export interface Scopes {
   subscribe?: string[];
 }
 
-export interface RawRequest {
+interface RawRequest {
   headers?: Record<string, string>;
   body?: string;
   /** True for a request without credentials. */

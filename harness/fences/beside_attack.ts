@@ -15,9 +15,9 @@ const ENDS_WITHIN_MS = 20_000;
  * Attacks until `signal` is aborted, or until it is done, and then undoes what would affect the next round.
  * The attack expects to be refused. If it throws, the test fails.
  */
-export type Attack = (signal: AbortSignal) => Promise<unknown>;
+type Attack = (signal: AbortSignal) => Promise<unknown>;
 
-export interface Comparison {
+interface Comparison {
   quiet: Findings;
   beside: Findings;
 }

@@ -32,7 +32,7 @@ export interface CallOptions {
   body?: string | Buffer;
 }
 
-export interface ApiOptions {
+interface ApiOptions {
   env?: Record<string, string>;
   redisConfig?: Record<string, string>;
   /** Headers of every call, such as those of a router in between. */

@@ -1,4 +1,4 @@
-export interface DemoEvent {
+interface DemoEvent {
   topic: 'demo_orders' | 'demo_customers';
   type: 'create' | 'update' | 'delete' | 'noop';
   url: string;

@@ -18,7 +18,7 @@ export interface Settings {
   redisUrl: string | undefined;
 }
 
-export class SettingsError extends Error {}
+class SettingsError extends Error {}
 
 /** Reads `.env`; the environment has precedence. */
 export function readEnvFile(root: string): void {

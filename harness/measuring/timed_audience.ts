@@ -17,7 +17,7 @@ export interface Publisher {
   topic: string;
 }
 
-export interface Pace {
+interface Pace {
   /** The bus. */
   url: string;
   /** The publishers, each with its topic. They take turns. */
@@ -33,7 +33,7 @@ export interface Pace {
   arrivesWithinMs?: number;
 }
 
-export interface Latency {
+interface Latency {
   p50Ms: number;
   p99Ms: number;
   maxMs: number;

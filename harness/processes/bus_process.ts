@@ -11,7 +11,7 @@ const ERROR = 50;
 const SWEPT = /^the sweep found/;
 
 /** A line of the log. A line that is not JSON counts as an error, because only a crash prints one. */
-export interface LogLine {
+interface LogLine {
   level: number;
   msg: string;
   [field: string]: unknown;

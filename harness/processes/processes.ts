@@ -15,7 +15,7 @@ export function runs(pid: number): boolean {
   }
 }
 
-export interface RunningProcess {
+interface RunningProcess {
   pid: number;
   command: string;
 }

@@ -30,7 +30,7 @@ export interface BusSettings {
   prepare?: (store: Partition) => Promise<void>;
 }
 
-export interface SceneOptions {
+interface SceneOptions {
   timeout?: number;
   max?: number;
   tls?: { key: string; cert: string };

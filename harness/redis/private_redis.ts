@@ -10,7 +10,7 @@ import { freePort } from '../processes/ports.ts';
 import { redisBinary } from './redis_binary.ts';
 import { callRedis } from './redis_call.ts';
 
-export interface PrivateRedisOptions {
+interface PrivateRedisOptions {
   /** Directory of the files. By default a new temporary directory, which `stop` removes. */
   dir?: string;
   /** Loopback port to listen on (0: any free one), instead of a unix socket in `dir`. */

@@ -6,7 +6,7 @@ import { nthWord } from './names.ts';
 const url = 'https://shop.example.com/1';
 
 /** Returns an event as the bus stores it. */
-export function storedEvent(topic: string, timestamp = 1_700_000_000_000, data?: unknown): string {
+function storedEvent(topic: string, timestamp = 1_700_000_000_000, data?: unknown): string {
   const id = `event-${timestamp}`;
   return eventText({ id, topic, type: 'update', url, timestamp, data: JSON.stringify(data) });
 }

@@ -5,7 +5,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import type { Readable } from './image.ts';
 import { shortName } from './names.ts';
 
-export interface DeadLetterState {
+interface DeadLetterState {
   token: string;
   attempts: number;
   events: string[];

@@ -2,7 +2,7 @@ import { type QueueName, SHARES, type Share } from '../../src/store/job.ts';
 import type { Readable } from './image.ts';
 import { jobName, shortName } from './names.ts';
 
-export interface BatchState {
+interface BatchState {
   token: string;
   attempts: number;
   events: string[];
@@ -21,7 +21,7 @@ export interface QueueState {
 }
 
 /** Keyed by subscriber. */
-export interface LaneState {
+interface LaneState {
   /** The jobs that wait outside the queue. The one that has waited longest comes first. */
   waiting: Record<string, string[]>;
   inFlight: Record<string, number>;

@@ -28,7 +28,7 @@ interface Held {
 }
 
 /** A finished job. By default it delivered a batch, quickly. */
-export interface FinishedJob {
+interface FinishedJob {
   worker: string;
   job: string;
   lease?: number | undefined;

@@ -29,7 +29,7 @@ const MAX_CLIENT_NONCES = 100_000;
  * One use (`nc`) of a Digest nonce, which authenticates a single request. `key` signed the nonce, and
  * `client` proved its secret with it.
  */
-export type NonceUse = Arguments<'nonce_uses'>['uses'][number];
+type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /**
  * `repeated`: the use was consumed before, or its `nc` is too high to be stored. `replaced`: Redis replaced

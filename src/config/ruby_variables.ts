@@ -2,7 +2,7 @@
  * Variables of the Ruby Routemaster that have another name here. The old name counts while the new one is not
  * set.
  */
-export const FORMER_NAMES: Readonly<Record<string, string>> = {
+const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
   WEB_CONCURRENCY: 'PUMA_WORKERS',
 };

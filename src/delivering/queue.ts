@@ -135,7 +135,7 @@ const PROMOTE_SLICE = 500;
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
 
-export interface Promoted {
+interface Promoted {
   promoted: number;
   /** The time until the next job is due, with a precision of a µs: 0 if due jobs remain, undefined if none is. */
   nextDueMs: number | undefined;

@@ -5,7 +5,7 @@ import { FAMILIES } from './families.ts';
  * Tag value for all topics, or all subscribers, that no longer exist. No topic and no token contains a
  * parenthesis.
  */
-export const REMOVED = '(removed)';
+const REMOVED = '(removed)';
 
 /** The topic or the subscriber that a counter is about. */
 type Subject = { topic: string } | { subscriber: string };

@@ -11,7 +11,7 @@ const CHARACTERS = 16_384;
 const COMMAS = 2500;
 
 /** Consecutive elements of an array as JSON text, without the brackets. */
-export interface Piece {
+interface Piece {
   text: string;
   /** True if the piece is the beginning of an element that is longer than allowed. */
   isTooLong: boolean;

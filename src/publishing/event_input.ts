@@ -12,7 +12,7 @@ const ESCAPED = 3;
 const STEP_LENGTH = 16_384;
 
 /** The body of a publish. */
-export interface EventBody {
+interface EventBody {
   text: string;
   isNdjson: boolean;
   topic: string;
