@@ -1,4 +1,4 @@
-/** A piece of a page. Only `html` makes one, so that whatever is text stays text. */
+/** A piece of a page. Only `html` makes pieces, so that any text is escaped. */
 export class Html {
   readonly text: string;
 
@@ -17,7 +17,10 @@ const ESCAPES: Record<string, string> = {
   "'": '&#39;',
 };
 
-/** Control characters, and those that change the direction of the text around them and so can hide what it says. */
+/**
+ * Matches control characters, and those that change the direction of the text around them, which could hide
+ * parts of it.
+ */
 const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 
 /**

@@ -3,7 +3,7 @@ import { BusError } from '../errors.ts';
 import { checked } from '../http/validation.ts';
 import type { Call, Route } from '../route.ts';
 
-/** The call of a page or form, in whose name the API is called. */
+/** The call of a page or form. The API is called in the name of its caller. */
 export type Visit = Pick<Call, 'headers' | 'request' | 'formToken'> & { caller: Caller | undefined };
 
 interface ApiInput {
@@ -19,8 +19,8 @@ export interface ApiAnswer<T> {
 }
 
 /**
- * Calls of the API by pages, in this process. A page may do what the visitor may do by the API, and shows what the
- * API shows. Nothing else decides that.
+ * Calls the API for pages, in this process. A visitor may do by a page whatever it may do by the API, and
+ * sees what the API shows; only the API decides that.
  */
 export class ApiCalls {
   readonly #routes: ReadonlyMap<string, Route>;
@@ -34,7 +34,7 @@ export class ApiCalls {
     return caller !== undefined && (this.#routes.get(name)?.roles.includes(caller.role) ?? false);
   }
 
-  /** Makes a call. Throws what the API would answer as an error. */
+  /** Makes a call. Throws the error that the API would answer. */
   async call<T>(
     name: string,
     visit: Visit,

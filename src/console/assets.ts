@@ -27,7 +27,7 @@ interface Asset {
   url: string;
   type: string;
   plain: Buffer;
-  /** Compressed when somebody first asks for it. */
+  /** The compressed content, made when it is first asked for. */
   coded: Partial<Record<'br' | 'gzip', Buffer>>;
 }
 
@@ -35,7 +35,9 @@ const ASSETS = Object.fromEntries(
   Object.entries(FILES).map(([name, file]) => [name, load(name, file)]),
 ) as Record<AssetName, Asset>;
 
-/** The URL of each script and style. It has a hash of the content, so that browsers may keep it for good. */
+/**
+ * The URL of each script and style. It contains a hash of the content, so that browsers may keep it for ever.
+ */
 export const ASSET_URLS = Object.fromEntries(
   Object.entries(ASSETS).map(([name, { url }]) => [name, url]),
 ) as Record<AssetName, string>;

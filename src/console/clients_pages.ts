@@ -20,7 +20,7 @@ interface Client {
   subscribe?: string[];
 }
 
-/** The clients; root makes, rotates and removes them. */
+/** A page of the clients, where root makes, rotates and removes them. */
 export function clientsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {
@@ -118,7 +118,7 @@ function topics(patterns: string[] | undefined) {
   return patterns.length === 0 ? html`<span class="none">none</span>` : patterns.join(', ');
 }
 
-/** An empty field sets no limit. */
+/** Returns the topics in a field. An empty field sets no limit. */
 function patterns(field: string, value: string | string[] | undefined) {
   const list = String(value ?? '')
     .split(/[\s,]+/)

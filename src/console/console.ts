@@ -11,7 +11,7 @@ import { topicsPages } from './topics_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts;
 
-/** All pages of the console. They show and do what the routes of the API answer and do. */
+/** Returns the routes of all pages of the console. The pages do and show only what the API does and shows. */
 export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
   const api = new ApiCalls(routes);
   return [

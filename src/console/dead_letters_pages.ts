@@ -18,7 +18,7 @@ const ID: Input<{ id: string }> = {
 
 type WholeLetter = DeadLetter & { history: AttemptReport[]; events: Record<string, unknown>[] };
 
-/** The dead letters, one of them, and what can be done with them. */
+/** Pages that list dead letters, show one, and retry or purge them. */
 export function deadLettersPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {
@@ -76,7 +76,7 @@ ${mayChange && body.length > 0 && all(call, subscriber)}`,
         return PATH;
       },
     }),
-    // Behind the forms, since their paths would be ids.
+    // Comes after the forms, whose paths would otherwise be taken for ids.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {
@@ -136,7 +136,7 @@ function selected({ formToken }: Visit, content: Content): Html {
   return html`<form method="post" action="${PATH}/selected"><input type="hidden" name="form_token" value="${formToken}">${content}</form>`;
 }
 
-/** Acts on all letters of one subscriber, not only on those of this page. */
+/** Forms for all letters of one subscriber, not only for those on this page. */
 function all(call: Visit, subscriber: string | undefined): Content {
   if (call.caller?.role === 'root' && !subscriber)
     return html`<p class="hint">To retry or purge all letters of one subscriber, open its page, and follow its dead letters.</p>`;

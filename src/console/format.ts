@@ -3,12 +3,12 @@ import { type Html, html } from '../html.ts';
 const UNITS = ['', ' k', ' M', ' G', ' T'];
 const BYTE_UNITS = [' B', ' KiB', ' MiB', ' GiB', ' TiB'];
 
-/** 950, 1.2 k, 38 k, 4.5 M. */
+/** Returns a number such as 950, 1.2 k, 38 k, or 4.5 M. */
 export function number(value: number): string {
   return scaled(value, 1000, UNITS);
 }
 
-/** 950 B, 1.2 KiB, 38 MiB. */
+/** Returns a size such as 950 B, 1.2 KiB, or 38 MiB. */
 export function bytes(value: number): string {
   return scaled(value, 1024, BYTE_UNITS);
 }
@@ -21,7 +21,7 @@ function scaled(value: number, step: number, units: readonly string[]): string {
   return digits + units[unit];
 }
 
-/** 12 ms, 4.5 s, 3 min, 5 h, 2 d. */
+/** Returns a duration such as 12 ms, 4.5 s, 3 min, 5 h, or 2 d. */
 export function duration(ms: number): string {
   const steps = [
     [86_400_000, 'd'],
@@ -33,12 +33,14 @@ export function duration(ms: number): string {
   return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms)} ms`;
 }
 
-/** "1 event", "2 events". */
+/** Returns "1 event" or "2 events". */
 export function count(value: number, singular: string, plural = `${singular}s`): string {
   return `${number(value)} ${value === 1 ? singular : plural}`;
 }
 
-/** "4 min ago", with the exact time on hover, which a script turns into the reader's zone. */
+/**
+ * Returns "4 min ago", with the exact time as a tooltip. A script shows that in the time zone of the reader.
+ */
 export function ago(atMs: number | null | undefined, nowMs: number): Html {
   if (atMs === null || atMs === undefined) return html`<span class="none">never</span>`;
   const iso = new Date(atMs).toISOString();

@@ -8,7 +8,7 @@ import { ALL, type Answer, type PageCall, WATCHERS } from '../route.ts';
 import { ASSET_URLS } from './assets.ts';
 
 const compressed = promisify(gzip);
-/** Shorter pages are not worth compressing. */
+/** Minimum length of a page that is worth compressing. */
 const MIN_COMPRESSED = 1000;
 
 const POLICY = [
@@ -52,7 +52,7 @@ const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] 
 
 export interface Page {
   title: string;
-  /** The path of the navigation's entry that is marked. */
+  /** Path of the entry that is marked in the navigation. */
   current?: string;
   body: Content;
   status?: number;
@@ -66,7 +66,10 @@ export interface Visitor {
   headers: IncomingHttpHeaders;
 }
 
-/** Makes the answer with a page. A refresh by htmx gets only what stands between header and footer. */
+/**
+ * Returns the answer with a page. If htmx refreshes a page, the answer has only the part between header and
+ * footer.
+ */
 export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> {
   const isRefresh = visitor.headers['hx-request'] !== undefined;
   const { text } = isRefresh ? mainOf(page) : whole(visitor, page);
@@ -77,7 +80,7 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
   return { status, headers: { ...headers, 'Content-Encoding': 'gzip' }, body: await compressed(text) };
 }
 
-/** Answers an error by a page; by the login, if nobody is logged in. */
+/** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login. */
 export function answerError(error: BusError, { caller, path, headers }: PageCall): Answer {
   if (error.code === 'unauthenticated') {
     const login = `/console/login?to=${encodeURIComponent(path)}`;
@@ -142,12 +145,12 @@ function header({ caller, formToken }: Visitor, { current }: Page): Html {
 <button class="quiet">Log out</button></form></header>`;
 }
 
-/** The field that every form carries. */
+/** Returns the hidden field with the form token, which every form needs. */
 export function tokenField(formToken: string): Html {
   return html`<input type="hidden" name="form_token" value="${formToken}">`;
 }
 
-/** A part of a page that is replaced every two seconds, while somebody looks at it. */
+/** Returns a part of a page that is replaced every two seconds while somebody looks at it. */
 export function live(id: string, url: string, content: Content): Html {
   return html`<div id="${id}" data-live hx-get="${url}" hx-trigger="refresh" hx-select="#${id}" hx-swap="outerMorph">${content}</div>`;
 }

@@ -62,7 +62,10 @@ export function loginPages({ authentication, sessions, proxies }: LoginParts): R
   }
 }
 
-/** Returns the path if it leads into the console; otherwise somebody's link could lead elsewhere after the login. */
+/**
+ * Returns the path if it leads into the console. Otherwise a link of somebody else could lead elsewhere after
+ * the login.
+ */
 function ownPath(to = ''): string {
   const url = URL.parse(to, 'https://console');
   const isOwn = url?.host === 'console' && /^\/console(\/|$)/.test(url.pathname);

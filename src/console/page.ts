@@ -17,23 +17,23 @@ export function page<const R extends Role, Params, Query>(
   roles: readonly R[],
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
-  // The status may be that of an error too, so the compiler is not asked.
+  // A page may have the status of an error, which the compiler does not expect.
   const handle = async (call: Call<R, Params, Query>) => (await answerPage(call, await show(call))) as never;
   const answers = { 200: z.string() };
   return { ...route(`GET ${path}`, roles, { ...row, answers, handle }), page: answerError };
 }
 
 interface ActionRow<R extends Role, Params, Fields> {
-  /** What the audit calls it. */
+  /** Name of the action in the audit. */
   action?: string;
   params?: Input<Params>;
   form: Input<Fields>;
   errors?: readonly ErrorCode[];
-  /** Returns the path to show next, or a page. */
+  /** Does the work of the form. Returns the path of the next page, or a page. */
   act(call: Call<R, Params, unknown, Fields>): Promise<string | Page | Answer>;
 }
 
-/** Makes the route of a form. After it has done its work the browser is sent to another page. */
+/** Makes the route of a form. When the form has done its work, the browser is sent to another page. */
 export function action<const R extends Role, Params, Fields>(
   path: `/console${string}`,
   roles: readonly R[],

@@ -4,19 +4,19 @@ import type { Input } from '../route.ts';
 import type { Visit } from './api_calls.ts';
 import { tokenField } from './layout.ts';
 
-/** Any query: the API checks what it is given. A parameter that occurs twice is left out. */
+/** Accepts any query, because the API checks it. A parameter that occurs twice is left out. */
 export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   schema: z.record(z.string(), z.string().optional().catch(undefined)),
   wording: { code: 'bad_query', whole: 'the query cannot be read' },
 };
 
-/** Any fields: what becomes of them is checked where they are used. A field that occurs once is a text. */
+/** Accepts any fields, because they are checked where they are used. A field that occurs once is a text. */
 export const ANY_FIELDS: Input<Record<string, string | string[]>> = {
   schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
   wording: { code: 'bad_body', whole: 'the form cannot be read' },
 };
 
-/** The path of a page with a query. Empty and undefined parameters are left out. */
+/** Returns the path of a page with a query. Leaves out empty and undefined parameters. */
 export function pathWith(path: string, query: Record<string, string | undefined>): string {
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value) asked.set(name, value);
@@ -25,12 +25,12 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 
 export interface Column<T> {
   name: string;
-  /** True for numbers, which are aligned at their ends. */
+  /** True for columns of numbers, which are aligned to the right. */
   isAmount?: true;
   cell: (row: T) => Content;
 }
 
-/** A table, or what to do if it has no rows. */
+/** Returns a table, or `empty` if it has no rows. */
 export function table<T>(columns: readonly Column<T>[], rows: readonly T[], empty: Content): Html {
   if (rows.length === 0) return html`<div class="card empty">${empty}</div>`;
   const kind = ({ isAmount }: Column<T>) => (isAmount ? 'amount' : '');
@@ -49,25 +49,25 @@ export function nextPage(path: string, next: Record<string, string> | undefined)
 
 export interface FormOptions {
   action: string;
-  /** What the button says. */
+  /** The text of the button. */
   does: string;
   isDangerous?: boolean;
   content?: Content;
 }
 
-/** A form with one button. */
+/** Returns a form with one button. */
 export function form({ formToken }: Visit, { action, does, isDangerous, content }: FormOptions): Html {
   return html`<form method="post" action="${action}">${tokenField(formToken)}${content}
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
 
-/** A form that is shown when its summary is opened, with what it will do. */
+/** Returns a form that appears when its summary is opened, together with a warning of what it will do. */
 export function confirmed(visit: Visit, summary: string, warning: Content, options: FormOptions): Html {
   return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
 ${form(visit, { isDangerous: true, ...options })}</div></details>`;
 }
 
-/** A field in which to type a name, so that nothing is removed by a slip. */
+/** Returns a field in which a person types a name, so that nothing is removed by mistake. */
 export function typeIt(name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }

@@ -91,7 +91,7 @@ export function subscribersPages({ api }: { api: ApiCalls }): Route[] {
     }),
   ];
 
-  /** Throws subscriber_not_found. */
+  /** Resolves with a subscriber. Throws subscriber_not_found. */
   async function one(token: string, call: Parameters<ApiCalls['call']>[1]): Promise<SubscriberReport> {
     const { body } = await api.call<SubscriberReport[]>('GET /subscriptions', call);
     const report = body.find(({ subscriber }) => subscriber === token);

@@ -14,7 +14,7 @@ const MAX_BYTES = 128 * 1024 * 1024;
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
-/** Minimum time between two looks at all bodies for room, since a look takes up to 50 µs. */
+/** Minimum time between two searches of all bodies for slow ones. A search takes up to 50 µs. */
 const LOOK_EVERY_MS = 50;
 
 /** What the requests of one client hold together. */
@@ -123,8 +123,8 @@ export class Admission {
   }
 
   /**
-   * Takes places and bytes back from requests whose bodies stall, and from slow bodies the bytes that have not
-   * arrived. Returns true if there may be more room.
+   * Frees room: takes places and bytes back from requests whose bodies stall, and from slow bodies the bytes
+   * that have not arrived. Returns true if there may be more room.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };

@@ -16,7 +16,7 @@ interface Room {
   /** Records that the body of a reservation has made progress. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
-  /** Takes back bytes that the client's reservation does not hold any more. */
+  /** Takes back bytes that the reservation no longer holds. */
   shrink(bytes: number, client: string): void;
   /**
    * Counts bytes that a client has sent. Returns the time (ms) for which none of its long bodies should be
@@ -30,7 +30,10 @@ interface Room {
 /** The place and the bytes that one request of a client holds. */
 export class Reservation {
   readonly client: string;
-  /** The announced bytes, or the bytes that have arrived if those are more or the body was slow while room was short. */
+  /**
+   * The announced bytes, or the bytes that have arrived if those are more. Also the latter once `giveAhead`
+   * has given back the rest.
+   */
   heldBytes = 0;
   /** When the body last made progress, or its reading began. */
   progressMs = clock.monotonicMs();
@@ -84,8 +87,9 @@ export class Reservation {
   }
 
   /**
-   * If the body is slow, gives back the room for what has not arrived, which the body asks for again as it arrives.
-   * Otherwise 25 bodies of 64 KiB a second would hold all the room for half a minute.
+   * Gives back the room for bytes that have not arrived, if the body is slow. The body asks for this room
+   * again as the bytes arrive. Otherwise 25 bodies of 64 KiB a second would hold all the room for half a
+   * minute.
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_MS || this.heldBytes <= this.#arrivedBytes) return;
