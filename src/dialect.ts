@@ -30,7 +30,7 @@ export interface EventDialect {
   /** Whether unknown fields are dropped; otherwise the event is refused. */
   ignoresUnknownFields: boolean;
   /**
-   * Whether a timestamp may also be false (no timestamp), a string of digits, or a fraction of a millisecond.
+   * Whether a timestamp may also be false (no timestamp), a string of digits, or a number with a fraction.
    */
   loosensTimestamps: boolean;
 }

@@ -48,7 +48,7 @@ function drops.add(call, collection, bid, token, events)
 end
 
 -- Removes dropped jobs of a lane from its waiting jobs, and a dropped trial job from its subscriber. A job
--- brings waiting jobs back when it ends, but a dropped job never ends: so one waiting job comes back for each
+-- that ends brings a waiting job back. A dropped job never ends, so this function brings one back for each
 -- dropped job that was not waiting. An ordered lane brings back the job of the batch that is now the oldest.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))

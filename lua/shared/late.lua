@@ -12,7 +12,7 @@ local late = {}
 -- which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
--- Returns a table from each worker whose delivery is late to its lane (the subscriber's token).
+-- Returns the lane (the subscriber's token) of each worker whose delivery is late, as a table by worker.
 local function late_lanes(call, slow_ms)
   local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
   for i = 1, #numbers, 2 do

@@ -20,7 +20,10 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
   ROUTEMASTER_LOG_FILE: 'the log goes to stdout',
 };
 
-/** The value of a setting's variable, or of its name in the Ruby Routemaster. Empty counts as unset. */
+/**
+ * Returns the value of a setting's variable, or of the variable that the Ruby Routemaster had for it. An
+ * empty value counts as unset.
+ */
 export function variableValue(variable: string, env: NodeJS.ProcessEnv): string | undefined {
   return env[variable] || env[FORMER_NAMES[variable] ?? ''] || undefined;
 }

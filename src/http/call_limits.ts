@@ -28,7 +28,7 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request without credentials, or one whose credentials nobody will look at (`isStranger`). Throws
+   * Counts a request without credentials, or with credentials that nobody will check (`isStranger`). Throws
    * rate_limited if its address has sent too many of them.
    */
   admit(request: IncomingMessage, isStranger = false): void {

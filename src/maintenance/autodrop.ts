@@ -142,8 +142,8 @@ export class Autodrop {
 }
 
 /**
- * Returns the next cuts: half of what is left of the plan, but at most MAX_SLICE batches. Halves, so that the
- * memory is looked at in between.
+ * Returns the next cuts: half of what is left of the plan, but at most MAX_SLICE batches. Only half, so that
+ * the memory is looked at before the rest.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
