@@ -17,9 +17,7 @@ export interface HandlerSettings extends Partial<BatchSettings> {
   maxBackoffMs?: number;
 }
 
-/**
- * Returns the handler of `batch` jobs with the parts that a delivery thread gives it. It may call 127.0.0.1.
- */
+/** Returns the handler of `batch` jobs, with the parts of a delivery thread. It may call 127.0.0.1. */
 export function batchHandler(
   store: Partition,
   log: Log,

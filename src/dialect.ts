@@ -15,9 +15,7 @@ export interface Dialect {
   otherMethod: ErrorCode & ('method_not_allowed' | 'not_found');
   /** Whether a new client that chooses no token gets a secret, unless the request says otherwise. */
   makesSecrets: boolean;
-  /**
-   * Whether `GET /subscriptions` shows a client all subscribers; otherwise it shows only the client itself.
-   */
+  /** Whether `GET /subscriptions` shows a client all subscribers; otherwise it shows only the client. */
   listsOthers: boolean;
   /** Whether a `max` above the maximum is lowered to the maximum; otherwise it is refused. */
   cutsMax: boolean;
@@ -29,9 +27,7 @@ export interface EventDialect {
   maxUrlLength: number;
   /** Whether unknown fields are dropped; otherwise the event is refused. */
   ignoresUnknownFields: boolean;
-  /**
-   * Whether a timestamp may also be false (no timestamp), a string of digits, or a number with a fraction.
-   */
+  /** Whether a timestamp may also be false (no timestamp), a string of digits, or have a fraction. */
   loosensTimestamps: boolean;
 }
 

@@ -23,9 +23,7 @@ export class BusClient {
     this.#authorization = `Basic ${Buffer.from(`${token}:${secret}`).toString('base64')}`;
   }
 
-  /**
-   * Returns the body of a 2xx answer; undefined if it has none. Throws BusAnswerError for any other answer.
-   */
+  /** Returns the body of a 2xx answer; undefined if it has none. Throws BusAnswerError for any other. */
   async call(
     method: string,
     path: string,

@@ -2,9 +2,7 @@ import { prettyFactory } from 'pino-pretty';
 
 const colours = [36, 35, 32, 33, 34]; // cyan, magenta, green, yellow, blue
 
-/**
- * Prints lines, each after the name of its process, in the process's colour if the terminal shows colours.
- */
+/** Prints lines, each after the name of its process, in a colour of its own if the terminal has colours. */
 export class Output {
   readonly #names: string[];
   readonly #width: number;

@@ -59,9 +59,7 @@ const sentAtMs = new Map<string, number>();
 /** The receipts of each receiver, which hears one topic. */
 const receivers: { topic: string; ages: Map<string, number> }[] = [];
 
-/**
- * Starts a receiver for each of these topics. Each accepts everything at once. Resolves with their callbacks.
- */
+/** Starts a receiver for each of these topics, which accepts everything. Resolves with their callbacks. */
 async function listen(topics: string[]): Promise<string[]> {
   return Promise.all(topics.map(receive));
 }

@@ -62,9 +62,7 @@ export class PrintingProcess {
   }
 }
 
-/**
- * A command of bin/. It runs in another directory than the project's, to show that it finds its own files.
- */
+/** A command of bin/. It runs in another directory, to show that it finds the project's files. */
 export class Command extends PrintingProcess {
   constructor(name: string, args: string[] = [], env: Record<string, string> = {}) {
     super(join(root, 'bin', name), args, { cwd: '/', env: { ...process.env, ...env } });

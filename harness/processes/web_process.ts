@@ -20,9 +20,7 @@ export class WebProcess extends PrintingProcess {
     });
   }
 
-  /**
-   * Resolves with the port once the process listens on it. Throws with the output if the process ends before.
-   */
+  /** Resolves with the port once the process listens. Throws with the output if the process ends before. */
   async port(): Promise<number> {
     const [, port] = await this.prints(/"port":(\d+),"msg":"listening"/);
     return Number(port);

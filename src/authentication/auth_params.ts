@@ -1,8 +1,6 @@
 import { BusError } from '../errors.ts';
 
-/**
- * Maximum parameters of an Authorization header. RFC 7616 defines 14, and a server must ignore unknown ones.
- */
+/** Maximum parameters of an Authorization header. RFC 7616 defines 14, and others must be ignored. */
 const MAX_PARAMETERS = 32;
 
 // Matches name=token or name="quoted", with the spaces and commas around it. Neighbouring parts never match

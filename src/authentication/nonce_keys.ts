@@ -14,9 +14,7 @@ const MOMENT_MS = 100;
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /**
-   * True once this process knows that the key was replaced. Nonces with a replaced key are old, not unknown.
-   */
+  /** True once this process knows that the key was replaced. Its nonces are then old, not unknown. */
   replaced: boolean;
 }
 

@@ -15,9 +15,7 @@ export type Refusal = {
   reason: FailureReason | 'stale';
   /** Text for the caller on what to change. It must not reveal which clients exist. */
   advice?: string;
-  /**
-   * The client's token, for the log. Absent for a client without a secret, since that token is a credential.
-   */
+  /** The client's token, for the log. Absent without a secret, since the token is then a credential. */
   client?: string;
   /** True if only the nonce is wrong: the client may try again with a new one (RFC 7616). */
   stale?: boolean;

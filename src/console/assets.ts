@@ -35,9 +35,7 @@ const ASSETS = Object.fromEntries(
   Object.entries(FILES).map(([name, file]) => [name, load(name, file)]),
 ) as Record<AssetName, Asset>;
 
-/**
- * The URL of each script and style. It contains a hash of the content, so that browsers may keep it for ever.
- */
+/** The URL of each script and style. It contains a hash of the content, so browsers may keep it for ever. */
 export const ASSET_URLS = Object.fromEntries(
   Object.entries(ASSETS).map(([name, { url }]) => [name, url]),
 ) as Record<AssetName, string>;

@@ -38,9 +38,7 @@ export function count(value: number, singular: string, plural = `${singular}s`):
   return `${number(value)} ${value === 1 ? singular : plural}`;
 }
 
-/**
- * Returns "4 min ago", with the exact time as a tooltip. A script shows that in the time zone of the reader.
- */
+/** Returns "4 min ago", with the exact time as a tooltip, which a script shows in the reader's time zone. */
 export function ago(atMs: number | null | undefined, nowMs: number): Html {
   if (atMs === null || atMs === undefined) return html`<span class="none">never</span>`;
   const iso = new Date(atMs).toISOString();

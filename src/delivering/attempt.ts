@@ -16,9 +16,7 @@ export interface AttemptReport {
   answer: string | null;
 }
 
-/**
- * Maximum length of the reason and of the answer. A reason may quote a certificate with thousands of names.
- */
+/** Maximum length of the reason and the answer. A reason may quote a certificate of thousands of names. */
 const MAX_CHARACTERS = 256;
 
 /** Returns an AttemptReport in JSON, with the callback's control characters replaced. */

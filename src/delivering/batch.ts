@@ -1,8 +1,6 @@
 import { eventJson } from './legacy_event.ts';
 
-/**
- * The list of a batch begins with three items that are not events: subscriber, time of creation, attempts.
- */
+/** A batch's list begins with three items that are not events: subscriber, time of creation, attempts. */
 export const BATCH_HEADER_LENGTH = 3;
 
 /** A ready batch that a worker has acquired. */

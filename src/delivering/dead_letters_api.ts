@@ -112,9 +112,7 @@ function handlers({ deadLetters, isSubscriber, subscribers, publicNames, guard }
     if (caller.role === 'root' && !(await isSubscriber(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
-  /**
-   * Resolves with the subscriber that the caller named, and with the number of calls that finding it costs.
-   */
+  /** Resolves with the subscriber that the caller named, and the number of calls that finding it costs. */
   const named = async (caller: Caller, subscriber: string | undefined) => {
     if (caller.role !== 'viewer') return { token: tokenOf(caller, subscriber) };
     if (subscriber === undefined) return { token: undefined };

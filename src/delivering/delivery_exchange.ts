@@ -5,9 +5,7 @@ import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.t
 /** Maximum length of an answer. The connection of a longer one is closed. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/**
- * Maximum informational responses (1xx). Reading one costs the bus more than writing it costs the subscriber.
- */
+/** Maximum informational responses (1xx), which cost the bus more to read than the sender to write. */
 const MAX_INFORMATIONAL = 100;
 
 /** The first bytes of a refusal's body are kept if they arrive within this time after the status. */
@@ -23,9 +21,7 @@ export interface FailedDelivery {
   status?: number;
   answer?: string;
   retryAfterMs?: number | undefined;
-  /**
-   * True if this process ended the delivery. Such a delivery does not count as a failure of the subscriber.
-   */
+  /** True if this process ended the delivery. That does not count as a failure of the subscriber. */
   aborted?: boolean;
 }
 

@@ -36,9 +36,7 @@ export class Queue {
     this.#kind = kind;
   }
 
-  /**
-   * Adds an instant job. Returns false, and changes nothing, if the queue has the job already in any state.
-   */
+  /** Adds an instant job. Returns false, and changes nothing, if the queue has the job in any state. */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
       q: this.name,

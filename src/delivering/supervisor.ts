@@ -27,17 +27,13 @@ export class Supervisor {
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 
-  /**
-   * Makes one thread ask for jobs. Does nothing if all workers are busy, because each asks when it finishes.
-   */
+  /** Makes a thread ask for jobs. Does nothing if all workers are busy: each asks when it finishes. */
   wake(): void {
     const index = this.#idleWorkers.mostIdleThread();
     if (index !== undefined) this.#order(index, { kind: 'look' });
   }
 
-  /**
-   * Lets the threads finish deliveries for `graceMs` and give back the rest. Resolves when all have ended.
-   */
+  /** Lets the threads finish deliveries for `graceMs` and give back the rest. Resolves when they ended. */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     const threads = [...this.#threads];

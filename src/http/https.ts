@@ -17,9 +17,7 @@ export function redirectToHttps(
   return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}`, 'Content-Length': '0' } };
 }
 
-/**
- * Returns the path and query of a request's target. The target begins with a host if it is in absolute form.
- */
+/** Returns the path and query of a request's target, which begins with a host in absolute form. */
 function pathOf(target: string): string {
   const path = target.replace(/^https?:\/\/[^/?]*/i, '');
   return path.startsWith('/') ? path : `/${path}`;

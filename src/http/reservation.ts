@@ -50,9 +50,7 @@ export class Reservation {
     this.client = client;
   }
 
-  /**
-   * Sets the function that is called if the room is taken back. It must give up the bytes that have arrived.
-   */
+  /** Sets the function that is called if the room is taken back. It must discard what has arrived. */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
   }

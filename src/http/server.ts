@@ -22,9 +22,7 @@ export const SERVER_LIMITS = {
   checkEveryMs: 1000,
 };
 
-/**
- * Settings of the operator. `requestTimeoutMs` runs from the first byte of a request to the end of its body.
- */
+/** The operator's settings. `requestTimeoutMs` runs from a request's first byte to the end of its body. */
 type ServerSettings = Pick<Config, 'requestTimeoutMs' | 'maxConnections'>;
 export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 

@@ -6,7 +6,7 @@ export interface Holding {
 }
 
 /**
- * Maximum batches and dead letters to drop, the oldest first: of one subscriber, or of all without a `token`.
+ * Maximum batches and dead letters to drop, the oldest first: of one subscriber, or without `token` of all.
  */
 export interface Cut {
   token?: string;

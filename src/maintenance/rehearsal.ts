@@ -19,9 +19,7 @@ interface RehearsalParts {
   log: Log;
 }
 
-/**
- * What a takeover of a Redis would do. Subscribers and clients appear under their names, not their tokens.
- */
+/** What a takeover of a Redis would do. Shows the names of subscribers and clients, not their tokens. */
 export interface Rehearsal extends FoundBatches {
   /** Why this bus could not use this Redis; undefined if it could. */
   unfit: string | undefined;

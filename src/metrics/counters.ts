@@ -88,9 +88,7 @@ export class Counters {
     this.#logLost();
   }
 
-  /**
-   * Resolves when Redis has all counts from before the call. Throws as Partition does; the next flush retries.
-   */
+  /** Resolves when Redis has all counts so far. Throws as Partition does; the next flush then retries. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
     return this.#flushing;

@@ -73,9 +73,7 @@ function showFamily({ name, help, type, labels, perUnit }: Family, figures: read
   return { name, help, type, values: merge(values) };
 }
 
-/**
- * Adds up series with equal labels, which Prometheus would refuse. Two clients may have the same public name.
- */
+/** Adds up series with equal labels, which Prometheus would refuse. Clients may share a public name. */
 function merge(all: readonly Series[]): Series[] {
   const merged = new Map<string, Series>();
   for (const series of all) {

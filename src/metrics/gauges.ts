@@ -54,15 +54,11 @@ function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): 
   return sum;
 }
 
-/**
- * A map rather than an object, because a token may be `constructor` or `__proto__`, which every object has.
- */
+/** A map, since every object has `constructor` and `__proto__`, which may also be tokens. */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
-/**
- * Reads the gauges of all subscribers, including those that have left and still have batches or dead letters.
- */
+/** Reads the gauges of all subscribers, even of those that left and still have batches or dead letters. */
 async function readSubscribers(partition: Partition, nowMs: number) {
   const [members, events, batches, deadEvents] = await partition.command((redis, keys) =>
     Promise.all([

@@ -2,9 +2,7 @@ export const EVENT_TYPES = ['create', 'update', 'delete', 'noop'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export interface Event {
-  /**
-   * Identifies the event to all subscribers, in all attempts. Visible ASCII characters except `"` and `\`.
-   */
+  /** The event's id, the same for all subscribers and attempts. Visible ASCII except `"` and `\`. */
   id: string;
   topic: string;
   type: EventType;

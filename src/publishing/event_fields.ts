@@ -34,9 +34,7 @@ interface EventSource {
   limits: EventLimits;
 }
 
-/**
- * Returns the text of a parsed event. Throws bad_event with the `field`, and with the `index` if there is one.
- */
+/** Returns the text of a parsed event. Throws bad_event with the `field`, and the `index` if there is one. */
 export function readEvent(value: unknown, index: number | undefined, source: EventSource): string {
   try {
     return read(value, source);

@@ -143,9 +143,7 @@ function parseLine(line: string, index: number, maxLength: number): unknown {
   }
 }
 
-/**
- * Refuses an event that is too long or too deep, without parsing it, which would take several times as long.
- */
+/** Refuses an event that is too long or too deep, without parsing it, which takes several times as long. */
 function refuseHuge(json: string, maxLength: number, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= maxLength) return;
   if (isDeep(json.slice(0, maxLength))) throw asProblem(tooDeep(), index);

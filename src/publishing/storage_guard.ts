@@ -22,9 +22,7 @@ export class StorageGuard {
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
-  /**
-   * `onFull` is called when a measurement is above the high mark. The caller must free memory if that lasts.
-   */
+  /** `onFull` is called when memory is above the high mark. The caller must free memory if that lasts. */
   constructor(partitions: Partitions, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
     this.#partitions = partitions;
     this.#limits = limits;

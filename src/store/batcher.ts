@@ -1,13 +1,9 @@
-/**
- * Number of waiting items that are sent at once, without waiting for the end of the turn of the event loop.
- */
+/** This many waiting items are sent at once, without waiting for the end of the event loop's turn. */
 const ENOUGH = 128;
 /** If fewer items wait after one turn of the event loop, they are sent. Otherwise they wait one more turn. */
 const FEW = 4;
 
-/**
- * Limits the size of a call: the weights of its items add up to at most `max`. A heavier item is sent alone.
- */
+/** Limits the size of a call: the weights of its items sum up to at most `max`. A heavier item goes alone. */
 export interface CallLimit<Item> {
   max: number;
   weigh?: (item: Item) => number;
@@ -42,9 +38,7 @@ export class Batcher<Item, Result> {
   #isRunning = false;
   #stopGathering = () => {};
 
-  /**
-   * `call` sends a group to Redis. It must resolve with one result for each item, in the order of the items.
-   */
+  /** `call` sends a group to Redis. It must resolve with one result for each item, in their order. */
   constructor(
     call: (items: Item[]) => Promise<readonly Result[]>,
     { max, weigh = () => 1, ownerOf = () => '' }: CallLimit<Item>,

@@ -92,9 +92,7 @@ export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape]
 
 type Write = (value: never, into: ScriptArgument[]) => void;
 
-/**
- * Returns a function that appends a value to a list of arguments: for a list, its length and then its items.
- */
+/** Returns a function that appends a value to a list of arguments: for a list its length, then its items. */
 export function writerOf(shape: Shape): Write {
   if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));
@@ -116,9 +114,7 @@ function writeList(write: Write): Write {
   };
 }
 
-/**
- * Returns a function that reads a reply of this shape. It throws a TypeError if the reply has another shape.
- */
+/** Returns a function that reads a reply of this shape. Throws a TypeError for another shape. */
 export function readerOf(shape: Shape): (reply: ScriptReply) => unknown {
   if (isList(shape)) {
     const read = readerOf(shape[0]);

@@ -8,9 +8,7 @@ import {
   type Shape,
 } from './contract.ts';
 
-/**
- * Returns the source of a Lua function that reads ARGV, as `writerOf` writes it, into a table of arguments.
- */
+/** Returns the source of a Lua function that reads ARGV, as `writerOf` writes it, into a table. */
 export function luaArguments({ arguments: shape }: Contract): string {
   return [
     'function(argv)',
@@ -21,9 +19,7 @@ export function luaArguments({ arguments: shape }: Contract): string {
   ].join('\n');
 }
 
-/**
- * Returns the source of a Lua function that converts a script's result to the reply that `readerOf` reads.
- */
+/** Returns the source of a Lua function that converts a script's result to what `readerOf` reads. */
 export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }

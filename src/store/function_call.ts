@@ -27,9 +27,7 @@ export class FunctionCall extends Command {
   }
 }
 
-/**
- * Returns one item of a command as the Redis protocol has it: its length in bytes, then the bytes as Latin-1.
- */
+/** Returns one item of a command in the Redis protocol: its length in bytes, then the bytes as Latin-1. */
 function argument(value: ScriptArgument): string {
   const bytes = bytesOf(value);
   return `$${bytes.length}\r\n${bytes}\r\n`;

@@ -5,9 +5,7 @@ import type { ScriptArgument, ScriptReply } from './contract.ts';
 import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 
-/**
- * Time for which scripts run by EVALSHA after Redis has refused functions. Then functions are tried again.
- */
+/** Time for which scripts run by EVALSHA after Redis refused functions. Then functions are tried again. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;

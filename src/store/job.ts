@@ -12,9 +12,7 @@ export type QueueName = (typeof QUEUES)[number];
 export const SHARES = ['slow', 'failing'] as const;
 export type Share = (typeof SHARES)[number];
 
-/**
- * A named call with arguments. Redis stores the packed form of a job, which identifies the job in its queue.
- */
+/** A named call with arguments. Redis stores its packed form, which identifies the job in its queue. */
 export interface Job {
   name: string;
   args: unknown[];
@@ -32,9 +30,7 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/**
- * Returns the UID of the batch if the job is a delivery packed exactly as by packJob; otherwise undefined.
- */
+/** Returns the UID of the batch if the job is a delivery packed as by packJob; otherwise undefined. */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;

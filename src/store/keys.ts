@@ -98,9 +98,7 @@ export type Keyspace = {
   readonly wake: (kind: Wake) => string;
 };
 
-/**
- * Makes the key functions of one partition. On a Redis Cluster the prefix must be a hash tag such as `{0}:`.
- */
+/** Makes the key functions of one partition. On a Redis Cluster the prefix must be a hash tag: `{0}:`. */
 export function keyspace(prefix = ''): Keyspace {
   const functions = Object.entries({ ...LAYOUT, ...CHANNELS }).map(([name, { pattern }]) => {
     const text = fixedText(pattern);

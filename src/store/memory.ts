@@ -19,9 +19,7 @@ export interface Memory {
   highMark: number;
   /** Autodrop stops when `used` has fallen to this; Infinity if there is no limit. */
   lowMark: number;
-  /**
-   * The number of deleted keys whose memory Redis has not freed yet. Redis frees it in a background thread.
-   */
+  /** Number of deleted keys whose memory Redis has not freed yet. A background thread of Redis frees it. */
   unfreed: number;
 }
 

@@ -75,9 +75,7 @@ export class Partition {
     return this.#connections;
   }
 
-  /**
-   * Runs a script and returns its reply. Throws StorageFull, StorageUnavailable, or the script's own error.
-   */
+  /** Runs a script and returns its reply. Throws StorageFull, StorageUnavailable, or the script's error. */
   async run<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     const { write, read, command } = this.#scripts[name];
     const list: ScriptArgument[] = [];

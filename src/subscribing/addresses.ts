@@ -47,9 +47,7 @@ export class Addresses {
     return this.#allowed.length > 0;
   }
 
-  /**
-   * Classifies an IP address, in any spelling that a resolver or URL can produce. Other text is `unknown`.
-   */
+  /** Classifies an IP address, in any spelling that a resolver or URL can have. Other text is `unknown`. */
   standing(text: string): Standing {
     return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
   }

@@ -1,6 +1,4 @@
-/**
- * Matches the scheme and slashes of a URL, and the credentials after them, as the URL standard reads them.
- */
+/** Matches a URL's scheme and slashes, and the credentials after them, as the URL standard reads them. */
 const CREDENTIALS = /^([^:]*:[/\\]*)([^/\\?#]*)@/;
 
 /**

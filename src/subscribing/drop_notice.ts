@@ -12,9 +12,7 @@ export interface DropNotice {
 
 const TOPIC = 'topic:';
 
-/**
- * Maximum topics in the header. Their names have up to 64 characters, and many receivers accept only 8 KB.
- */
+/** Maximum topics in the header. Names have up to 64 characters, and many receivers accept only 8 KB. */
 const MAX_TOPICS = 50;
 
 /** Turns a flat array (field, value, field, value …) into an object. */

@@ -28,9 +28,7 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /**
-   * The new key that signs deliveries. The key that it replaces signs for a day more. Null ends all signing.
-   */
+  /** The new key that signs deliveries. The key that it replaces signs for a day more. Null ends signing. */
   signingKey?: string | null | undefined;
 }
 

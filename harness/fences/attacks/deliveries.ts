@@ -1,9 +1,7 @@
 import { sleep } from '../../../src/clock.ts';
 import type { Attacker } from '../attacker.ts';
 
-/**
- * Time of an answer that makes a subscriber neither slow nor failing, but holds a worker most of the time.
- */
+/** Time of an answer that makes a subscriber neither slow nor failing, but holds a worker most of it. */
 const ALMOST_SLOW_MS = 900;
 const DATA = 'x'.repeat(60_000);
 

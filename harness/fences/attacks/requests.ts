@@ -11,9 +11,7 @@ export function pipelineReads(attacker: Attacker, signal: AbortSignal): Promise<
   return pipeline(attacker, signal, attacker.request('GET', '/metrics'), 200);
 }
 
-/**
- * Sends many requests for topics without credentials and without waiting for the answers, again and again.
- */
+/** Sends many requests for topics without credentials, and without waiting for the answers. */
 export function pipelineAsStranger(attacker: Attacker, signal: AbortSignal): Promise<void> {
   return pipeline(attacker, signal, attacker.request('GET', '/topics', { stranger: true }), 2000);
 }

@@ -8,9 +8,7 @@ import { type Finding, isFindingKind } from './finding.ts';
 
 /** Maximum elements that one call reads or checks; 300 take Redis about 1 ms. */
 const SLICE = 300;
-/**
- * Minimum rest. Shorter rests are added up until they reach it, because timers are less precise than that.
- */
+/** Minimum rest. Shorter rests are added up until they reach it, since timers are less precise than that. */
 const MIN_REST_MS = 5;
 
 /** The scripts that repair something and return a list of findings. */

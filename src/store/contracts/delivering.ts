@@ -5,9 +5,7 @@ const q = 'main|aux';
 /** A job that a worker holds, with its lease. The script changes nothing if the lease has expired. */
 const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
-/**
- * `job` may be missing if it is the delivery of batch `bid` and has the bytes that this bus would give it.
- */
+/** `job` may be missing if it is the delivery of batch `bid` in the bytes that this bus gives it. */
 const finished = {
   worker: 'text',
   job: 'bytes?',
