@@ -65,8 +65,10 @@ end
 -- waits in its lane if the lane has deliveries in flight; otherwise it waits for the share, as the trial job
 -- of its lane.
 local function enter_share(call, reader, lane, share, worker, job)
-  if reader.args.kind == 'quarantine' or lanes.share_room(call, share) > 0 then
+  local holds_some = lane.in_flight > 0
+  if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
     redis.call('SADD', call.keys.share_workers(share), worker)
+    if call.single_workers and share == 'slow' and not holds_some then call.single_workers = call.single_workers + 1 end
     return true
   end
   if lane.in_flight > 0 then return make_wait(call, lane, job) end

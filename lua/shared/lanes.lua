@@ -11,19 +11,45 @@ quarters of the workers that it finds free. So even if many lanes hang at once, 
 
 All failing subscribers together have one share of the workers. All subscribers that are slow, or may be,
 have another. No delivery begins in a share that has no room, so the two shares never take the last quarter of
-the workers. If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane has at
-most one job.
+the workers, unless deliveries become late. The last quarter of the slow share is for lanes that hold no delivery. If a share has no room for a job,
+the job may wait in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 
 lanes.SHARES = { 'slow', 'failing' }
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4 }
 local PART_OF_LANE = 1 / 4
+local PART_FOR_SINGLE = 1 / 4
 
--- Returns how many more deliveries may enter a share. A result of 0 or less means that the share has no room.
-function lanes.share_room(call, share)
-  local part = math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share])
-  return math.max(1, part) - redis.call('SCARD', call.keys.share_workers(share))
+-- Returns how many workers in the slow share deliver for a lane that has only one of them. Workers that entered earlier
+-- in this call are in no lane yet, and count. lane_entry counts those that enter after this was read.
+local function single_workers(call)
+  if call.single_workers then return call.single_workers end
+  local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
+  call.single_workers = 0
+  for _, token in ipairs(redis.call('HMGET', call.keys.lanes_held(), unpack(workers))) do
+    if token then
+      held[token] = (held[token] or 0) + 1
+    else
+      call.single_workers = call.single_workers + 1
+    end
+  end
+  for _, workers_of_lane in pairs(held) do
+    if workers_of_lane == 1 then call.single_workers = call.single_workers + 1 end
+  end
+  return call.single_workers
+end
+
+-- Returns how many more deliveries may enter a share. A result of 0 or less means that the share has no room. A
+-- quarter of the share of the slow ones is for lanes that hold no delivery. They find it also where late deliveries,
+-- which enter the share without room, have filled it. `holds_some` tells that the lane holds a delivery.
+function lanes.share_room(call, share, holds_some)
+  local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
+  local room = part - redis.call('SCARD', call.keys.share_workers(share))
+  if share ~= 'slow' then return room end
+  local kept = math.floor(part * PART_FOR_SINGLE)
+  if holds_some then return room - kept end
+  return room > 0 and room or math.max(room, kept > 0 and kept - single_workers(call) or 0)
 end
 
 -- Returns the number of live workers, which is read once in a call.

@@ -61,3 +61,22 @@ test('four subscribers that were quick and hang at once leave workers to others'
   assert.ok(held > WORKERS - 16 && held <= WORKERS + SPARE / 2, `${held} deliveries hang`);
   for (const { leave } of hanging) await leave();
 });
+
+test('three subscribers that hang do not keep a new one, or a slow one, waiting for their time-outs', async (t) => {
+  const topics = ['holds1', 'holds2', 'holds3'];
+  const hanging = await Promise.all(topics.map((topic) => quickAtFirst(t, topic, answer.hang)));
+  for (const { publish } of hanging) await publish(50);
+  const { redis, keys } = bus.store;
+  // Late, they fill the half of the workers that slow and new subscribers share.
+  await until(async () => (await redis.scard(keys.share_workers('slow'))) >= (WORKERS + SPARE) / 2);
+  const { publisher, topic, receiver } = await bus.scene(t);
+  const began = performance.now();
+  for (let n = 1; n <= 3; n++) {
+    receiver.answers(answer.late(1100));
+    await publisher.publish(topic, [{ url: `https://good.example.com/${n}` }]);
+    await receiver.delivery(n);
+  }
+  const tookMs = performance.now() - began;
+  assert.ok(tookMs < 10_000, `${tookMs} ms`);
+  for (const { leave } of hanging) await leave();
+});
