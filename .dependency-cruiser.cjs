@@ -67,6 +67,7 @@ const tree = ([name, allowed]) =>
 const packages = {
   client: [],
   receiver: [],
+  cli: ['client', 'receiver'],
 };
 
 const ofPackages = ([name, allowed]) =>
@@ -108,6 +109,7 @@ module.exports = {
     ...Object.entries(trees).map(tree),
     ...Object.entries(packages).map(ofPackages),
     forbid('packages-depend-on-node-alone', 'users install a package without any other', '^packages/', {
+      pathNot: '^packages/',
       dependencyTypesNot: ['local', 'core', 'type-only'],
     }),
     confine('ioredis', '^src/store/'),
@@ -123,7 +125,7 @@ module.exports = {
     parser: 'swc',
     enhancedResolveOptions: {
       exportsFields: ['exports'],
-      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+      conditionNames: ['routemaster-source', 'import', 'require', 'node', 'default', 'types'],
     },
   },
 };

@@ -21,15 +21,18 @@ export interface Example {
 export class InstalledPackage {
   readonly #folder: string;
 
-  /** Needs no network, as our packages depend on nothing. */
-  static async of(name: string): Promise<InstalledPackage> {
+  /** Needs no network, as our packages depend on nothing but each other; `others` are those that this one needs. */
+  static async of(name: string, ...others: string[]): Promise<InstalledPackage> {
     const folder = await mkdtemp(join(tmpdir(), `routemaster-${name}-`));
-    const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], {
-      cwd: source(name),
-    });
-    const [{ filename }] = JSON.parse(stdout);
+    const files: string[] = [];
+    for (const each of [...others, name]) {
+      const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], {
+        cwd: source(each),
+      });
+      files.push(`./${JSON.parse(stdout)[0].filename}`);
+    }
     await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
-    await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `./${filename}`], { cwd: folder });
+    await run('npm', ['install', '--offline', '--no-audit', '--no-fund', ...files], { cwd: folder });
     return new InstalledPackage(folder);
   }
 
@@ -54,6 +57,13 @@ export class InstalledPackage {
     const options = { cwd: this.#folder, timeout: RUN_MS };
     const { stderr } = await run(node, [file.replace(/\.ts$/, '.js')], options);
     return stderr;
+  }
+
+  /** Runs a command of the package by this Node, and returns what it wrote on stdout. Throws if it fails. */
+  async command(node: string, name: string, args: string[]): Promise<string> {
+    const path = join(this.#folder, 'node_modules', '.bin', name);
+    const { stdout } = await run(node, [path, ...args], { cwd: this.#folder, timeout: RUN_MS });
+    return stdout;
   }
 
   remove(): Promise<void> {

@@ -1,0 +1,37 @@
+import type { Command, Option } from './command.ts';
+import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
+
+/** The ways to call a command, without the options that every command has. */
+export function forms({ name, args, options = {} }: Command): string[] {
+  const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);
+  return args.map((form) => {
+    const others = own.filter((option) => !form.includes(option.split(' ')[0] ?? option));
+    return ['rtm', name, form, ...others.map((option) => `[${option}]`)].filter(Boolean).join(' ');
+  });
+}
+
+/** All commands, a line of help each. */
+export function overview(): string {
+  const blocks = COMMANDS.map((command) => [...forms(command), `    ${command.help}`].join('\n'));
+  return `Usage:\n${blocks.join('\n')}\n${optionLines('Common options:', COMMON_OPTIONS)}`;
+}
+
+/** The same for programs: an array of commands. */
+export function overviewJson(): string {
+  return `${JSON.stringify(COMMANDS.map((command) => ({ forms: forms(command), help: command.help })))}\n`;
+}
+
+export function commandHelp(command: Command): string {
+  const usage = forms(command).map((form) => `${form} [options]`);
+  const own = command.options ? optionLines('Options:', command.options) : '';
+  return `Usage:\n${usage.join('\n')}\n    ${command.help}\n${own}${optionLines('Common options:', COMMON_OPTIONS)}`;
+}
+
+function optionLines(title: string, options: Readonly<Record<string, Option>>): string {
+  const names = Object.entries(options).map(([name, { short, value }]) => {
+    return `${short ? `-${short}, ` : ''}--${name}${value ? ` ${value}` : ''}`;
+  });
+  const width = Math.max(...names.map(({ length }) => length)) + 2;
+  const lines = Object.values(options).map(({ help }, n) => `    ${names[n]?.padEnd(width)}${help}`);
+  return `${title}\n${lines.join('\n')}\n`;
+}

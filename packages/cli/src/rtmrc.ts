@@ -1,0 +1,39 @@
+import { Failure } from './command.ts';
+
+/** A bus as `.rtmrc` has it. */
+export interface BusEntry {
+  bus?: string;
+  token?: string;
+  secret?: string;
+}
+
+/**
+ * Reads the YAML of `.rtmrc`: names, each with indented `bus`, `token` and `secret`. Other keys are left out. Throws
+ * Failure if a line is neither.
+ */
+export function readRtmrc(text: string): Map<string, BusEntry> {
+  const entries = new Map<string, BusEntry>();
+  let entry: BusEntry | undefined;
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    if (/^\s*(#.*)?$|^(---|\.\.\.)/.test(line)) continue;
+    const [, indent, key, value] = /^(\s*)("[^"]*"|'[^']*'|[^\s:'"][^:]*):(?:\s+(.*))?$/.exec(line) ?? [];
+    const content = unquoted(value ?? '');
+    if (key === undefined || (indent === '') !== (content === '') || (indent !== '' && !entry)) {
+      throw new Failure('bad_rtmrc', `.rtmrc, line ${index + 1}: expected NAME:, or an indented key: value`);
+    }
+    const name = unquoted(key);
+    if (indent === '') {
+      entry = {};
+      entries.set(name, entry);
+    } else if (entry && (name === 'bus' || name === 'token' || name === 'secret')) {
+      entry[name] = content;
+    }
+  }
+  return entries;
+}
+
+function unquoted(text: string): string {
+  const [, single, double] = /^(?:'((?:[^']|'')*)'|"([^"]*)")\s*(?:#.*)?$/.exec(text.trim()) ?? [];
+  if (single !== undefined) return single.replaceAll("''", "'");
+  return double ?? text.replace(/(^|\s)#.*$/, '').trim();
+}

@@ -1,0 +1,98 @@
+import { parseArgs } from 'node:util';
+import { Routemaster } from '@routemaster/client';
+import { type Call, type Command, type Streams, UsageError } from './command.ts';
+import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
+import { commandHelp, overview, overviewJson } from './help.ts';
+import { targetOf } from './target.ts';
+
+const USAGE = 1;
+const FAILED = 2;
+/** Time within which a call of the bus must succeed. The user waits for it. */
+const TIMEOUT_MS = 10_000;
+
+export interface Surroundings extends Streams {
+  env: NodeJS.ProcessEnv;
+  folder: string;
+  signal: AbortSignal;
+}
+
+/** Runs the command that `argv` names. Resolves with the exit status: 0, 1 (wrong usage) or 2 (failed). */
+export async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { stdout, stderr } = surroundings;
+  const command = COMMANDS.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
+  if (!command) {
+    const isAsked = /^(-h|--help|help)$/.test(argv[0] ?? '');
+    const isJson = isAsked && argv.includes('--json');
+    (isAsked ? stdout : stderr).write(isJson ? overviewJson() : overview());
+    return isAsked ? 0 : USAGE;
+  }
+  let isVerbose = false;
+  try {
+    const { values, positionals } = parse(command, argv.slice(command.name.split(' ').length));
+    if (values.help) stdout.write(commandHelp(command));
+    if (values.help) return 0;
+    isVerbose = values.verbose === true;
+    if (!fits(command, positionals.length)) throw new UsageError('Wrong number of arguments.');
+    await command.run(callOf(positionals, values, surroundings));
+    return 0;
+  } catch (error) {
+    if (error instanceof UsageError) {
+      stderr.write(`${error.message}\n${commandHelp(command)}`);
+      return USAGE;
+    }
+    stderr.write(`${message(error)}\n`);
+    if (isVerbose && error instanceof Error) stderr.write(`${error.stack}\n`);
+    return FAILED;
+  }
+}
+
+function parse(command: Command, args: readonly string[]) {
+  const options: Record<string, { type: 'string' | 'boolean'; short?: string }> = {};
+  for (const [name, { type, short }] of Object.entries({ ...COMMON_OPTIONS, ...command.options })) {
+    options[name] = short === undefined ? { type } : { type, short };
+  }
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+/** True if one of the command's forms has as many arguments. */
+function fits({ args }: Command, given: number): boolean {
+  return args.some((form) => {
+    const words = form.replace(/--\S+ \S+/g, '').match(/\S+/g) ?? [];
+    const needed = words.filter((word) => !word.startsWith('['));
+    const max = words.some((word) => word.includes('...')) ? Number.POSITIVE_INFINITY : words.length;
+    return given >= needed.length && given <= max;
+  });
+}
+
+function callOf(args: string[], options: Call['options'], surroundings: Surroundings): Call {
+  const { env, folder, signal, stdin, stdout, stderr } = surroundings;
+  const text = (name: string) => options[name] as string | undefined;
+  const target = () =>
+    targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
+  return {
+    args,
+    options,
+    env,
+    signal,
+    streams: { stdin, stdout, stderr },
+    target,
+    connect: ({ timeoutMs = TIMEOUT_MS } = {}) => new Routemaster({ ...target(), timeoutMs }),
+    print(value, lines) {
+      if (options.json) {
+        if (value !== undefined) stdout.write(`${JSON.stringify(value)}\n`);
+      } else for (const line of lines) stdout.write(`${line}\n`);
+    },
+    note: (line) => void stderr.write(`${line}\n`),
+  };
+}
+
+/** `code: message`. */
+function message(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code = error.name } = error as { code?: string };
+  return `${code}: ${error.message}`;
+}

@@ -1,0 +1,52 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { Failure, type Target, UsageError } from './command.ts';
+import { type BusEntry, readRtmrc } from './rtmrc.ts';
+
+const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
+
+export interface TargetOptions {
+  bus: string | undefined;
+  token: string | undefined;
+  secret: string | undefined;
+  env: NodeJS.ProcessEnv;
+  folder: string;
+}
+
+/**
+ * Where the bus is, and as whom to call it. The credentials come from the options, then from the entry `@NAME` of
+ * `.rtmrc`, then from the environment. A token may carry its secret: `TOKEN:SECRET`.
+ */
+export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Target {
+  if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');
+  const entry = bus.startsWith('@') ? entryOf(bus.slice(1), env, folder) : undefined;
+  const given = token ?? entry?.token ?? env.ROUTEMASTER_TOKEN;
+  if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
+  const [name = '', ...rest] = given.split(':');
+  const carried = rest.length > 0 ? rest.join(':') : undefined;
+  // A secret belongs to the token beside it: that of .rtmrc or of the environment is not sent with another token.
+  const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
+  const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
+  return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };
+}
+
+function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry {
+  const path = [folder, env.HOME ?? homedir()].map((each) => join(each, '.rtmrc')).find(existsSync);
+  const entry = path === undefined ? undefined : readRtmrc(readFileSync(path, 'utf8')).get(name);
+  if (entry?.bus === undefined) {
+    throw new Failure('no_configuration', `No configuration for bus '${name}' found in .rtmrc`);
+  }
+  return entry;
+}
+
+/** Plain http on loopback, https elsewhere. Tokens do not cross a network in the clear. */
+function urlOf(bus: string): string {
+  const text = /^https?:\/\//.test(bus) ? bus : `http://${bus}`;
+  if (!URL.canParse(text)) throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);
+  const url = new URL(text);
+  if (LOOPBACK.test(url.hostname)) return text;
+  if (bus.startsWith('http://'))
+    throw new UsageError('a bus elsewhere than on this machine is called by https');
+  return text.replace(/^http:/, 'https:');
+}

@@ -1,0 +1,22 @@
+import { type Call, collect } from './command.ts';
+
+/** Only the token goes to stdout, as scripts for the Ruby tool expect it. */
+export async function addToken(call: Call): Promise<void> {
+  const [name = '', token] = call.args;
+  const client = await call.connect().createClient({ name, token });
+  call.print(client, [client.token]);
+  if (client.secret !== undefined && !call.options.json) {
+    call.note(`secret: ${client.secret} (shown only this once)`);
+  }
+}
+
+export async function deleteToken(call: Call): Promise<void> {
+  const [token = ''] = call.args;
+  await call.connect().removeClient(token);
+}
+
+export async function listTokens(call: Call): Promise<void> {
+  const clients = await collect(call.connect().clients());
+  const lines = clients.map(({ token, name }) => `${token}\t${name}`);
+  call.print(clients, lines.length > 0 ? lines : ['No tokens have been added.']);
+}

@@ -1,0 +1,41 @@
+/** What can be written: what JSON has. */
+export type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
+
+// Read as something else than text, if it were not quoted.
+const NOT_TEXT =
+  /^(y|n|yes|no|on|off|true|false|null|~|)$|^[-+]?[\d.][\d_,.]*(e[-+]?\d+)?$|^0[xob]|^\d+[-:]\d/i;
+const PLAIN = /^[\w/.][\w/.:@%?&=+~,;()$*!-]*$/;
+
+/** Writes a document as Ruby's `YAML.dump` does, keys as symbols. */
+export function rubyYaml(value: Yaml): string {
+  const body = block(value, '');
+  return body.startsWith('\n') ? `---${body}` : `--- ${body}`;
+}
+
+/** On the line of its key if it has no parts, otherwise on the lines below. */
+function block(value: Yaml, indent: string): string {
+  if (Array.isArray(value)) return value.length === 0 ? '[]' : list(value, indent);
+  if (typeof value !== 'object' || value === null) return scalar(value);
+  const keys = Object.keys(value);
+  return keys.length === 0 ? '{}' : `\n${indent}${members(value as { [key: string]: Yaml }, indent)}`;
+}
+
+function list(items: readonly Yaml[], indent: string): string {
+  const each = (item: Yaml) => block(item, `${indent}  `).trimStart();
+  return items.map((item) => `\n${indent}- ${each(item)}`).join('');
+}
+
+function members(value: { readonly [key: string]: Yaml }, indent: string): string {
+  const member = ([key, item]: [string, Yaml]) => {
+    const text = block(item, Array.isArray(item) ? indent : `${indent}  `);
+    return `:${key}:${text === '' || text.startsWith('\n') ? '' : ' '}${text}`;
+  };
+  return Object.entries(value).map(member).join(`\n${indent}`);
+}
+
+function scalar(value: null | boolean | number | string | object): string {
+  if (value === null) return '';
+  if (typeof value !== 'string') return String(value);
+  if (PLAIN.test(value) && !NOT_TEXT.test(value) && !value.endsWith(':')) return value;
+  return /\p{Cc}/u.test(value) ? JSON.stringify(value) : `'${value.replaceAll("'", "''")}'`;
+}

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { InstalledPackage, packedFiles } from '../../../harness/packages/installed_package.ts';
+import { nodeOfVersion } from '../../../harness/packages/node_versions.ts';
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { root } from '../../../harness/processes/command.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
+import { Terminal } from './terminal.ts';
+
+const bus = RunningBus.forTests();
+const terminal = new Terminal();
+let installed: InstalledPackage | undefined;
+
+before(async () => {
+  await bus.works;
+  installed = await InstalledPackage.of('cli', 'client', 'receiver');
+});
+after(() => installed?.remove());
+
+test('what is packed is JavaScript, the README and the licence', async () => {
+  const others = (await packedFiles('cli')).filter((path) => !/^dist\/[\w/]+\.js$/.test(path));
+  assert.deepEqual(others.sort(), ['LICENSE', 'README.md', 'package.json']);
+});
+
+describe('the packed tool calls a bus', () => {
+  for (const version of [20, 22, 24]) {
+    test(`on Node ${version}`, async (t) => {
+      const node = await nodeOfVersion(version);
+      if (node === undefined) return t.skip(`there is no Node ${version}`);
+      const options = ['-b', bus.url, '-t', ROOT_KEY];
+      const token = await installed?.command(node, 'rtm', ['token', 'add', `shop${version}`, ...options]);
+      const list = await installed?.command(node, 'rtm', ['token', 'list', ...options]);
+      assert.ok(list?.includes(`${token?.trim()}\tshop${version}\n`), list);
+    });
+  }
+});
+
+test('the README has every command, as help shows it', async () => {
+  const { stdout } = await terminal.rtm('help --json');
+  const commands: { forms: string[]; help: string }[] = JSON.parse(stdout);
+  const cell = (text: string) => text.replaceAll('|', '\\|');
+  const rows = commands.map(({ forms, help }) => {
+    return `| ${forms.map((form) => `\`${cell(form)}\``).join('<br>')} | ${cell(help)} |`;
+  });
+  const readme = readFileSync(join(root, 'packages', 'cli', 'README.md'), 'utf8');
+  assert.ok(readme.includes(`| --- | --- |\n${rows.join('\n')}\n\n`), `the table is:\n${rows.join('\n')}`);
+});

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
+import { until } from '../../../harness/until.ts';
+import { Terminal } from './terminal.ts';
+
+const bus = RunningBus.forTests();
+const terminal = new Terminal();
+const silent = { stdout: '', stderr: '', status: 0 };
+let asRoot = '';
+
+before(async () => {
+  await bus.works;
+  asRoot = `-b ${new URL(bus.url).host} -t ${ROOT_KEY}`;
+});
+
+/** The options by which a new client calls the bus, and its token. */
+async function client(name: string) {
+  const { token, secret } = await bus.client(name);
+  return { token, options: `-b ${new URL(bus.url).host} -t ${token}:${secret}` };
+}
+
+test('token add prints the token, token list shows it, token del removes it', async () => {
+  const chosen = await terminal.rtm(`token add billing token-of-billing ${asRoot}`);
+  assert.deepEqual(chosen, { ...silent, stdout: 'token-of-billing\n' });
+  const made = await terminal.rtm(`token add shop ${asRoot}`);
+  assert.match(made.stdout, /^shop--[0-9a-z]{20}\n$/);
+  assert.match(made.stderr, /^secret: [\w-]{32} \(shown only this once\)\n$/);
+
+  const listed = await terminal.rtm(`token list ${asRoot}`);
+  assert.ok(listed.stdout.includes('token-of-billing\tbilling\n'), listed.stdout);
+  assert.ok(listed.stdout.includes(`${made.stdout.trim()}\tshop\n`), listed.stdout);
+
+  assert.deepEqual(await terminal.rtm(`token del token-of-billing ${asRoot}`), silent);
+  const left = await terminal.rtm(`token list ${asRoot}`);
+  assert.ok(!left.stdout.includes('billing'), left.stdout);
+});
+
+test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does', async (t) => {
+  const receiver = await bus.receiver(t);
+  const search = await client('search');
+  const shop = await client('shop');
+  const { callback } = receiver;
+  const added = `sub add ${callback} orders users --latency 0 --batch-size 1 ${search.options}`;
+  assert.deepEqual(await terminal.rtm(added), silent);
+
+  for (const word of ['created', 'updated', 'deleted', 'noop']) {
+    const line = `pub ${word} orders https://shop.example.com/orders/1 ${shop.options}`;
+    assert.deepEqual(await terminal.rtm(line), silent);
+  }
+  await until(() => receiver.events.length === 4);
+  assert.deepEqual(
+    receiver.events.map(({ type }) => type),
+    ['create', 'update', 'delete', 'noop'],
+  );
+  const uuid = `Basic ${btoa(`${search.token}:x`)}`;
+  assert.ok(receiver.deliveries.every(({ headers }) => headers.authorization === uuid));
+
+  await until(async () => (await terminal.rtm(`sub list ${search.options}`)).stdout.includes(':sent: 4'));
+  const listed = await terminal.rtm(`sub list ${search.options}`);
+  const yaml = `---
+- :subscriber: ${search.token}
+  :callback: ${callback}
+  :topics:
+  - orders
+  - users
+  :events:
+    :sent: 4
+    :queued: 0
+    :oldest:
+`;
+  assert.deepEqual(listed, { ...silent, stdout: yaml });
+
+  assert.deepEqual(await terminal.rtm(`sub del users ${search.options}`), silent);
+  assert.doesNotMatch((await terminal.rtm(`sub list ${search.options}`)).stdout, /users/);
+  assert.deepEqual(await terminal.rtm(`sub del ${search.options}`), silent);
+  assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
+});
+
+test('@NAME is looked up in .rtmrc', async () => {
+  const { token, secret } = await bus.client('mailer');
+  const host = new URL(bus.url).host;
+  const rtmrc = `# our buses\nlocal:\n  bus: ${host}\n  token: '${ROOT_KEY}'\nmine:\n  bus: "${host}"\n  token: ${token}\n`;
+  writeFileSync(join(terminal.folder, '.rtmrc'), rtmrc);
+  assert.match((await terminal.rtm('token list -b @local')).stdout, /\tmailer\n/);
+  assert.deepEqual(await terminal.rtm(`sub list -b @mine --secret ${secret}`), {
+    ...silent,
+    stdout: '--- []\n',
+  });
+  assert.deepEqual(await terminal.rtm('token list -b @other'), {
+    stdout: '',
+    stderr: "no_configuration: No configuration for bus 'other' found in .rtmrc\n",
+    status: 2,
+  });
+});
+
+test('the token and its secret may be in the environment', async () => {
+  const { token, secret } = await bus.client('env');
+  const env = { ROUTEMASTER_TOKEN: token, ROUTEMASTER_SECRET: secret };
+  const { stdout, status } = await terminal.rtm(`sub list -b ${bus.url}`, { env });
+  assert.deepEqual({ stdout, status }, { stdout: '--- []\n', status: 0 });
+});
+
+test('--json prints what the bus answers', async () => {
+  const { stdout, stderr } = await terminal.rtm(`token add shop --json ${asRoot}`);
+  assert.equal(stderr, '');
+  const { token, secret } = JSON.parse(stdout);
+  const listed = await terminal.rtm(`sub list --json -b ${bus.url} -t ${token}:${secret}`);
+  assert.equal(listed.stdout, '[]\n');
+});
+
+test('wrong usage ends with 1, and says how it is right', async () => {
+  for (const line of ['', 'tokens', 'token']) {
+    const { stdout, stderr, status } = await terminal.rtm(line);
+    assert.deepEqual([stdout, status], ['', 1], line);
+    assert.match(stderr, /^Usage:\nrtm token add SERVICE \[TOKEN\]\n/);
+  }
+  const usages: [string, RegExp][] = [
+    ['token add', /^Wrong number of arguments\.\nUsage:\nrtm token add SERVICE \[TOKEN\] \[options\]\n/],
+    ['token list more', /^Wrong number of arguments\./],
+    ['sub add https://a.example.com/', /^Wrong number of arguments\./],
+    ['sub add https://a.example.com/ t --latency soon -b localhost -t x', /^--latency is a whole number/],
+    ['pub made orders https://a.example.com/ -b localhost -t x', /^EVENT is created, updated/],
+    ['token list --colour', /^Unknown option '--colour'/],
+    ['token list', /^No bus given/],
+    ['token list -b localhost', /^No token given/],
+    ['token list -b http://bus.example.com -t x', /^a bus elsewhere than on this machine is called by https/],
+  ];
+  for (const [line, expected] of usages) {
+    const { stderr, status } = await terminal.rtm(line);
+    assert.match(stderr, expected, line);
+    assert.equal(status, 1, line);
+  }
+});
+
+test('what the bus refuses ends with 2, and its code is on stderr', async () => {
+  const refused = await terminal.rtm(`token list -b ${bus.url} -t wrong`);
+  assert.match(refused.stderr, /^unauthenticated: .+\n$/);
+  assert.deepEqual([refused.stdout, refused.status], ['', 2]);
+});
+
+test('help goes to stdout', async () => {
+  const { stdout, stderr, status } = await terminal.rtm('pub --help');
+  assert.match(stdout, /^Usage:\nrtm pub /);
+  assert.deepEqual([stderr, status], ['', 0]);
+});
