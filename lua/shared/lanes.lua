@@ -11,8 +11,8 @@ quarters of the workers that it finds free. So even if many lanes hang at once, 
 
 All failing subscribers together have one share of the workers. All subscribers that are slow, or may be,
 have another. No delivery begins in a share that has no room, so the two shares never take the last quarter of
-the workers, unless deliveries become late. The last quarter of the slow share is for lanes that hold no delivery. If a share has no room for a job,
-the job may wait in `shares:jobs:{share}`, where each lane has at most one job.
+the workers, unless deliveries become late. The last quarter of the slow share is for lanes that hold no delivery.
+If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 
