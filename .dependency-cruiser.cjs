@@ -2,9 +2,9 @@
 // import other leaves at most). Of a story folder's neighbours it may use those that its row names.
 
 const leaves =
-  '^src/(backoff|caller|clock|config|config/values|config/settings|config/ruby_variables|dialect|errors|html|ids|json|listing|log|paging|proxies|route|shared_reading|subscription_defaults|topic_name)[.]ts$';
+  '^src/(backoff|caller|clock|config|config/values|config/settings|config/ruby_variables|dialect|errors|html|ids|join_token|json|listing|log|paging|proxies|route|shared_reading|subscription_defaults|topic_name)[.]ts$';
 const entries =
-  '^src/(entry[.]cjs|(web|worker|takeover|web_main|worker_main|api|process|web_processes)[.]ts)$';
+  '^src/(entry[.]cjs|(web|worker|takeover|web_main|worker_main|delivery_thread|delivery_parts|quarantine_process|api|process|web_processes)[.]ts)$';
 
 /** What each folder of src/ may import, beside itself and the leaves. */
 const folders = {
@@ -14,7 +14,8 @@ const folders = {
   subscribing: ['authentication', 'metrics', 'delivering', 'publishing', 'store'],
   publishing: ['authentication', 'subscribing', 'store'],
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
-  maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'store'],
+  flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],
+  maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'flow', 'store'],
   records: ['authentication', 'store'],
   console: [
     'http',

@@ -74,7 +74,7 @@ function summarize({ nodes, samples, timeDeltas }: Profile): Thread {
   });
   const entry = nodes
     .map(({ callFrame }) => callFrame.url)
-    .find((url) => /\/src\/(web|worker|\w+\/delivery_thread)\.ts$/.test(url));
+    .find((url) => /\/src\/(web|worker|delivery_thread)\.ts$/.test(url));
   return {
     name: entry ? fileOf(entry) : 'a thread',
     ms: all / 1000,

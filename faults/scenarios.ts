@@ -4,6 +4,7 @@ import { client } from './scenarios/client.ts';
 import { clocks } from './scenarios/clocks.ts';
 import { frozenWorker } from './scenarios/frozen_worker.ts';
 import { hostileClients } from './scenarios/hostile_clients.ts';
+import { joins } from './scenarios/joins.ts';
 import { ordered } from './scenarios/ordered.ts';
 import { overload } from './scenarios/overload.ts';
 import { poison } from './scenarios/poison.ts';
@@ -26,6 +27,7 @@ export const SCENARIOS: readonly Scenario[] = [
   redisProxy,
   poison,
   ordered,
+  joins,
   badSubscribers,
   hostileClients,
   clocks,

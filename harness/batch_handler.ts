@@ -37,6 +37,9 @@ export function batchHandler(
     damageRate: 2,
     ...limits,
   };
-  const handler = batchJob({ delivery, recorder, publicNames, settings, log });
+  const joins = {
+    take: () => Promise.reject(new Error('there are no joins')),
+  };
+  const handler = batchJob({ delivery, joins, recorder, publicNames, settings, log });
   return { handler, recorder, close: () => delivery.close() };
 }

@@ -14,8 +14,10 @@ import type { Config } from './config.ts';
 import { consolePages } from './console/console.ts';
 import { DeadLetters } from './delivering/dead_letters.ts';
 import { deadLettersApi } from './delivering/dead_letters_api.ts';
-import { Queue } from './delivering/queue.ts';
+import { autodrops, Queue } from './delivering/queue.ts';
 import { DIALECTS, type Dialect } from './dialect.ts';
+import { Joins } from './flow/joins.ts';
+import { joinsApi } from './flow/joins_api.ts';
 import { CallLimits } from './http/call_limits.ts';
 import type { PipelineParts } from './http/pipeline.ts';
 import { WorkBudget } from './http/work_budget.ts';
@@ -70,6 +72,7 @@ export function buildApi(given: ApiParts): Built {
       ...subscriptionsApi(parts),
       ...subscribersApi(parts),
       ...pauseApi(parts),
+      ...joinsApi(parts),
       ...deadLettersApi(parts),
       ...apiTokensApi(parts),
       ...auditApi(parts),
@@ -119,7 +122,13 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
 
   const deadLetters = new DeadLetters(partitions, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters);
+  const joins = new Joins(partitions, config);
   const removed = (token: string, events: number) => recorder.removed(token, events);
+  const removeSubscriber = async (token: string) => {
+    const events = await subscriptions.remove(token);
+    if (events !== undefined) removed(token, events);
+    return events !== undefined;
+  };
 
   return {
     ...{ partitions, limits, log, guard },
@@ -138,19 +147,12 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     ...{ subscriptions, removed, deadLetters },
     isSubscriber: (token: string) => subscriptions.has(token),
     subscribers: () => subscriptions.tokens(),
-    removeSubscriber: async (token: string) => removed(token, (await subscriptions.remove(token)) ?? 0),
+    ...{ joins, removeSubscriber, removeJoin: removeSubscriber },
+    joinsOf: (client: string) => joins.tokens(client),
     policy: new CallbackPolicy(config.callbackAllow, config),
     pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
     dueDeliveries: dueDeliveries(partitions, config),
     scalingThreshold: config.scalingThreshold,
-  };
-}
-
-/** Returns a function that has the workers of every partition drop the oldest batches. */
-function autodrops(partitions: Partitions, config: Config): () => void {
-  const queues = partitions.all.map((partition) => new Queue(partition, 'aux', config));
-  return () => {
-    for (const queue of queues) queue.enqueue('autodrop').catch(() => {});
   };
 }
 

@@ -39,10 +39,11 @@ export const QUERY_WORDING: Wording = {
 };
 
 /** Unknown parameters are ignored, because clients from before there were pages may send some. */
-const query = z.object({
+export const PAGE_FIELDS = {
   limit: LIMIT,
   after: PLACE.optional(),
-});
+};
+const query = z.object(PAGE_FIELDS);
 
 type PageQuery = z.infer<typeof query>;
 const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };

@@ -79,7 +79,7 @@ type AnswerTo<A extends Answers> = {
     : { body?: undefined });
 }[keyof A];
 
-type Method = 'GET' | 'POST' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** Served over plain http too, and while Redis is not ready. */

@@ -18,6 +18,9 @@ import { CallbackPolicy } from './subscribing/callback_policy.ts';
 /** Maximum time that a stop waits for the deliveries under way. */
 const GRACE_MS = 22_000;
 
+const THREAD = new URL('./delivery_thread.ts', import.meta.url);
+const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
+
 await start(async () => {
   const config = readConfig();
   // Fails here if the policy is invalid; otherwise every thread would fail.
@@ -33,7 +36,15 @@ await start(async () => {
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
   const quarantines: Quarantine[] = [];
   const maintenance = partitions.all.map((partition) => {
-    const quarantine = new Quarantine({ config, partitions, partition, recorder, publicNames, log });
+    const quarantine = new Quarantine({
+      file: QUARANTINE,
+      config,
+      partitions,
+      partition,
+      recorder,
+      publicNames,
+      log,
+    });
     quarantines.push(quarantine);
     const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), partition.keys);
     wakeups.on('main', () => supervisor?.wake());
@@ -52,7 +63,7 @@ await start(async () => {
   const takenOver = await takenOverAtMs(control);
   if (stopping.aborted) return;
   const inMode = configIn(compatibility, config);
-  supervisor = new Supervisor(inMode, log);
+  supervisor = new Supervisor(THREAD, inMode, log);
   counters.start();
   recorder.processStarted('worker');
   supervisor.start(takenOver);

@@ -120,6 +120,13 @@ export class Image {
     return { ...this.#pairs(key) };
   }
 
+  async hgetallBuffer(key: string): Promise<Record<string, Buffer>> {
+    const items = this.#items(key);
+    return Object.fromEntries(
+      items.flatMap((item, i) => (i % 2 ? [] : [[String(item), items[i + 1] as Buffer]])),
+    );
+  }
+
   async hget(key: string, field: string): Promise<string | null> {
     return this.#pairs(key)[field] ?? null;
   }

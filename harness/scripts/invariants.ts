@@ -5,6 +5,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import { assertDeadLetters } from './dead_letters.ts';
 import { assertGaps } from './gaps.ts';
 import { imageOf, type Readable } from './image.ts';
+import { assertJoins } from './joins.ts';
 import { jobName, shortName } from './names.ts';
 import { type QueueState, readState, type State } from './state.ts';
 
@@ -14,7 +15,7 @@ const PARTS: Record<string, string> = {
   topic: '[a-z0-9_]{1,64}',
   bid: '[A-Za-z0-9_-]{20}',
   q: '(?:main|aux)',
-  share: '(?:slow|failing)',
+  share: '(?:slow|failing|joins)',
   worker: '.+',
   process: '.+',
   digest: '[A-Za-z0-9_-]{22}(?:[A-Za-z0-9_-]{21})?',
@@ -63,6 +64,7 @@ export async function assertImageConsistent(store: Readable): Promise<void> {
   await assertDeadLetters(store);
   await assertGaps(store);
   await assertSubscriptions(store);
+  await assertJoins(store);
 }
 
 /**

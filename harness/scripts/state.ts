@@ -39,8 +39,8 @@ export const EMPTY_LANES: LaneState = {
   waiting: {},
   inFlight: {},
   held: {},
-  sharing: { slow: [], failing: [] },
-  shares: { slow: [], failing: [] },
+  sharing: { slow: [], failing: [], joins: [] },
+  shares: { slow: [], failing: [], joins: [] },
   suspects: [],
 };
 
@@ -156,8 +156,8 @@ async function readLanes({ redis, keys }: Readable, { index }: QueueState): Prom
 }
 
 async function byShare(read: (share: Share) => Promise<string[]>): Promise<Record<Share, string[]>> {
-  const [slow = [], failing = []] = await Promise.all(SHARES.map(read));
-  return { slow, failing };
+  const [slow = [], failing = [], joins = []] = await Promise.all(SHARES.map(read));
+  return { slow, failing, joins };
 }
 
 function numbers(hash: Record<string, string>): Record<string, number> {

@@ -151,7 +151,8 @@ export class WorkerCalls {
     }: Held & Failing & { q?: QueueName; delayMs?: number; pause?: 0 | 1 } = {},
   ) {
     const gone = pause ? await this.#subscriptionOf(job) : undefined;
-    const failure = { bid: bidOf(job), delayMs, damage, throttleMs, attempt, gone };
+    const isUncounted = attempt === '' && delayMs === 0;
+    const failure = { bid: bidOf(job), delayMs, damage, throttleMs, attempt, gone, isUncounted };
     return this.store.run('nack', { ...this.#held(q, worker, job, lease), ...failure });
   }
 

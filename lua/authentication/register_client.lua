@@ -4,12 +4,14 @@ register_client: register a client without a secret. One that exists gets this n
 
 `scopes` has the topic patterns that limit the client, separated by spaces: one entry for `publish` and one for
 `subscribe`. A missing entry means no limit. In the same step, subscriptions end that the new scopes do not
-permit. Topics that the client owns stay its own: nobody else may take their names, but it may not delete those
-that it may no longer publish to.
+permit, and joins whose sources or topics they do not permit. Topics that the client owns stay its own: nobody else may
+take their names, but it may not delete those that it may no longer publish to.
 
-If the client has a secret, nothing changes and the reply is `has_secret`: its token is public, and would become
-its credential.
+`ended` has the tokens of the joins that ended, of which the caller deletes the batches and dead letters next. If the
+client has a secret, nothing changes and the outcome is `has_secret`: its token is public, and would be its credential.
 ]]
+local joins = include('joins')
+local leaving = include('leaving')
 local topics = include('topics')
 
 local function permits(patterns, topic)
@@ -26,21 +28,44 @@ local function end_subscriptions(call, token, patterns)
   end
 end
 
+local function permits_all(patterns, names)
+  for _, topic in ipairs(patterns and names or {}) do
+    if not permits(patterns, topic) then return false end
+  end
+  return true
+end
+
+-- Ends the joins of a client that may not have them any more. Returns their tokens.
+local function end_joins(call, client, scopes)
+  local ended = {}
+  for _, token in ipairs(joins.of(call, client)) do
+    local sources = redis.call('SMEMBERS', call.keys.subscriber_topics(token))
+    local may_read = permits_all(scopes.subscribe, sources)
+    if not (may_read and permits_all(scopes.publish, joins.outlets(call, token))) then
+      leaving.leave(call, token)
+      ended[#ended + 1] = token
+    end
+  end
+  return ended
+end
+
 return function(call, args)
   local keys, token = call.keys, args.token
   local client = keys.api_token(token)
   local known = redis.call('HEXISTS', keys.api_tokens(), token) == 1
   local sha256, md5 = unpack(redis.call('HMGET', client, 'ha1_sha256', 'ha1_md5'))
-  if known and (sha256 or md5) then return 'has_secret' end
+  if known and (sha256 or md5) then return { outcome = 'has_secret', ended = {} } end
 
   redis.call('HSET', keys.api_tokens(), token, args.name)
   -- If a client was removed half-way, its record may still be there, with the digests of its secret.
   redis.call('HDEL', client, 'ha1_sha256', 'ha1_md5', 'publish', 'subscribe')
   redis.call('DEL', keys.former_secret(token))
   redis.call('HSETNX', client, 'created_at', call.now_ms)
+  local patterns_of = {}
   for _, scope in ipairs(args.scopes) do
     redis.call('HSET', client, scope.of, scope.patterns)
-    if scope.of == 'subscribe' then end_subscriptions(call, token, scope.patterns) end
+    patterns_of[scope.of] = scope.patterns
   end
-  return 'ok'
+  if patterns_of.subscribe then end_subscriptions(call, token, patterns_of.subscribe) end
+  return { outcome = 'ok', ended = end_joins(call, token, patterns_of) }
 end

@@ -4,7 +4,8 @@ nack: return a job that its worker could not finish to its queue, to run again a
 batch of the job was dropped, the job is deleted instead. Returns true if the worker held the job under
 that lease; otherwise nothing changes.
 
-A failed delivery costs its subscriber `damage` health points and holds it back for `throttle_ms`. `gone`
+The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
+`damage` health points and holds it back for `throttle_ms`. `gone`
 is given if the callback answered 410. It is the `subscribed_at` of the subscription that gave this
 callback; 0 if unknown. The subscriber is then paused: its jobs wait until it subscribes again, or is resumed. The lane
 brings back a waiting job.
@@ -27,10 +28,7 @@ end
 -- Records the failed attempt in the batch, and its cost in the subscriber.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
-  -- An attempt does not count if the callback is gone, or if a process gave the job back before the attempt
-  -- ended.
-  local is_uncounted = pauses or not args.attempt and args.delay_ms == 0
-  if is_uncounted then redis.call('LSET', batch, 2, redis.call('LINDEX', batch, 2) - 1) end
+  if pauses or args.is_uncounted then redis.call('LSET', batch, 2, redis.call('LINDEX', batch, 2) - 1) end
   subscribers.fail(call, token, args)
 end
 

@@ -17,7 +17,6 @@ has its batches strictly in their order.
 For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was
 accepted. `added` has one entry for each topic of an accepted publication (storing.lua).
 ]]
-local client_quota = include('client_quota')
 local intake = include('intake')
 local storing = include('storing')
 
@@ -29,13 +28,6 @@ return function(call, args)
   end
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
-  -- Idempotency keys are written last, so that the publications of a failed call can be sent again under the
-  -- same keys.
-  if not call.failure then
-    for digest, fingerprint in pairs(taken.fingerprints) do
-      redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', args.idempotency_window_ms)
-    end
-    client_quota.store(taken.quota)
-  end
+  if not call.failure then intake.remember(call, taken, args.idempotency_window_ms) end
   return { outcomes = outcomes, subscribers = subscribers, added = storing.added(taken) }
 end

@@ -14,4 +14,10 @@ function agenda.due_in_us(call, entries)
   if first ~= math.huge then return math.max(0, first * 1000 - call.now_us) end
 end
 
+-- Enters something for `due_ms`, or moves it there. Wakes the scheduler if nothing of that kind is due earlier.
+function agenda.enter(call, entries, member, due_ms)
+  if due_ms < first_ms(entries) then call.wakes.due = true end
+  redis.call('ZADD', entries, string.format('%d', due_ms), member)
+end
+
 return agenda

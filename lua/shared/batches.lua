@@ -42,6 +42,16 @@ function batches.count_out(call, token, batch_count, event_count)
   end
 end
 
+-- Removes the first events of a batch that has more of them.
+function batches.drop_first(call, bid, token, count)
+  if count == 0 then return end
+  local batch = call.keys.batch(bid)
+  local _, created_ms, attempts = unpack(redis.call('LRANGE', batch, 0, batches.HEADER - 1))
+  redis.call('LTRIM', batch, batches.HEADER + count, -1)
+  redis.call('LPUSH', batch, attempts, created_ms, token)
+  redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
+end
+
 -- Removes every reference to a batch except its job: from both indexes, the open batches and the gauges.
 function batches.unlist(call, bid, token, events)
   redis.call('ZREM', call.keys.batches_index(), bid)

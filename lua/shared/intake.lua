@@ -9,16 +9,20 @@ them and their places in it. Events are copied only if those of several publicat
 local client_quota = include('client_quota')
 local intake = {}
 
--- Returns the state of one call. `topics` holds the topics by name, and `accepted` lists those that got
--- events. `run` is a slice of the events of successive publications to one topic. `tokens` lists the
--- subscribers that get events, and `slices` the events of each. `fingerprints` holds the fingerprint of each
--- accepted publication by the digest of its idempotency key.
+-- Returns the state of one call without limits. `topics` holds the topics by name, and `accepted` lists the topics that
+-- got events. `run` is a slice of the events of successive publications to one topic. `tokens` lists the subscribers
+-- that get events, and `slices` holds the events of each. `fingerprints` holds those of accepted publications, by the
+-- digest of their idempotency key.
+function intake.begin_unlimited()
+  return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {} }
+end
+
+-- The same with the limits of publications.
 function intake.begin(call, args)
-  return {
-    max_topics = args.max_topics, max_client_topics = args.max_client_topics,
-    quota = client_quota.begin(call, call.keys.idempotency_quota, args.max_client_keys, args.idempotency_window_ms),
-    topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {},
-  }
+  local taken, max_keys, window_ms = intake.begin_unlimited(), args.max_client_keys, args.idempotency_window_ms
+  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  taken.quota = client_quota.begin(call, call.keys.idempotency_quota, max_keys, window_ms)
+  return taken
 end
 
 local function append(slice, more)
@@ -32,7 +36,7 @@ local function copy_of(slice, owner)
   return append({ list = {}, first = 1, owner = owner }, slice)
 end
 
-local function read_topic(call, taken, name)
+function intake.topic(call, taken, name)
   local topic = taken.topics[name]
   if not topic then
     topic = { name = name, publisher = redis.call('HGET', call.keys.topic(name), 'publisher'), events = 0 }
@@ -41,21 +45,25 @@ local function read_topic(call, taken, name)
   return topic
 end
 
--- Claims the topic for the client if the topic has no publisher yet. Returns nothing if the client may
--- publish to it; otherwise the reason of the refusal.
-local function claim(call, taken, topic, client)
+local function is_free(topic)
+  return not topic.publisher or topic.publisher == ''
+end
+
+-- Returns nothing if the client may publish to the topic, which may have no publisher yet; otherwise the reason for
+-- the refusal.
+local function judge_client(call, taken, topic, client)
+  if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
-  if not topic.publisher or topic.publisher == '' then
-    local is_new = redis.call('SISMEMBER', keys.topics(), topic.name) == 0
-    if is_new and redis.call('SCARD', keys.topics()) >= taken.max_topics then return 'no_room' end
-    local owned = keys.topics_owned(client)
-    if redis.call('SCARD', owned) >= taken.max_client_topics then return 'owns_too_many' end
-    redis.call('SADD', owned, topic.name)
-    redis.call('HSET', keys.topic(topic.name), 'publisher', client)
-    redis.call('SADD', keys.topics(), topic.name)
-    topic.publisher = client
-  end
-  if topic.publisher ~= client then return 'claimed_by_other' end
+  local is_new = redis.call('SISMEMBER', keys.topics(), topic.name) == 0
+  if is_new and redis.call('SCARD', keys.topics()) >= taken.max_topics then return 'no_room' end
+  if redis.call('SCARD', keys.topics_owned(client)) >= taken.max_client_topics then return 'owns_too_many' end
+end
+
+local function claim(call, topic, client)
+  redis.call('SADD', call.keys.topics_owned(client), topic.name)
+  redis.call('HSET', call.keys.topic(topic.name), 'publisher', client)
+  redis.call('SADD', call.keys.topics(), topic.name)
+  topic.publisher = client
 end
 
 -- Returns nothing if the publication has no idempotency key, or a new one that its client may use. Otherwise
@@ -88,7 +96,8 @@ function intake.end_run(taken)
   taken.run = nil
 end
 
-local function add_to_run(call, taken, topic, events)
+-- Gives the events of a slice to the subscribers of a topic.
+function intake.add(call, taken, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
     taken.accepted[#taken.accepted + 1] = topic
@@ -103,20 +112,40 @@ local function add_to_run(call, taken, topic, events)
   end
 end
 
--- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get
--- it, which is 0 if it is refused.
-function intake.take(call, taken, publication)
-  local refusal = judge_key(call, taken, publication)
-  if refusal then return refusal, 0 end
-  local topic = read_topic(call, taken, publication.topic)
-  refusal = claim(call, taken, topic, publication.client)
-  if refusal then return refusal, 0 end
+-- Returns nothing if the publication may be accepted; otherwise the reason for the refusal. Changes nothing.
+function intake.judge(call, taken, publication)
+  return judge_key(call, taken, publication)
+    or judge_client(call, taken, intake.topic(call, taken, publication.topic), publication.client)
+end
+
+-- Accepts a publication that may be. The client becomes the publisher of the topic if nobody is. Returns the topic.
+function intake.accept(call, taken, publication)
+  local topic = intake.topic(call, taken, publication.topic)
+  if is_free(topic) then claim(call, topic, publication.client) end
   if publication.digest then
     taken.fingerprints[publication.digest] = publication.fingerprint
     client_quota.take(taken.quota, publication.client)
   end
-  add_to_run(call, taken, topic, publication.events)
+  return topic
+end
+
+-- Accepts a publication or refuses it as a whole. Returns the outcome and the number of subscribers that get
+-- it; 0 if it is refused.
+function intake.take(call, taken, publication)
+  local refusal = intake.judge(call, taken, publication)
+  if refusal then return refusal, 0 end
+  local topic = intake.accept(call, taken, publication)
+  intake.add(call, taken, topic, publication.events)
   return 'accepted', #topic.subscribers
+end
+
+-- Has the idempotency keys of the accepted publications remembered. Called last: if the call fails half-way, its
+-- publications can be sent again under the same keys.
+function intake.remember(call, taken, window_ms)
+  for digest, fingerprint in pairs(taken.fingerprints) do
+    redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', window_ms)
+  end
+  client_quota.store(taken.quota)
 end
 
 return intake

@@ -2,6 +2,7 @@
 Lane entry: decides whether a delivery may begin now, and otherwise where its job waits.
 ]]
 local jobs = include('jobs')
+local join_tokens = include('join_tokens')
 local lanes = include('lanes')
 local waiting = include('waiting')
 local lane_entry = {}
@@ -103,7 +104,8 @@ function lane_entry.enter(call, reader, worker, job, token)
   if ordered and job ~= waiting.oldest_job(call, token) then return wait_for_turn(call, lane, job) end
   local throttled_until = tonumber(lane.throttled_until)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
-  local share = throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
+  local is_join = lane.callback == join_tokens.CALLBACK
+  local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
   -- If the lane has a trial job, all its other jobs wait.
   if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then

@@ -10,16 +10,24 @@ if it then holds at most a quarter of the workers that no other lane holds, or o
 quarters of the workers that it finds free. So even if many lanes hang at once, some workers are left.
 
 All failing subscribers together have one share of the workers. All subscribers that are slow, or may be,
-have another. No delivery begins in a share that has no room, so the two shares never take the last quarter of
-the workers, unless deliveries become late. The last quarter of the slow share is for lanes that hold no delivery.
-If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane has at most one job.
+have another, and all joins a third one. No delivery begins in a share that has no room, so the three shares never
+take the last eighth of the workers, unless deliveries become late. The last quarter of the slow share is for lanes
+that hold no delivery. If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane
+has at most one job.
 ]]
 local lanes = {}
 
-lanes.SHARES = { 'slow', 'failing' }
-local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4 }
+lanes.SHARES = { 'slow', 'failing', 'joins' }
+local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4
+
+-- Returns the keys of all shares, as `key` names them.
+local function of_all(key)
+  local names = {}
+  for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
+  return unpack(names)
+end
 
 -- Returns how many workers in the slow share deliver for a lane that has only one of them. Workers that entered earlier
 -- in this call are in no lane yet, and count. lane_entry counts those that enter after this was read.
@@ -82,9 +90,9 @@ end
 -- Returns the number of jobs that wait for room in each share. Usually there are none, and one command shows
 -- that.
 function lanes.share_jobs(call)
-  local keys, counts = call.keys, { slow = 0, failing = 0 }
-  if redis.call('EXISTS', keys.share_jobs('slow'), keys.share_jobs('failing')) == 0 then return counts end
-  for _, share in ipairs(lanes.SHARES) do counts[share] = redis.call('LLEN', keys.share_jobs(share)) end
+  local share_jobs, counts = call.keys.share_jobs, {}
+  if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
+  for _, share in ipairs(lanes.SHARES) do counts[share] = redis.call('LLEN', share_jobs(share)) end
   return counts
 end
 
@@ -100,19 +108,20 @@ function lanes.count_ready(call, q, kind)
   return ready
 end
 
--- Adds a worker to the share of slow subscribers, unless it is in the other share. The share may become
--- larger than its limit.
+-- Adds a worker to the share of slow subscribers, unless it is in another share. The share may become larger
+-- than its limit.
 function lanes.enter_slow_share(call, worker)
-  if redis.call('SISMEMBER', call.keys.share_workers('failing'), worker) == 0 then
-    redis.call('SADD', call.keys.share_workers('slow'), worker)
+  for _, share in ipairs(lanes.SHARES) do
+    if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
   end
+  redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
 -- Removes workers from the shares. Returns the number of workers that were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually no delivery is in a share, and one command shows that.
-  if redis.call('EXISTS', keys.share_workers('slow'), keys.share_workers('failing')) == 0 then return 0 end
+  if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
     if had > 0 and redis.call('EXISTS', keys.share_jobs(share)) == 1 then call.wakes.main = true end

@@ -54,6 +54,12 @@ function leases.take_job(call, q, worker, job, lease, lease_of)
   return true
 end
 
+-- Returns true if the worker holds the job under this lease. Changes nothing.
+function leases.holds(call, q, worker, job, lease, lease_ms)
+  if leases.of(call, { worker }, lease_ms)[worker] ~= lease then return false end
+  return redis.call('LINDEX', call.keys.jobs_pending(q, worker), 0) == job
+end
+
 -- Does what `take_job` does for a single worker, and deletes the lease in Redis too.
 function leases.settle(call, q, worker, job, lease, lease_ms)
   if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end

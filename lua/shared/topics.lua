@@ -1,6 +1,7 @@
 --[[
 Topics: deletes topics, and keeps the list of the topics that each client owns.
 ]]
+local join_tokens = include('join_tokens')
 local topics = {}
 
 -- Returns the token of the client that owns the topic; nil if no client does.
@@ -9,21 +10,49 @@ function topics.publisher(call, topic)
   return publisher and publisher ~= '' and publisher or nil
 end
 
--- Deletes a topic, and ends its subscriptions.
+-- Deletes a topic, and ends its subscriptions. If it is a source of joins, it stays as that, without a publisher.
 function topics.remove(call, topic)
-  local keys, publisher = call.keys, topics.publisher(call, topic)
+  local keys, publisher, joined = call.keys, topics.publisher(call, topic), {}
   for _, token in ipairs(redis.call('SMEMBERS', keys.topic_subscribers(topic))) do
-    redis.call('SREM', keys.subscriber_topics(token), topic)
+    if join_tokens.is_join(token) then
+      joined[#joined + 1] = token
+    else
+      redis.call('SREM', keys.subscriber_topics(token), topic)
+    end
   end
   if publisher then redis.call('SREM', keys.topics_owned(publisher), topic) end
   redis.call('DEL', keys.topic_subscribers(topic), keys.topic(topic))
-  redis.call('SREM', keys.topics(), topic)
+  if #joined == 0 then redis.call('SREM', keys.topics(), topic) end
+  for _, token in ipairs(joined) do redis.call('SADD', keys.topic_subscribers(topic), token) end
 end
 
 -- Deletes a topic that has neither a publisher nor a subscription. Otherwise changes nothing.
 function topics.remove_if_unused(call, topic)
   if topics.publisher(call, topic) then return end
   if redis.call('EXISTS', call.keys.topic_subscribers(topic)) == 0 then topics.remove(call, topic) end
+end
+
+-- True if with these topics there would be more than `max`. Those that exist need no room.
+function topics.have_no_room(call, names, max)
+  local all, new = call.keys.topics(), 0
+  for _, topic in ipairs(names) do
+    if redis.call('SISMEMBER', all, topic) == 0 then new = new + 1 end
+  end
+  return new > 0 and redis.call('SCARD', all) + new > max
+end
+
+-- Subscribes a subscriber to exactly these topics.
+function topics.subscribe_to(call, token, names)
+  local keys, wanted = call.keys, {}
+  for _, topic in ipairs(names) do
+    wanted[topic] = true
+    redis.call('SADD', keys.topics(), topic)
+    redis.call('SADD', keys.subscriber_topics(token), topic)
+    redis.call('SADD', keys.topic_subscribers(topic), token)
+  end
+  for _, topic in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(token))) do
+    if not wanted[topic] then topics.unsubscribe(call, token, topic) end
+  end
 end
 
 -- Ends one subscription. A topic without a publisher is deleted with its last subscription; otherwise its

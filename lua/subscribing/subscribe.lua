@@ -24,13 +24,11 @@ local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
 }
 
--- True if adding these members would make the set larger than `max`. Those that it already has need no room.
-local function has_no_room(set, max, members)
-  local new = 0
-  for _, member in ipairs(members) do
-    if redis.call('SISMEMBER', set, member) == 0 then new = new + 1 end
-  end
-  return new > 0 and redis.call('SCARD', set) + new > max
+-- True if the subscriber is new and there are as many as there may be. Joins are counted apart.
+local function has_no_room_for_it(call, token, max)
+  local keys = call.keys
+  if redis.call('SISMEMBER', keys.subscribers(), token) == 1 then return false end
+  return redis.call('SCARD', keys.subscribers()) - redis.call('SCARD', keys.joins()) >= max
 end
 
 local function store_settings(call, subscriber, args)
@@ -76,24 +74,11 @@ local function change_open_batch(call, token, args, max_bytes_before)
   end
 end
 
-local function replace_topics(call, token, names)
-  local keys, wanted = call.keys, {}
-  for _, topic in ipairs(names) do
-    wanted[topic] = true
-    redis.call('SADD', keys.topics(), topic)
-    redis.call('SADD', keys.subscriber_topics(token), topic)
-    redis.call('SADD', keys.topic_subscribers(topic), token)
-  end
-  for _, topic in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(token))) do
-    if not wanted[topic] then topics.unsubscribe(call, token, topic) end
-  end
-end
-
 return function(call, args)
   local keys, token = call.keys, args.token
   local subscriber = keys.subscriber(token)
-  if has_no_room(keys.subscribers(), args.max_subscribers, { token }) then return 'too_many_subscribers' end
-  if has_no_room(keys.topics(), args.max_topics, args.topics) then return 'too_many_topics' end
+  if has_no_room_for_it(call, token, args.max_subscribers) then return 'too_many_subscribers' end
+  if topics.have_no_room(call, args.topics, args.max_topics) then return 'too_many_topics' end
 
   local callback, ordered, max_in_flight, max_bytes =
     unpack(redis.call('HMGET', subscriber, 'callback', 'ordered', 'max_in_flight', 'max_bytes'))
@@ -112,6 +97,6 @@ return function(call, args)
     waiting.bring_back(call, token, args.lane_limit_max)
   end
 
-  replace_topics(call, token, args.topics)
+  topics.subscribe_to(call, token, args.topics)
   return 'ok'
 end

@@ -41,6 +41,8 @@ interface HandlerParts {
   minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;
+  /** Resolves with the tokens of the joins of a client. */
+  joinsOf: (client: string) => Promise<string[]>;
 }
 
 interface ApiTokensParts extends HandlerParts {
@@ -85,9 +87,13 @@ export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts):
   ];
 }
 
-function handlers({ clients, pages, publicNames, minTokenLength, removeSubscriber }: HandlerParts) {
+function handlers(parts: HandlerParts) {
+  const { clients, pages, publicNames, minTokenLength, removeSubscriber, joinsOf } = parts;
+
   const register = async (name: string, token: string, scopes: Scopes) => {
-    if ((await clients.register(name, token, scopes)) === 'ok') return { token, name };
+    const { outcome, ended } = await clients.register(name, token, scopes);
+    for (const join of ended) await removeSubscriber(join);
+    if (outcome === 'ok') return { token, name };
     throw new BusError(
       'client_has_secret',
       'a client with a secret has this token, which others may know; choose another, or remove that client first',
@@ -148,6 +154,7 @@ function handlers({ clients, pages, publicNames, minTokenLength, removeSubscribe
       // interrupted.
       await clients.remove(token);
       await removeSubscriber(token);
+      for (const join of await joinsOf(token)) await removeSubscriber(join);
       return NO_CONTENT;
     },
   };

@@ -54,8 +54,8 @@ export class Clients {
 
   /**
    * Registers a client without a secret, or gives an existing one this name and these scopes. An existing
-   * client loses the subscriptions that the scopes do not permit. Returns `has_secret`, and changes nothing,
-   * if a client with a secret has this token.
+   * client loses the subscriptions and joins that the scopes do not permit; `ended` has the tokens of the joins.
+   * Returns `has_secret`, and changes nothing, if a client with a secret has this token.
    */
   register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import type { Caller } from '../caller.ts';
+import { joinToken, ownerOf, readJoinToken } from '../join_token.ts';
 import type { Client } from './client.ts';
 import type { NameKey } from './name_key.ts';
 
@@ -8,7 +9,8 @@ const HMAC_DIGITS = 16;
 /**
  * Names clients in figures and logs. The token of a client without a secret is a credential, so it is shown
  * as `name.` and 16 digits of an HMAC of it. Without the key of the bus, nobody can test guesses at the token
- * against the name. Tokens that the bus makes have no dot, so names and tokens cannot be confused.
+ * against the name. Tokens that the bus makes have no dot, so names and tokens cannot be confused. A join is
+ * called `join:`, its name, a colon and the public name of its client.
  */
 export class PublicNames {
   readonly #clients: { find(token: string): Promise<Client | undefined> };
@@ -25,13 +27,16 @@ export class PublicNames {
    * does.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
-    const distinct = [...new Set(tokens)];
+    const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
     const [key, ...clients] = await Promise.all([
       this.#key.load(),
       ...distinct.map((token) => this.#clients.find(token)),
     ]);
     const names = new Map(distinct.map((token, index) => [token, publicName(key, token, clients[index])]));
-    return (token) => names.get(token) ?? publicName(key, token, undefined);
+    return (token) => {
+      const owner = ownerOf(token);
+      return named(token, names.get(owner) ?? publicName(key, owner, undefined));
+    };
   }
 
   /**
@@ -57,6 +62,12 @@ export class PublicNames {
       if (digitsOf(key, token) === digits && (await this.of([token]))(token) === name) return token;
     return undefined;
   }
+}
+
+/** Returns the name of a subscriber whose client has this public name. */
+function named(token: string, clientName: string): string {
+  const join = readJoinToken(token);
+  return join ? joinToken(join.name, clientName) : clientName;
 }
 
 function publicName(key: Buffer, token: string, client: Client | undefined): string {

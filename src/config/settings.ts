@@ -102,6 +102,10 @@ const web = {
   maxSubscriptionTopics: setting('ROUTEMASTER_MAX_SUBSCRIPTION_TOPICS', whole(1, 10_000), '1000').help(
     'Maximum topics of one subscriber.',
   ),
+  maxJoins: setting('ROUTEMASTER_MAX_JOINS', whole(1, 100_000), '1000').help('Maximum joins.'),
+  maxClientJoins: setting('ROUTEMASTER_MAX_CLIENT_JOINS', whole(1, 10_000), '100').help(
+    'Maximum joins of one client.',
+  ),
   maxConnections: setting('ROUTEMASTER_MAX_CONNECTIONS', whole(1, 1_000_000), '10000').help(
     'Maximum connections of a web process. Further ones are closed at once.',
   ),
@@ -143,6 +147,12 @@ const delivering = {
   ),
   maxIdempotencyKeys: setting('ROUTEMASTER_MAX_IDEMPOTENCY_KEYS', whole(1, 1_000_000_000), '100000').help(
     'Maximum Idempotency-Keys of a client in that time; fewer if they could take 5 % of the memory of Redis.',
+  ),
+  maxJoinKeys: setting('ROUTEMASTER_MAX_JOIN_KEYS', whole(1, 10_000_000), '100000').help(
+    'Maximum open keys of a join; with more, its oldest key expires early.',
+  ),
+  maxJoinBytes: setting('ROUTEMASTER_MAX_JOIN_BYTES', bytes, '67108864').help(
+    'Bytes of Redis that the open keys of all joins of a client may take, each join an equal part; at most 5 % of the memory limit of Redis.',
   ),
   sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
     'Seconds between sweeps, which repair inconsistencies, such as a batch without a job. They should find none.',

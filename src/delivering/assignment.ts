@@ -5,13 +5,13 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Grant } from './grant.ts';
 import type { Queue } from './queue.ts';
 import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } from './settlement.ts';
-import { DONE, GIVEN_BACK } from './settlement.ts';
+import { DONE, GIVEN_BACK, triedAgainIn } from './settlement.ts';
 
 /**
  * Retries a job that failed because Redis failed. The wait is short, because until then no other job of its
  * name can be queued.
  */
-const LOST_REDIS_RETRY: Settlement = { end: 'retry', retry: { delayMs: 1000, damage: 0, throttleMs: 0 } };
+const LOST_REDIS_RETRY = triedAgainIn(1000);
 
 export interface AssignmentParts {
   queue: Queue;
@@ -115,6 +115,7 @@ export class Assignment {
 
   /** Returns false if the worker's lease was lost. */
   #store(settlement: Settlement): Promise<boolean> {
+    if (settlement.end === 'settled') return Promise.resolve(settlement.held);
     if (settlement.end === 'done') return this.#ack(settlement.success);
     if (settlement.end === 'dead') return this.#bury(settlement.burial);
     return this.#parts.queue.nack(this.grant, settlement.retry);

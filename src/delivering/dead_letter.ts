@@ -7,6 +7,8 @@ import { BATCH_HEADER_LENGTH } from './batch.ts';
 export const DEAD_LETTER = z.object({
   id: z.string(),
   subscriber: z.string(),
+  /** If it is a batch of a join: the name of that. The subscriber is its client. */
+  join: z.string().optional(),
   reason: z.string(),
   created_at: z.int(),
   died_at: z.int(),

@@ -1,4 +1,5 @@
 import { BusError } from '../errors.ts';
+import { ownerOf } from '../join_token.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -15,7 +16,7 @@ const EVENTS_SLICE = 20;
 
 type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
-/** The dead letters of all subscribers. Calls with a `client` find only the letters of this client. */
+/** The dead letters of all subscribers. Calls with a `client` find only the letters of this client and its joins. */
 export class DeadLetters {
   readonly #partitions: Partitions;
   readonly #revived: (token: string, events: number) => void;
@@ -27,15 +28,17 @@ export class DeadLetters {
   }
 
   /**
-   * Returns up to `limit` letters after a place, newest first, of one subscriber or of all. `next` is the
+   * Returns up to `limit` letters after a place, newest first, of these subscribers or of all. `next` is the
    * place after which the next page begins; it is undefined on the last page.
    */
-  async list(subscriber: string | undefined, limit: number, after?: Place) {
+  async list(subscribers: readonly string[] | undefined, limit: number, after?: Place) {
+    const indexes = (subscribers ?? [undefined]).flatMap((token) =>
+      this.#partitions.holding(token).map((partition) => [partition, token] as const),
+    );
     const found = await Promise.all(
-      this.#partitions.holding(subscriber).map((partition) =>
+      indexes.map(([partition, token]) =>
         partition.command(async (redis, keys) => {
-          const index =
-            subscriber === undefined ? keys.dead_letters_index() : keys.dead_letters_of(subscriber);
+          const index = token === undefined ? keys.dead_letters_index() : keys.dead_letters_of(token);
           const max = limit + 1;
           const places = await (after ? following(redis, index, after, max) : newest(redis, index, max));
           return places.map((place) => ({ partition, place }));
@@ -60,7 +63,7 @@ export class DeadLetters {
       const [letter, history] = await partition.command((redis, keys) =>
         Promise.all([readLetter(redis, keys, id), redis.lrange(keys.attempts(id), 0, -1)]),
       );
-      if (letter && (client === undefined || client === letter.subscriber))
+      if (letter && (client === undefined || client === ownerOf(letter.subscriber)))
         return { ...letter, history: history.map((attempt) => JSON.parse(attempt)) };
     }
     return undefined;
@@ -85,7 +88,7 @@ export class DeadLetters {
   /** Turns the letter back into a batch with an instant job. */
   async retry(id: string, client?: string): Promise<RetryOutcome> {
     for (const partition of this.#partitions.holding(client)) {
-      const [outcome] = await this.#revive(partition, client, [id]);
+      const [outcome] = await this.#revive(partition, await queueOf(partition, id, client), [id]);
       if (outcome !== undefined && outcome !== 'dead_letter_not_found') return outcome;
     }
     return 'dead_letter_not_found';
@@ -103,7 +106,8 @@ export class DeadLetters {
   /** Deletes the letter. Returns false if there is none. */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client))
-      if ((await partition.run('purge', { client, bids: [id] })) === 1) return true;
+      if ((await partition.run('purge', { client: await queueOf(partition, id, client), bids: [id] })) === 1)
+        return true;
     return false;
   }
 
@@ -150,6 +154,13 @@ export class DeadLetters {
       if (count === undefined || ids.length < SLICE) return total;
     }
   }
+}
+
+/** Returns the subscriber in whose queue the letter was, if it is the client or a join of it; otherwise the client. */
+async function queueOf(partition: Partition, id: string, client: string | undefined) {
+  if (client === undefined) return undefined;
+  const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
+  return token !== null && ownerOf(token) === client ? token : client;
 }
 
 function shown(stored: Buffer): string {

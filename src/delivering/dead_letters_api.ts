@@ -2,14 +2,21 @@ import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
+import { joinToken, ownerOf, readJoinToken } from '../join_token.ts';
 import { DEFAULT_LISTED, ENTRIES_PER_CALL, LIMIT, nextLink, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
 
+/** Reading the letters of this many joins costs the caller one call. */
+const QUEUES_PER_CALL = 20;
+
+const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
 const subscriberQuery = z.strictObject({
   subscriber: z.string('must be given once').min(1, 'is empty').optional(),
+  join: z.string('must be given once').regex(TOPIC_NAME, JOIN_RULE).optional(),
 });
 const pageQuery = subscriberQuery.extend({
   limit: LIMIT,
@@ -46,6 +53,8 @@ const PURGED = z.object({ purged: z.int() });
 interface DeadLettersParts {
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
+  /** Resolves with the tokens of the joins of a client, which are subscribers too. */
+  joinsOf: (client: string) => Promise<string[]>;
   /** Resolves with the tokens of all subscribers. */
   subscribers: () => Promise<string[]>;
   publicNames: PublicNames;
@@ -103,14 +112,28 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
   ];
 }
 
-function handlers({ deadLetters, isSubscriber, subscribers, publicNames, guard }: DeadLettersParts) {
+function handlers(parts: DeadLettersParts) {
+  const { deadLetters, isSubscriber, joinsOf, subscribers, publicNames, guard } = parts;
   /**
    * Throws for a subscriber that does not exist. Of those who may change letters only root names the
    * subscriber, so only root can mistype it.
    */
-  const check = async (caller: Owner, token: string) => {
-    if (caller.role === 'root' && !(await isSubscriber(token)))
+  const check = async (caller: Owner, queues: readonly string[]) => {
+    if (caller.role !== 'root' || queues.length > 1) return;
+    if (!(await isSubscriber(queues[0] ?? '')))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
+  };
+  /** Resolves with the client and its joins, or with one of these: the subscribers that have its letters. */
+  const queuesOf = async (client: string, join: string | undefined) =>
+    join === undefined ? [client, ...(await joinsOf(client))] : [joinToken(join, client)];
+  /** Resolves with the letters as the caller may see them: a join is its client's. */
+  const shownTo = async <T extends DeadLetter>(caller: Caller, letters: readonly T[]) => {
+    const owners = letters.map(({ subscriber }) => ownerOf(subscriber));
+    const nameOf = await publicNames.seenBy(caller, owners);
+    return letters.map((letter, index) => {
+      const join = readJoinToken(letter.subscriber)?.name;
+      return { ...letter, subscriber: nameOf(owners[index] ?? ''), ...(join !== undefined && { join }) };
+    });
   };
   /** Resolves with the subscriber that the caller named, and the number of calls that finding it costs. */
   const named = async (caller: Caller, subscriber: string | undefined) => {
@@ -126,32 +149,38 @@ function handlers({ deadLetters, isSubscriber, subscribers, publicNames, guard }
   };
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
-      const { subscriber, limit, before } = query;
+      const { subscriber, join, limit, before } = query;
       const count = limit ?? DEFAULT_LISTED;
-      const { token, calls } = await named(caller, subscriber);
+      const { token, calls = 0 } = await named(caller, subscriber);
       if (token === undefined && subscriber !== undefined) return { ...ok([]), headers: undefined, calls };
-      const { letters, next } = await deadLetters.list(token, count, before);
-      const headers = next && nextLink(path, { limit, subscriber, before: `${next.diedAtMs}-${next.id}` });
-      const nameOf = await publicNames.seenBy(
-        caller,
-        letters.map((letter) => letter.subscriber),
-      );
-      const shown = letters.map((letter) => ({ ...letter, subscriber: nameOf(letter.subscriber) }));
-      return { ...ok(shown), headers, calls };
+      if (token === undefined && join !== undefined) throw badSubscriber('is missing: say whose join it is');
+      const queues = token === undefined ? undefined : await queuesOf(token, join);
+      const { letters, next } = await deadLetters.list(queues, count, before);
+      const place = next && `${next.diedAtMs}-${next.id}`;
+      const headers =
+        place === undefined ? place : nextLink(path, { limit, subscriber, join, before: place });
+      return {
+        ...ok(await shownTo(caller, letters)),
+        headers,
+        calls: calls + (queues?.length ?? 1) / QUEUES_PER_CALL,
+      };
     },
 
     async retryAll({ caller, query }: { caller: Owner; query: Whose }) {
-      const token = oneTokenOf(caller, query.subscriber);
-      await check(caller, token);
+      const queues = await queuesOf(oneTokenOf(caller, query.subscriber), query.join);
+      await check(caller, queues);
       await guard.check();
-      return ok({ retried: await deadLetters.retryAll(token) });
+      let retried = 0;
+      for (const token of queues) retried += await deadLetters.retryAll(token);
+      return ok({ retried });
     },
 
     async purgeAll({ caller, query }: { caller: Owner; query: Whose }) {
-      const token = oneTokenOf(caller, query.subscriber);
-      const purged = await deadLetters.purgeAll(token);
+      const queues = await queuesOf(oneTokenOf(caller, query.subscriber), query.join);
+      let purged = 0;
+      for (const token of queues) purged += await deadLetters.purgeAll(token);
       // A subscriber that has left may have letters, if the process that purged them died.
-      if (purged === 0) await check(caller, token);
+      if (purged === 0) await check(caller, queues);
       return ok({ purged });
     },
 
@@ -159,8 +188,7 @@ function handlers({ deadLetters, isSubscriber, subscribers, publicNames, guard }
       const letter = await deadLetters.find(id, clientOf(caller));
       if (!letter) throw notFound();
       const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-      const nameOf = await publicNames.seenBy(caller, [letter.subscriber]);
-      const shown = { ...letter, subscriber: nameOf(letter.subscriber) };
+      const [shown = letter] = await shownTo(caller, [letter]);
       return { ...ok(wholeJson(shown, deadLetters.events(letter))), headers };
     },
 

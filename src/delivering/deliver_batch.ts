@@ -1,13 +1,14 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
+import { isJoinToken } from '../join_token.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { FailedAttempt } from './attempt.ts';
 import type { Batch } from './batch.ts';
 import type { Delivery } from './delivery.ts';
 import type { FailedDelivery } from './delivery_exchange.ts';
-import type { Subscriber } from './grant.ts';
+import type { Grant, Subscriber } from './grant.ts';
 import { type RetrySettings, retryAfterFailure } from './retry_policy.ts';
 import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } from './settlement.ts';
 
@@ -23,16 +24,19 @@ export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' |
 
 interface BatchParts {
   delivery: Delivery;
+  /** Takes the batches of joins, which are delivered to nobody. */
+  joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   recorder: Recorder;
   publicNames: PublicNames;
   settings: BatchSettings & RetrySettings;
   log: Log;
 }
 
-/** Returns the handler of `batch` jobs, which delivers one batch to its subscriber. */
+/** Returns the handler of `batch` jobs, which delivers one batch to its subscriber, or has it counted for its join. */
 export function batchJob(parts: BatchParts): JobHandler {
-  const { delivery, recorder, settings, log } = parts;
-  return async ({ batch, subscriber, dropNotice, atMs }, signal) => {
+  const { delivery, joins, recorder, settings, log } = parts;
+  return async (grant, signal) => {
+    const { batch, subscriber, dropNotice, atMs } = grant;
     if (!batch) return DONE;
     const { bid, token: queue, attempts, count } = batch;
     if (!subscriber) {
@@ -42,6 +46,7 @@ export function batchJob(parts: BatchParts): JobHandler {
     if (attempts > limitsOf(subscriber, settings).maxAttempts) return untried(parts, batch, atMs);
     const waitedMs = atMs - batch.createdAtMs;
     if (attempts === 1) recorder.firstAttempted(queue, waitedMs);
+    if (isJoinToken(queue)) return joins.take({ ...grant, batch }, signal);
     const startedMs = clock.monotonicMs();
     const outcome = await delivery.deliver(batch, subscriber, signal, dropNotice, atMs);
     const durationMs = clock.monotonicMs() - startedMs;

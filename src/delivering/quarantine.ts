@@ -10,14 +10,14 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
-import type { DeliveryOrder } from './delivery_parts.ts';
-import type { QuarantineData } from './quarantine_process.ts';
+import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 
 /** Interval of looking for suspects, because an announcement may be lost. */
 const LOOK_EVERY_MS = 10_000;
-const PROCESS = fileURLToPath(new URL('./quarantine_process.ts', import.meta.url));
 
 interface QuarantineParts {
+  /** Runs a quarantine, which it starts with QuarantineData. */
+  file: URL;
   config: Config;
   partitions: Partitions;
   partition: Partition;
@@ -83,10 +83,10 @@ export class Quarantine {
 
   /** Resolves when the process has ended, and the batch that killed it is buried. */
   async #deliver(suspects: number): Promise<void> {
-    const { config, partitions, partition, log } = this.#parts;
+    const { file, config, partitions, partition, log } = this.#parts;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');
     const worker = uid();
-    const child = fork(PROCESS, { serialization: 'advanced' });
+    const child = fork(fileURLToPath(file), { serialization: 'advanced' });
     this.#child = child;
     const data: QuarantineData = {
       ...{ config, worker, takenOverAtMs: this.#takenOverAtMs },

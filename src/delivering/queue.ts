@@ -3,6 +3,7 @@ import { uidSeed } from '../ids.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { batchOf, packJob, type QueueName } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { type Acquired, readAcquired } from './acquired.ts';
 import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
@@ -63,7 +64,10 @@ export class Queue {
   }
 
   /** Returns a job to the queue. Returns false, without a change, if the worker does not hold the job. */
-  async nack(grant: Grant, { delayMs, damage, throttleMs, attempt, gone }: Retry): Promise<boolean> {
+  async nack(
+    grant: Grant,
+    { delayMs, damage, throttleMs, attempt, gone, isUncounted = false }: Retry,
+  ): Promise<boolean> {
     return this.#partition.run('nack', {
       ...this.#held(grant),
       bid: grant.batch?.bid,
@@ -72,6 +76,7 @@ export class Queue {
       throttleMs: Math.ceil(throttleMs),
       attempt: attempt && attemptJson(attempt),
       gone,
+      isUncounted,
     });
   }
 
@@ -124,6 +129,14 @@ function finishedArguments({ grant, heal, tookMs }: Finished): Arguments<'acquir
   const { worker, packed, lease, batch } = grant;
   const job = batch && batchOf(packed) === batch.bid ? undefined : packed;
   return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs) };
+}
+
+/** Returns a function that has the workers of every partition drop the oldest batches. */
+export function autodrops(partitions: Partitions, settings: QueueSettings): () => void {
+  const queues = partitions.all.map((partition) => new Queue(partition, 'aux', settings));
+  return () => {
+    for (const queue of queues) queue.enqueue('autodrop').catch(() => {});
+  };
 }
 
 /** Maximum jobs that one script call promotes; 500 take Redis a few milliseconds. */

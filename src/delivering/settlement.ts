@@ -9,6 +9,8 @@ import type { Grant } from './grant.ts';
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
+  /** The handler has told Redis the outcome. `held` is false if the worker did not hold the job any more. */
+  | { end: 'settled'; held: boolean }
   /** Delete the job and its batch. */
   | { end: 'done'; success: Success }
   /** Run the job again. */
@@ -34,6 +36,8 @@ export interface Penalty {
 }
 
 export interface Retry extends Penalty {
+  /** True if the attempt does not count, because neither batch nor subscriber is to blame. */
+  isUncounted?: boolean;
   /** Delay before the job runs again; 0 makes it instant. */
   delayMs: number;
   /** Absent if no request was sent. */
@@ -45,7 +49,7 @@ export interface Retry extends Penalty {
   gone?: string;
 }
 
-export type DeathReason = 'max_attempts' | 'max_age' | 'failed_in_bus' | 'killed_worker';
+export type DeathReason = 'max_attempts' | 'max_age' | 'failed_in_bus' | 'killed_worker' | 'join_refused';
 
 export interface Burial extends Penalty {
   attempt: FailedAttempt;
@@ -67,4 +71,9 @@ export interface Acknowledged {
 export const DONE: Settlement = { end: 'done', success: { heal: 0, tookMs: 0 } };
 
 /** Gives the job back to the queue without an attempt, for any worker. */
-export const GIVEN_BACK: Settlement = { end: 'retry', retry: { delayMs: 0, damage: 0, throttleMs: 0 } };
+export const GIVEN_BACK = triedAgainIn(0);
+
+/** Returns a settlement that runs the job again after so many ms. The attempt does not count. */
+export function triedAgainIn(delayMs: number): Settlement {
+  return { end: 'retry', retry: { delayMs, damage: 0, throttleMs: 0, isUncounted: true } };
+}

@@ -2,12 +2,12 @@ import { Worker } from 'node:worker_threads';
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import type { DeliveryOrder } from './delivery_parts.ts';
-import type { ThreadData } from './delivery_thread.ts';
+import type { DeliveryOrder, ThreadData } from './delivery_order.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
 /** Keeps the delivery threads running. A dead thread is replaced after a growing pause. */
 export class Supervisor {
+  readonly #file: URL;
   readonly #config: Config;
   readonly #log: Log;
   readonly #idleWorkers: IdleWorkers;
@@ -15,7 +15,9 @@ export class Supervisor {
   readonly #stopping = new AbortController();
   #takenOverAtMs: number | undefined;
 
-  constructor(config: Config, log: Log) {
+  /** `file` runs a thread, which it starts with ThreadData. */
+  constructor(file: URL, config: Config, log: Log) {
+    this.#file = file;
     this.#config = config;
     this.#log = log;
     this.#idleWorkers = IdleWorkers.ofThreads(config.workerThreads);
@@ -52,7 +54,7 @@ export class Supervisor {
       idleCounts: this.#idleWorkers.counts,
       takenOverAtMs: this.#takenOverAtMs,
     };
-    const worker = new Worker(new URL('./delivery_thread.ts', import.meta.url), { workerData });
+    const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
     // A thread sends a message only when jobs are ready for which it has no idle worker.
     worker.on('message', () => this.wake());

@@ -55,7 +55,7 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
 
 type OtherMethod = Dialect['otherMethod'];
 
-const METHODS = { GET: 'get', POST: 'post', DELETE: 'delete' } as const;
+const METHODS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const;
 
 function at({ path, params, query }: Parameters<RequestHandler>[0]) {
   return { path, params, query };

@@ -1,3 +1,5 @@
+import { ownerOf } from '../join_token.ts';
+
 /** What one subscriber holds in Redis: its queue, its deliveries in flight, and its dead letters. */
 export interface Holding {
   token: string;
@@ -14,21 +16,26 @@ export interface Cut {
 }
 
 /**
- * Returns the cuts that free this many bytes at the cost of the largest holdings. Each holding above a
- * certain share is cut down to that share, and the others lose nothing. The largest holding comes first.
+ * Returns the cuts that free this many bytes at the cost of the largest holdings. What a client and its joins
+ * hold counts together. Each client that holds more than a certain share is cut down to that share, and the
+ * others lose nothing. The largest holding comes first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
-  const largestFirst = [...holdings].sort((one, other) => other.bytes - one.bytes);
+  const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
+    .map((members) => ({ members, bytes: sum(members.map(({ bytes }) => bytes)) }))
+    .sort((one, other) => other.bytes - one.bytes);
   const share = fairShare(
-    largestFirst.map(({ bytes }) => bytes),
+    clients.map(({ bytes }) => bytes),
     freeBytes,
   );
-  return largestFirst
+  return clients
     .filter(({ bytes }) => bytes > share)
-    .map(({ token, batches, bytes }) => ({
-      token,
-      maxDeleted: Math.ceil((batches * (bytes - share)) / bytes),
-    }));
+    .flatMap(({ members, bytes }) =>
+      members.map(({ token, batches }) => ({
+        token,
+        maxDeleted: Math.ceil((batches * (bytes - share)) / bytes),
+      })),
+    );
 }
 
 /** Returns the share that remains of each of the largest holdings when this many bytes are freed. */

@@ -2,6 +2,7 @@ import type { Config } from '../config.ts';
 import { Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
+import { agendaOf } from '../flow/agenda.ts';
 import { uids } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Wakeups } from '../store/wakeups.ts';
@@ -40,7 +41,9 @@ export class Maintenance {
       { ids: uids(WORKERS), tickMs: tickMs(config) },
     );
     wakeups.on('aux', () => this.#workers.wake());
-    this.#scheduler = new Scheduler({ partition, wakeups, agenda: {}, maxSleepMs: MAX_SLEEP_MS, log });
+    const onFull = () => void queue.enqueue('autodrop').catch(() => {});
+    const agenda = agendaOf({ ...parts, config, onFull });
+    this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs: MAX_SLEEP_MS, log });
     const sweep = sweepJob(parts);
     this.#rubyWatch = new RubyWatch({
       partition,

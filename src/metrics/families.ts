@@ -68,6 +68,9 @@ const COUNTERS = {
   'sweep.findings': counter('sweep_findings', 'Inconsistencies that sweeps found.', { kind: 'kind' }),
   process: counter('processes', 'Starts and stops of processes.', { status: 'status', type: 'type' }),
   'events.dead_lettered': counter('events_dead_lettered', 'Events that became dead letters.', DEATH),
+  'joins.completed': counter('joins_completed', 'Keys that a join found complete.', QUEUE),
+  'joins.expired': counter('joins_expired', 'Keys that were not complete in time.', QUEUE),
+  'joins.unkeyed': counter('joins_unkeyed', 'Events without a key that a join could count.', QUEUE),
   'batches.dead_lettered': counter('batches_dead_lettered', 'Batches that became dead letters.', DEATH),
 };
 
@@ -99,6 +102,7 @@ const GAUGES = {
   ),
   'subscriber.health_points': gauge('subscriber_health_points', 'Health: 0 to 100 (perfect).', SUBSCRIBER),
   'subscribers.paused': gauge('subscribers_paused', 'Subscribers that are paused, by whom.', { by: 'by' }),
+  'joins.open': gauge('joins_open', 'Open keys of a join.', SUBSCRIBER),
   'jobs.count': gauge('jobs', 'Jobs by queue and state.', { queue: 'queue', status: 'state' }),
   'jobs.due': gauge('jobs_due', 'Scheduled jobs that are due.', { queue: 'queue' }),
   'workers.count': gauge('workers', 'Known workers.'),

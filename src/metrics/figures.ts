@@ -72,13 +72,15 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
   const figures: GaugeFigure[] = [];
   const gauge = (name: GaugeName, value: number, tags: Tags = {}) =>
     figures.push({ kind: 'gauge', name, value, tags });
-  for (const { token, batches, events, oldestMs, deadLetters, healthPoints } of reading.subscribers) {
+  for (const each of reading.subscribers) {
+    const { token, batches, events, oldestMs, deadLetters, healthPoints, openKeys } = each;
     const tags = { subscriber: publicName(token) };
     gauge('subscriber.queue.batches', batches, tags);
     gauge('subscriber.queue.events', events, tags);
     gauge('subscriber.queue.oldest_ms', oldestMs, tags);
     gauge('subscriber.dead_letters.batches', deadLetters.batches, tags);
     gauge('subscriber.dead_letters.events', deadLetters.events, tags);
+    if (openKeys !== undefined) gauge('joins.open', openKeys, tags);
     if (healthPoints !== undefined) gauge('subscriber.health_points', healthPoints, tags);
   }
   for (const by of PAUSERS) {

@@ -1,3 +1,4 @@
+import { isJoinToken } from '../join_token.ts';
 import { QUEUES, type QueueName } from '../store/job.ts';
 import { infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
@@ -71,12 +72,14 @@ async function readSubscribers(partition: Partition, nowMs: number) {
   const subscribed = new Set(members);
   const tokens = [...new Set([...members, ...events.keys(), ...batches.keys(), ...deadEvents.keys()])];
   const read = async (token: string) => {
-    const [[health, pausedAt, pausedBy], oldest, deadBatches] = await partition.command((redis, keys) =>
-      Promise.all([
-        redis.hmget(keys.subscriber(token), 'health_points', 'paused_at', 'paused_by'),
-        redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
-        redis.zcard(keys.dead_letters_of(token)),
-      ]),
+    const [[health, pausedAt, pausedBy], oldest, deadBatches, openKeys] = await partition.command(
+      (redis, keys) =>
+        Promise.all([
+          redis.hmget(keys.subscriber(token), 'health_points', 'paused_at', 'paused_by'),
+          redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
+          redis.zcard(keys.dead_letters_of(token)),
+          isJoinToken(token) ? redis.zcard(keys.open_keys_since(token)) : undefined,
+        ]),
     );
     return {
       token,
@@ -85,6 +88,8 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       // The age of the oldest batch by Redis's clock; 0 if none is queued.
       oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
+      // Undefined unless it is a join.
+      openKeys,
       // Undefined if the subscriber has left. Its batches and dead letters may remain for a while.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
       pausedBy: pauserOf(pausedAt, pausedBy),

@@ -65,6 +65,13 @@ export class Recorder {
     counters.increment('latency.end_to_end.sum', {}, latencyMs);
   }
 
+  /** A join counted events, or keys of it expired. */
+  joined(queue: string, counts: { completed: number; expired: number; unkeyed: number }): void {
+    this.#counters.increment('joins.completed', { queue }, counts.completed);
+    this.#counters.increment('joins.expired', { queue }, counts.expired);
+    this.#counters.increment('joins.unkeyed', { queue }, counts.unkeyed);
+  }
+
   scrubbed({ main, aux, workers }: { main: number; aux: number; workers: number }): void {
     this.#counters.increment('jobs.scrubbed', { queue: 'main' }, main);
     this.#counters.increment('jobs.scrubbed', { queue: 'aux' }, aux);

@@ -1,6 +1,7 @@
 import type { Received, Sent } from './contract.ts';
 import { authenticationContracts } from './contracts/authentication.ts';
 import { deliveringContracts } from './contracts/delivering.ts';
+import { flowContracts } from './contracts/flow.ts';
 import { maintenanceContracts } from './contracts/maintenance.ts';
 import { metricsContracts } from './contracts/metrics.ts';
 import { publishingContracts } from './contracts/publishing.ts';
@@ -11,6 +12,7 @@ import { subscribingContracts } from './contracts/subscribing.ts';
 export const contracts = {
   ...authenticationContracts,
   ...deliveringContracts,
+  ...flowContracts,
   ...maintenanceContracts,
   ...metricsContracts,
   ...publishingContracts,

@@ -7,9 +7,9 @@ export type QueueName = (typeof QUEUES)[number];
 
 /**
  * The names of the shares. A share limits how many workers may deliver to all slow subscribers, or to all
- * failing ones.
+ * failing ones, or count for all joins.
  */
-export const SHARES = ['slow', 'failing'] as const;
+export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
 
 /** A named call with arguments. Redis stores its packed form, which identifies the job in its queue. */

@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts';
 import type { DeadLetters } from '../delivering/dead_letters.ts';
+import { isJoinToken } from '../join_token.ts';
 import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -115,12 +116,15 @@ export class Subscriptions {
     return this.read(token === undefined ? await this.tokens() : [token]);
   }
 
-  /** Returns the tokens of all subscribers, sorted. */
+  /** Returns the tokens of all subscribers but joins, sorted. */
   async tokens(): Promise<string[]> {
     const tokens = this.#partitions.all.map((partition) =>
       partition.command((redis, keys) => redis.smembers(keys.subscribers())),
     );
-    return (await Promise.all(tokens)).flat().sort();
+    return (await Promise.all(tokens))
+      .flat()
+      .filter((token) => !isJoinToken(token))
+      .sort();
   }
 
   /** Returns the reports of these subscribers, sorted by token, without those that do not exist. */

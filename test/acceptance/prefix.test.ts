@@ -3,7 +3,16 @@ import { test } from 'node:test';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
 
 /** Together these use every folder of src/. Each scenario ends with a check that no key is outside the prefix. */
-const FILES = ['autodrop', 'dead_letters', 'delivery', 'giving_back', 'sweep', 'unsubscribing', 'upgrade'];
+const FILES = [
+  'autodrop',
+  'dead_letters',
+  'delivery',
+  'giving_back',
+  'joins',
+  'sweep',
+  'unsubscribing',
+  'upgrade',
+];
 
 test('the bus works with a prefix of its keys and channels', async (t) => {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;

@@ -35,10 +35,12 @@ describe('/api_tokens', () => {
     const pages = new Pages(nameKey);
     const publicNames = new PublicNames(directory, nameKey);
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
+    const joinsOf = async (client: string) => [`join:ready:${client}`];
     const isReserved = (text: string) => authentication.isReserved(text);
     const dialect = DIALECTS.none;
     const table = apiTokensApi({
-      ...{ clients, pages, publicNames, minTokenLength: 1, removeSubscriber, isReserved, dialect },
+      ...{ clients, pages, publicNames, minTokenLength: 1, removeSubscriber, joinsOf },
+      ...{ isReserved, dialect },
     });
     const parts = {
       dialect,
@@ -155,17 +157,17 @@ describe('/api_tokens', () => {
     assert.equal(body.token.length, 64);
   });
 
-  test('DELETE removes a client and its subscriber', async () => {
+  test('DELETE removes a client, its subscriber and its joins', async () => {
     const { token } = (await post({ name: 'billing' })).body;
     assert.equal((await call('DELETE', `/api_tokens/${token}`)).status, 204);
-    assert.deepEqual(removedSubscribers, [token]);
+    assert.deepEqual(removedSubscribers, [token, `join:ready:${token}`]);
     assert.equal((await call('GET', '/api_tokens')).status, 204);
     assert.deepEqual(await redis.store.redis.keys('*'), []);
   });
 
-  test('DELETE of an unknown client succeeds, and removes a subscriber without a client', async () => {
+  test('DELETE of an unknown client succeeds, and removes what a removal left', async () => {
     assert.equal((await call('DELETE', '/api_tokens/does-not-exist')).status, 204);
-    assert.deepEqual(removedSubscribers, ['does-not-exist']);
+    assert.deepEqual(removedSubscribers, ['does-not-exist', 'join:ready:does-not-exist']);
   });
 
   test('DELETE refuses a malformed token and a token of ROUTEMASTER_CLIENTS', async () => {

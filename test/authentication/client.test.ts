@@ -56,7 +56,7 @@ describe('a client that the bus makes', () => {
 
 describe('a client with a token of its own choosing', () => {
   test('is token-only', async () => {
-    assert.equal(await clients().register('other', 'other--1'), 'ok');
+    assert.deepEqual(await clients().register('other', 'other--1'), { outcome: 'ok', ended: [] });
     assert.deepEqual(await clients().find('other--1'), { token: 'other--1', name: 'other', ha1: null });
   });
 
@@ -71,9 +71,12 @@ describe('a client with a token of its own choosing', () => {
   test('never takes the token of a client with a secret, which is public', async () => {
     const { token } = await clients().create('billing');
     const before = await clients().find(token);
-    assert.equal(await clients().register('other', token), 'has_secret');
+    assert.deepEqual(await clients().register('other', token), { outcome: 'has_secret', ended: [] });
     await clients().rotate(token, 60_000);
-    assert.equal(await clients().register('other', token, { publish: [] }), 'has_secret');
+    assert.deepEqual(await clients().register('other', token, { publish: [] }), {
+      outcome: 'has_secret',
+      ended: [],
+    });
     assert.deepEqual(await listed(), [{ token, name: 'billing' }]);
     assert.deepEqual((await clients().find(token))?.former, before?.ha1);
   });
@@ -81,7 +84,7 @@ describe('a client with a token of its own choosing', () => {
   test('may be that of a client that was removed half-way', async () => {
     const { token } = await clients().create('billing');
     await redis.store.redis.hdel('api_tokens:by_token', token);
-    assert.equal(await clients().register('other', token), 'ok');
+    assert.deepEqual(await clients().register('other', token), { outcome: 'ok', ended: [] });
     assert.deepEqual(await clients().find(token), { token, name: 'other', ha1: null });
   });
 });

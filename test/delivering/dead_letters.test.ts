@@ -48,11 +48,11 @@ async function diedAt(token: string, ms: number, ...letters: string[]): Promise<
 }
 
 describe('the list', () => {
-  async function pages(limit: number, subscriber?: string): Promise<string[][]> {
+  async function pages(limit: number, ...subscribers: string[]): Promise<string[][]> {
     const all: string[][] = [];
     let next: Place | undefined;
     do {
-      const page = await deadLetters().list(subscriber, limit, next);
+      const page = await deadLetters().list(subscribers.length > 0 ? subscribers : undefined, limit, next);
       all.push(names(page.letters));
       next = page.next;
     } while (next);
@@ -78,7 +78,7 @@ describe('the list', () => {
 
   test('is empty where there is none', async () => {
     await bus.subscribe('alice');
-    assert.deepEqual(await deadLetters().list('alice', 10), { letters: [] });
+    assert.deepEqual(await deadLetters().list(['alice'], 10), { letters: [] });
     assert.deepEqual(await deadLetters().list(undefined, 10), { letters: [] });
   });
 
@@ -92,6 +92,10 @@ describe('the list', () => {
     assert.deepEqual(await pages(1, 'alice'), [['a3'], ['a2'], ['a1']]);
     assert.deepEqual(await pages(10, 'bob'), [['b2', 'b1']]);
     assert.deepEqual(await pages(10, 'carol'), [[]]);
+    assert.deepEqual(await pages(3, 'bob', 'alice', 'carol'), [
+      ['a3', 'b2', 'a2'],
+      ['b1', 'a1'],
+    ]);
   });
 
   test('leaves none out, and repeats none, where many died in the same millisecond', async () => {
@@ -106,10 +110,10 @@ describe('the list', () => {
   test('goes on behind a letter that is gone by now', async () => {
     await deaths('alice', 'a', 4);
     await diedAt('alice', THEN_MS, 'a1', 'a2', 'a3', 'a4');
-    const { next } = await deadLetters().list('alice', 2);
+    const { next } = await deadLetters().list(['alice'], 2);
     assert.deepEqual(next, { diedAtMs: THEN_MS, id: longName('a3') });
     await deadLetters().purge(longName('a3'));
-    assert.deepEqual(names((await deadLetters().list('alice', 2, next)).letters), ['a2', 'a1']);
+    assert.deepEqual(names((await deadLetters().list(['alice'], 2, next)).letters), ['a2', 'a1']);
   });
 });
 

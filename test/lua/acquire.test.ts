@@ -259,8 +259,8 @@ describe('a throttled subscriber', () => {
       waiting: { alice: ['b1', 'c1'] },
       inFlight: { alice: 1 },
       held: { w1: 'alice' },
-      sharing: { slow: [], failing: [] },
-      shares: { slow: [], failing: ['w1'] },
+      sharing: { slow: [], failing: [], joins: [] },
+      shares: { slow: [], failing: ['w1'], joins: [] },
       suspects: [],
     });
   });

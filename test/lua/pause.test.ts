@@ -93,7 +93,7 @@ describe('a subscriber that answers 410 Gone', () => {
   const goneSince = (subscribedAt: string) => {
     const held = { worker: 'w2', job: packNamed('a2'), lease: bus.leases.get('w2') ?? 0, leaseMs: 30_000 };
     const failure = { bid: longName('a2'), delayMs: MINUTE_MS, damage: 2, throttleMs: 0, attempt: '{}' };
-    return bus.store.run('nack', { q: 'main', ...held, ...failure, gone: subscribedAt });
+    return bus.store.run('nack', { q: 'main', ...held, ...failure, isUncounted: false, gone: subscribedAt });
   };
 
   test('is not paused if it has subscribed since, even with the same callback: the answer counts as an ordinary failure', async () => {

@@ -60,7 +60,7 @@ describe('subscribers that are slow', () => {
   test('keep the width of their lane where there is room', async () => {
     await subscriber('alice', 5);
     assert.deepEqual(await acquire(...WORKERS), named('alice', 1, 3));
-    assert.deepEqual((await lanes()).shares, { slow: ['w1', 'w2', 'w3'], failing: [] });
+    assert.deepEqual((await lanes()).shares, { slow: ['w1', 'w2', 'w3'], failing: [], joins: [] });
   });
 
   test('hold half of the workers together; the rest is for those that are quick', async () => {
@@ -96,7 +96,7 @@ describe('subscribers that are slow', () => {
     assert.equal((await acquire(...WORKERS)).length, 12);
     const { sharing, shares } = await lanes();
     assert.deepEqual([shares.slow.length, shares.failing.length], [8, 4]);
-    assert.deepEqual(sharing, { slow: ['i1'], failing: ['joe1'] });
+    assert.deepEqual(sharing, { slow: ['i1'], failing: ['joe1'], joins: [] });
   });
 
   test('take turns: who waits for room comes before who has had some', async () => {
@@ -161,7 +161,7 @@ describe('a delivery in flight for more than a second', () => {
     await age('w1', 'w2');
     await acquire('w4');
     assert.equal(await isSlow('alice'), true);
-    assert.deepEqual((await lanes()).shares, { slow: ['w1', 'w2'], failing: [] });
+    assert.deepEqual((await lanes()).shares, { slow: ['w1', 'w2'], failing: [], joins: [] });
   });
 
   test('is not noticed by a second call in the same quarter of a second', async () => {
@@ -179,7 +179,7 @@ describe('a delivery in flight for more than a second', () => {
     await acquire('w1');
     await age('w1');
     await acquire('w2');
-    assert.deepEqual((await lanes()).shares, { slow: [], failing: ['w1'] });
+    assert.deepEqual((await lanes()).shares, { slow: [], failing: ['w1'], joins: [] });
   });
 
   test('keeps its subscriber slow, however quickly others are accepted', async () => {

@@ -137,8 +137,8 @@ describe('a subscriber that fails', () => {
     }
     assert.deepEqual(await acquire(...WORKERS), ['newa1', 'newb1', 'newc1', 'newd1', 'ann2', 'ben2']);
     const { sharing, shares, inFlight } = await lanes();
-    assert.deepEqual(sharing, { slow: ['newe1'], failing: ['bob2'] });
-    assert.deepEqual(shares, { slow: ['w1', 'w2', 'w3', 'w4'], failing: ['w5', 'w6'] });
+    assert.deepEqual(sharing, { slow: ['newe1'], failing: ['bob2'], joins: [] });
+    assert.deepEqual(shares, { slow: ['w1', 'w2', 'w3', 'w4'], failing: ['w5', 'w6'], joins: [] });
     assert.deepEqual(inFlight.ann, 1);
     await bus.ack('w5', 'ann2', { laneLimit: 1 });
     assert.deepEqual(await acquire('w5', 'w7'), ['bob2', 'ann3'], 'ann is proven again');

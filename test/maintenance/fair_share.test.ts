@@ -54,6 +54,22 @@ describe('what is dropped fairly', () => {
       ],
     ],
     ['is nothing, if nobody holds anything', [], 100, []],
+    [
+      'is of a client and all its joins together, as much of each',
+      [
+        ['a', 500],
+        ['join:x:b', 400],
+        ['join:y:b', 200],
+        ['b', 200],
+        ['join:z:c', 300],
+      ],
+      300,
+      [
+        ['join:x:b', 15],
+        ['join:y:b', 8],
+        ['b', 8],
+      ],
+    ],
   ];
   for (const [what, holdings, free, cuts] of cases)
     test(what, () =>

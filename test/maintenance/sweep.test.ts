@@ -14,6 +14,7 @@ import './sweep/batches.ts';
 import './sweep/dead_letters.ts';
 import './sweep/gauges.ts';
 import './sweep/jobs.ts';
+import './sweep/joins.ts';
 import './sweep/lanes.ts';
 import './sweep/ruby.ts';
 

@@ -11,7 +11,7 @@ export interface Entry {
 }
 
 /** What part of the workers each share has. */
-const PARTS: Record<Share, number> = { slow: 2, failing: 4 };
+const PARTS: Record<Share, number> = { slow: 2, failing: 4, joins: 16 };
 
 /** Checks that a worker may be given this batch now. */
 export function enter(model: Model, batch: Batch, kind: WorkerKind): Entry {

@@ -31,9 +31,15 @@ const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
 export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 'before' | 'cursor'> &
   CallOptions;
 
-/** Whose dead letters: those of the client itself, or for root those of this subscriber. */
+/** Whose dead letters: those of the client itself, or for root those of this subscriber. `join`: only those of this join. */
 interface Whose {
   subscriber?: string | undefined;
+  join?: string | undefined;
+}
+
+/** Whose join: that of the client itself, or for root and viewers that of this client. */
+interface JoinOf {
+  client?: string | undefined;
 }
 
 /** The calls of the HTTP API but publishing. docs/api.md of the bus says what each does, and who may make it. */
@@ -106,6 +112,27 @@ export abstract class Api {
     return this.call('DELETE /subscribers/:token', { params: { token } }, options);
   }
 
+  /** Makes a join, or changes it. */
+  putJoin(name: string, rules: CallInput<'PUT /joins/:name'>['body'], options?: CallOptions) {
+    return this.call('PUT /joins/:name', { params: { name }, body: rules }, options);
+  }
+
+  joins(options: ListOptions<'GET /joins'> = {}) {
+    return this.list('GET /joins', options);
+  }
+
+  /** A join with its oldest open keys, up to `limit`; 100 unless set. */
+  join(
+    name: string,
+    { client, limit, ...options }: JoinOf & { limit?: number | undefined } & CallOptions = {},
+  ) {
+    return this.call('GET /joins/:name', { params: { name }, query: { client, limit } }, options);
+  }
+
+  removeJoin(name: string, { client, ...options }: JoinOf & CallOptions = {}) {
+    return this.call('DELETE /joins/:name', { params: { name }, query: { client } }, options);
+  }
+
   topics(options: ListOptions<'GET /topics'> = {}) {
     return this.list('GET /topics', options);
   }
@@ -132,12 +159,12 @@ export abstract class Api {
     return this.call('DELETE /dead_letters/:id', { params: { id } }, options);
   }
 
-  retryDeadLetters({ subscriber, ...options }: Whose & CallOptions = {}) {
-    return this.call('POST /dead_letters/retry', { query: { subscriber } }, options);
+  retryDeadLetters({ subscriber, join, ...options }: Whose & CallOptions = {}) {
+    return this.call('POST /dead_letters/retry', { query: { subscriber, join } }, options);
   }
 
-  purgeDeadLetters({ subscriber, ...options }: Whose & CallOptions = {}) {
-    return this.call('DELETE /dead_letters', { query: { subscriber } }, options);
+  purgeDeadLetters({ subscriber, join, ...options }: Whose & CallOptions = {}) {
+    return this.call('DELETE /dead_letters', { query: { subscriber, join } }, options);
   }
 
   clients(options: ListOptions<'GET /api_tokens'> = {}) {

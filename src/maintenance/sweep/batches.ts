@@ -12,6 +12,10 @@ export interface Seen {
   waiting: Set<string>;
   /** Clients with lists of the topics that they own. */
   owners: Set<string>;
+  /** Clients with joins. */
+  joining: Set<string>;
+  /** Joins with open keys. */
+  joins: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
   /** Batches that seemed to have no job; at most `maxJobs`. */
@@ -34,6 +38,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
     buried: new Set(),
     waiting: new Set(),
     owners: new Set(),
+    joining: new Set(),
+    joins: new Set(),
     workers: new Set(),
     jobless: new Set(),
   };
@@ -84,6 +90,9 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   add(seen.buried, keys.dead_letters_of(''));
   add(seen.waiting, keys.jobs_waiting(''));
   add(seen.owners, keys.topics_owned(''));
+  add(seen.joining, keys.joins_of(''));
+  add(seen.joins, keys.open_keys(''));
+  add(seen.joins, keys.open_keys_since(''));
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 

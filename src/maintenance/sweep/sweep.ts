@@ -3,6 +3,7 @@ import { sweepBatches } from './batches.ts';
 import type { Finding } from './finding.ts';
 import { sweepGauges } from './gauges.ts';
 import { JobSweep } from './jobs.ts';
+import { sweepJoins } from './joins.ts';
 import { sweepLanes, sweepWorkers } from './lanes.ts';
 import { sweepLeftovers } from './leftovers.ts';
 import { Walk } from './walk.ts';
@@ -33,11 +34,13 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
   const walk = new Walk(partition, signal, findings);
   // Each step relies on the repairs of the steps before it.
-  const { queued, buried, waiting, owners, workers, jobless } = await sweepBatches(walk, maxJobs);
+  const seen = await sweepBatches(walk, maxJobs);
+  const { queued, buried, waiting, owners, workers, jobless } = seen;
   await sweepWorkers(walk, workers);
   await new JobSweep(walk, 'main', { waiting, jobless, maxJobs, rubyWorkers }).run();
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
   await sweepLanes(walk, waiting);
+  await sweepJoins(walk, seen);
   // While a Ruby process lives, gauges are left to the next sweep: such a process counts an event before the
   // event's batch is converted to one of this bus.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');

@@ -20,7 +20,7 @@ export const authenticationContracts = {
   },
   register_client: {
     arguments: { token: 'text', name: 'text', scopes: [{ of: 'publish|subscribe', patterns: 'text' }] },
-    reply: 'ok|has_secret',
+    reply: { outcome: 'ok|has_secret', ended: ['text'] },
   },
   rotate_secret: {
     arguments: { token: 'text', ha1Sha256: 'text', ha1Md5: 'text', graceMs: 'digits' },

@@ -3,7 +3,7 @@ import type { Contract } from '../contract.ts';
 const q = 'main|aux';
 
 /** A job that a worker holds, with its lease. The script changes nothing if the lease has expired. */
-const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
+export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
 /** `job` may be missing if it is the delivery of batch `bid` in the bytes that this bus gives it. */
 const finished = {
@@ -19,7 +19,7 @@ const finished = {
  * `laneLimit` is the width of a lane whose subscriber asked for none. `laneLimitMax` limits every lane. A
  * delivery that takes longer than `slowMs` makes its subscriber slow.
  */
-const lanes = {
+export const lanes = {
   q,
   leaseMs: 'number',
   laneLimit: 'number',
@@ -54,6 +54,7 @@ export const deliveringContracts = {
       throttleMs: 'number',
       attempt: 'text?',
       gone: 'text?',
+      isUncounted: 'flag',
     },
     reply: 'flag',
   },

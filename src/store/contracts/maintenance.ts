@@ -102,6 +102,14 @@ export const maintenanceContracts = {
     arguments: { tokens: ['bytes'] },
     reply: findings,
   },
+  sweep_joins: {
+    arguments: {
+      where: 'joins|joins_of|joins_into|joins_expiring|open_keys|open_keys_since',
+      token: 'text?',
+      names: ['bytes'],
+    },
+    reply: findings,
+  },
   sweep_topics: {
     arguments: { owner: 'text?', topics: ['text'] },
     reply: 'number',

@@ -7,6 +7,7 @@ import {
   BadSubscriptionError,
   type CallName,
   ForbiddenError,
+  JoinNotFoundError,
   ProblemError,
   Routemaster,
   TopicNotFoundError,
@@ -39,6 +40,11 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'POST /subscribers/:token/pause': (bus) => bus.pauseSubscriber('TOKEN'),
   'POST /subscribers/:token/resume': (bus) => bus.resumeSubscriber('TOKEN'),
   'DELETE /subscribers/:token': (bus) => bus.removeSubscriber('TOKEN'),
+  'PUT /joins/:name': (bus) =>
+    bus.putJoin('NAME', { sources: [{ topic: 'a' }], by: 'url', then: { topic: 'b' } }),
+  'GET /joins': (bus) => drain(bus.joins()),
+  'GET /joins/:name': (bus) => bus.join('NAME', { client: 'TOKEN' }),
+  'DELETE /joins/:name': (bus) => bus.removeJoin('NAME'),
   'GET /dead_letters': (bus) => drain(bus.deadLetters()),
   'GET /dead_letters/:id': (bus) => bus.deadLetter('ID'),
   'POST /dead_letters/:id/retry': (bus) => bus.retryDeadLetter('ID'),
@@ -126,6 +132,25 @@ test('a client subscribes, looks and leaves', async (t) => {
     .then(assert.fail, (error) => {
       assert.deepEqual([error.code, error.status], ['subscriber_not_found', 404]);
     });
+});
+
+test('a client makes, changes, sees and removes joins', async () => {
+  const made = await bus.client('shop');
+  const shop = as(made);
+  const sources = [{ topic: 'joined_a' }, { topic: 'joined_b', count: 2 }];
+  const join = await shop.putJoin('order', {
+    sources,
+    by: 'data.order',
+    then: { topic: 'joined', type: 'update' },
+  });
+  assert.deepEqual([join.name, join.sources[0]?.count, join.within], ['order', 1, 86_400_000]);
+  await shop.updated('joined_a', 'https://shop.example.com/1', { data: { order: 1 } });
+  await until(async () => (await shop.join('order')).keys.length === 1);
+  assert.equal((await rootClient().join('order', { client: made.token, limit: 1 })).open, 1);
+  assert.equal((await first(shop.joins()))?.name, 'order');
+  await shop.removeJoin('order');
+  assert.deepEqual(await drain(shop.joins()), []);
+  await assert.rejects(shop.removeJoin('order'), JoinNotFoundError);
 });
 
 test('listings come a page at a time', async (t) => {

@@ -60,16 +60,22 @@ export interface Calls {
     }[];
   };
   'DELETE /dead_letters': {
-    query: { subscriber?: string | undefined };
+    query: { subscriber?: string | undefined; join?: string | undefined };
     body: undefined;
     answer: { purged: number };
   };
   'GET /dead_letters': {
-    query: { subscriber?: string | undefined; limit?: number | undefined; before?: string | undefined };
+    query: {
+      subscriber?: string | undefined;
+      join?: string | undefined;
+      limit?: number | undefined;
+      before?: string | undefined;
+    };
     body: undefined;
     answer: {
       id: string;
       subscriber: string;
+      join?: string | undefined;
       reason: string;
       created_at: number;
       died_at: number;
@@ -88,6 +94,7 @@ export interface Calls {
     answer: {
       id: string;
       subscriber: string;
+      join?: string | undefined;
       reason: string;
       created_at: number;
       died_at: number;
@@ -103,7 +110,7 @@ export interface Calls {
     answer: undefined;
   };
   'POST /dead_letters/retry': {
-    query: { subscriber?: string | undefined };
+    query: { subscriber?: string | undefined; join?: string | undefined };
     body: undefined;
     answer: { retried: number };
   };
@@ -147,6 +154,99 @@ export interface Calls {
     query: undefined;
     body: undefined;
     answer: undefined;
+  };
+  'GET /joins': {
+    query: { limit?: number | undefined; after?: string | undefined };
+    body: undefined;
+    answer: {
+      name: string;
+      client: string;
+      sources: { topic: string; count: number }[];
+      by: string;
+      then: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' };
+      within: number;
+      on_expiry: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' } | null;
+      created_at: number;
+      updated_at: number;
+      open: number;
+      oldest: number | null;
+      completed: number;
+      expired: number;
+      evicted: number;
+      unkeyed: number;
+      events: { queued: number; oldest: number | null };
+      dead_letters: { batches: number; events: number };
+      dropped: number;
+    }[];
+  };
+  'DELETE /joins/:name': {
+    query: { client?: string | undefined };
+    body: undefined;
+    answer: undefined;
+  };
+  'GET /joins/:name': {
+    query: { client?: string | undefined; limit?: number | undefined; after?: string | undefined };
+    body: undefined;
+    answer: {
+      name: string;
+      client: string;
+      sources: { topic: string; count: number }[];
+      by: string;
+      then: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' };
+      within: number;
+      on_expiry: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' } | null;
+      created_at: number;
+      updated_at: number;
+      open: number;
+      oldest: number | null;
+      completed: number;
+      expired: number;
+      evicted: number;
+      unkeyed: number;
+      events: { queued: number; oldest: number | null };
+      dead_letters: { batches: number; events: number };
+      dropped: number;
+      keys: {
+        key: string;
+        since: number;
+        expires_at: number;
+        counts: { [name: string]: number };
+        events: string[];
+      }[];
+    };
+  };
+  'PUT /joins/:name': {
+    query: undefined;
+    body: {
+      sources: { topic: string; count?: number | undefined }[];
+      by: string;
+      then: { topic: string; type?: 'create' | 'update' | 'delete' | 'noop' | undefined };
+      within?: number | undefined;
+      on_expiry?:
+        | { topic: string; type?: 'create' | 'update' | 'delete' | 'noop' | undefined }
+        | null
+        | undefined;
+    };
+    answer: {
+      name: string;
+      client: string;
+      sources: { topic: string; count: number }[];
+      by: string;
+      then: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' };
+      within: number;
+      on_expiry: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' } | null;
+      created_at: number;
+      updated_at: number;
+      open: number;
+      oldest: number | null;
+      completed: number;
+      expired: number;
+      evicted: number;
+      unkeyed: number;
+      events: { queued: number; oldest: number | null };
+      dead_letters: { batches: number; events: number };
+      dropped: number;
+    };
   };
   'GET /metrics': {
     query: undefined;

@@ -27,6 +27,11 @@ export class BadHeaderError extends ProblemError {
   declare readonly code: 'bad_header';
 }
 
+/** 400: The join is not acceptable. */
+export class BadJoinError extends ProblemError {
+  declare readonly code: 'bad_join';
+}
+
 /** 400: The query is not acceptable. */
 export class BadQueryError extends ProblemError {
   declare readonly code: 'bad_query';
@@ -85,6 +90,11 @@ export class DeadLetterNotFoundError extends ProblemError {
 /** 404: There is no such job. */
 export class JobNotFoundError extends ProblemError {
   declare readonly code: 'job_not_found';
+}
+
+/** 404: There is no such join. */
+export class JoinNotFoundError extends ProblemError {
+  declare readonly code: 'join_not_found';
 }
 
 /** 404: The subscriber is not subscribed to this topic. */
@@ -194,6 +204,7 @@ export const PROBLEMS = {
   bad_client: BadClientError,
   bad_event: BadEventError,
   bad_header: BadHeaderError,
+  bad_join: BadJoinError,
   bad_query: BadQueryError,
   bad_subscription: BadSubscriptionError,
   bad_topic: BadTopicError,
@@ -206,6 +217,7 @@ export const PROBLEMS = {
   topic_not_found: TopicNotFoundError,
   dead_letter_not_found: DeadLetterNotFoundError,
   job_not_found: JobNotFoundError,
+  join_not_found: JoinNotFoundError,
   not_subscribed: NotSubscribedError,
   method_not_allowed: MethodNotAllowedError,
   request_timeout: RequestTimeoutError,

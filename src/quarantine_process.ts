@@ -1,17 +1,8 @@
-import type { Config } from '../config.ts';
-import { createLog, logged } from '../log.ts';
-import { type DeliveryOrder, DeliveryParts } from './delivery_parts.ts';
-import { Queue } from './queue.ts';
-import { tickMs, Workers } from './workers.ts';
-
-export interface QuarantineData {
-  config: Config;
-  /** The index of the partition among all. */
-  partition: number;
-  takenOverAtMs: number | undefined;
-  /** The id of the only worker. */
-  worker: string;
-}
+import type { DeliveryOrder, QuarantineData } from './delivering/delivery_order.ts';
+import { Queue } from './delivering/queue.ts';
+import { tickMs, Workers } from './delivering/workers.ts';
+import { DeliveryParts } from './delivery_parts.ts';
+import { createLog, logged } from './log.ts';
 
 /**
  * Time without a suspect after which the process ends. A suspect that fails is tried again within about a

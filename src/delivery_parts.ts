@@ -1,19 +1,19 @@
-import { Clients } from '../authentication/client.ts';
-import { ClientDirectory } from '../authentication/client_directory.ts';
-import { NameKey } from '../authentication/name_key.ts';
-import { PublicNames } from '../authentication/public_names.ts';
-import type { Config } from '../config.ts';
-import type { Log } from '../log.ts';
-import { Counters } from '../metrics/counters.ts';
-import { Recorder } from '../metrics/recorder.ts';
-import { connect } from '../store/connection.ts';
-import { Partitions } from '../store/partitions.ts';
-import { CallbackPolicy } from '../subscribing/callback_policy.ts';
-import { batchJob } from './deliver_batch.ts';
-import { Delivery } from './delivery.ts';
-
-/** An order to a thread or a quarantine: look for jobs, or stop. */
-export type DeliveryOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
+import { Clients } from './authentication/client.ts';
+import { ClientDirectory } from './authentication/client_directory.ts';
+import { NameKey } from './authentication/name_key.ts';
+import { PublicNames } from './authentication/public_names.ts';
+import type { Config } from './config.ts';
+import { batchJob } from './delivering/deliver_batch.ts';
+import { Delivery } from './delivering/delivery.ts';
+import { autodrops } from './delivering/queue.ts';
+import { JoinBatches } from './flow/join_batches.ts';
+import type { Log } from './log.ts';
+import { Counters } from './metrics/counters.ts';
+import { Recorder } from './metrics/recorder.ts';
+import { StorageGuard } from './publishing/storage_guard.ts';
+import { connect } from './store/connection.ts';
+import { Partitions } from './store/partitions.ts';
+import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /**
  * The parts with which a thread or a quarantine delivers. `takenOverAtMs` is when the bus took over from a
@@ -45,13 +45,14 @@ export class DeliveryParts {
       new ClientDirectory(new Clients(control, config.clients)),
       new NameKey(control),
     );
-    const settings = { ...config, takenOverAtMs };
+    const { partitions, recorder } = this;
+    const shared = { recorder, publicNames, log };
+    const guard = new StorageGuard(partitions, config, autodrops(partitions, config));
     this.handler = batchJob({
+      ...shared,
       delivery: this.#delivery,
-      recorder: this.recorder,
-      publicNames,
-      settings,
-      log,
+      joins: new JoinBatches({ ...shared, partitions, guard, settings: config }),
+      settings: { ...config, takenOverAtMs },
     });
   }
 

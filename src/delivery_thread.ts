@@ -1,16 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { Config } from '../config.ts';
-import { createLog } from '../log.ts';
-import { type DeliveryOrder, DeliveryParts } from './delivery_parts.ts';
-import { IdleWorkers } from './idle_workers.ts';
-import { ThreadWorkers } from './thread_workers.ts';
-
-export interface ThreadData {
-  config: Config;
-  index: number;
-  idleCounts: Int32Array;
-  takenOverAtMs: number | undefined;
-}
+import type { DeliveryOrder, ThreadData } from './delivering/delivery_order.ts';
+import { IdleWorkers } from './delivering/idle_workers.ts';
+import { ThreadWorkers } from './delivering/thread_workers.ts';
+import { DeliveryParts } from './delivery_parts.ts';
+import { createLog } from './log.ts';
 
 /** Runs one thread of the worker process. It delivers batches from `main` until a `stop` order. */
 function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): void {

@@ -1,0 +1,124 @@
+import { keyOf } from '../../src/flow/join_key.ts';
+import { type JoinRules, outletsOf } from '../../src/flow/join_rules.ts';
+import { type Join, joinArguments, readJoin } from '../../src/flow/join_store.ts';
+import { joinToken } from '../../src/join_token.ts';
+import type { Arguments, Reply } from '../../src/store/contracts.ts';
+import type { Bus } from './bus.ts';
+import { longName, nthWord, packNamed, seedOf } from './names.ts';
+
+export const CLIENT = 'shop';
+const ROOM = 10_000;
+const LIMITS = {
+  ...{ maxJoins: ROOM, maxClientJoins: ROOM, maxTopics: ROOM, maxClientTopics: ROOM },
+  ...{ maxJoinKeys: ROOM, maxJoinBytes: 100_000_000 },
+};
+const LEASE_MS = 30_000;
+
+export type Rules = Partial<JoinRules> & Pick<JoinRules, 'sources'>;
+
+/** Rules of a join by `data.key` that publishes to `ready`. */
+function rulesOf({ sources, ...rest }: Rules): JoinRules {
+  const usual = { by: 'data.key', then: { topic: 'ready', type: 'update' }, within: 60_000 } as const;
+  return { sources, ...usual, on_expiry: null, ...rest };
+}
+
+interface Counting {
+  /** How many of the events, from the first on; by default all. */
+  slice?: number;
+  maxKeys?: number;
+  maxBytes?: number;
+  /** By default those of the join now. */
+  version?: string;
+  lease?: number;
+  createdMs?: number;
+}
+
+/** Calls the scripts of joins as the bus does. The joins are those of the client `shop`. */
+export class JoinCalls {
+  readonly #bus: Bus;
+  #calls = 0;
+
+  constructor(bus: Bus) {
+    this.#bus = bus;
+  }
+
+  async put(name: string, rules: Rules, limits: Partial<typeof LIMITS> = {}): Promise<Reply<'put_join'>> {
+    const whole = rulesOf(rules);
+    return this.#bus.store.run('put_join', {
+      ...{ ...LIMITS, ...limits },
+      ...{ token: joinToken(name, CLIENT), name, client: CLIENT, rules: JSON.stringify(whole) },
+      withinMs: whole.within,
+      sources: whole.sources.map(({ topic }) => topic),
+      outlets: outletsOf(whole),
+    });
+  }
+
+  async find(name: string): Promise<Join> {
+    const join = await readJoin(this.#bus.store, joinToken(name, CLIENT));
+    if (!join) throw new Error(`there is no join ${name}`);
+    return join;
+  }
+
+  /** Counts events of a batch that the worker holds. */
+  async count(...of: Parameters<JoinCalls['counting']>): Promise<Reply<'join_events'>> {
+    return this.#bus.store.run('join_events', await this.counting(...of));
+  }
+
+  /** Returns the arguments of a call that counts events of a batch which the worker holds. */
+  async counting(
+    name: string,
+    worker: string,
+    job: string,
+    { slice, maxKeys = ROOM, maxBytes = LIMITS.maxJoinBytes, version, lease, createdMs }: Counting = {},
+  ): Promise<Arguments<'join_events'>> {
+    const { store, leases } = this.#bus;
+    const bid = longName(job);
+    const join = await this.find(name);
+    const [, created, , ...texts] = await store.redis.lrange(store.keys.batch(bid), 0, -1);
+    const events = texts.map((text) => JSON.parse(text)).slice(0, slice);
+    return {
+      ...this.#arguments(version === undefined ? join : { ...join, version }),
+      ...{
+        q: 'main',
+        worker,
+        job: packNamed(job),
+        lease: lease ?? leases.get(worker) ?? 0,
+        leaseMs: LEASE_MS,
+      },
+      ...{ laneLimit: 10, laneLimitMax: 100, slowMs: 1000 },
+      ...{ bid, maxKeys, maxBytes, createdMs: createdMs ?? Number(created ?? 0) },
+      left: texts.length,
+      events: events.map(({ topic, id, url, data }) => ({
+        ...{ topic, id, url },
+        key: keyOf({ url, data }, join.rules.by),
+      })),
+    };
+  }
+
+  async expire(name: string, { maxClosed = 100, version }: { maxClosed?: number; version?: string } = {}) {
+    const join = await this.find(name);
+    const known = version === undefined ? join : { ...join, version };
+    return this.#bus.store.run('expire_keys', { ...this.#arguments(known), maxClosed });
+  }
+
+  /** Batches that the nth call opens are named `jaa1` and so on. */
+  #arguments(join: Join) {
+    return { ...joinArguments(join, LIMITS), uidSeed: seedOf(`j${nthWord(this.#calls++ % 676)}`) };
+  }
+
+  /** Gives the next batch of joins to a worker, and counts it. */
+  async work(name: string, worker = 'w1', counting: Counting = {}): Promise<Reply<'join_events'>> {
+    const { grants } = await this.#bus.acquire([worker]);
+    const [grant] = grants;
+    if (!grant) throw new Error('nothing is queued');
+    return this.count(name, worker, grant.job, counting);
+  }
+}
+
+let lastId = 0;
+
+/** The text of an event with this key. */
+export function joinEvent(topic: string, key: unknown, id = `e${++lastId}`): string {
+  const url = `https://shop.example.com/${id}`;
+  return JSON.stringify({ id, topic, type: 'create', url, t: 1, data: { key } });
+}

@@ -1,0 +1,42 @@
+#!lua
+--[[
+expire_keys: close open keys of a join that are not complete in time, and publish that if the join asks for it.
+
+A key expires `within_ms` after it was opened, once the events that the bus accepted by then are counted: not while the
+queue of the join has an older batch. A call closes at most `max_closed` keys, the oldest first, and publishes a limited
+number of copies; `is_left` says that more have expired. If the rules of the join are not those that the caller knows
+(`version`), nothing changes and `changed` is set; a join that is gone loses its entry in `joins:expiring`.
+`expiry_refusal` is why nothing was published for the keys.
+]]
+local join_work = include('join_work')
+local open_keys = include('open_keys')
+
+-- While the queue of a join is behind, its keys are looked at again after this time.
+local LOOK_AGAIN_MS = 250
+
+-- Returns the time (ms) up to which all accepted events are counted.
+local function counted_until(call, token)
+  local oldest = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'WITHSCORES')[2]
+  return math.min(call.now_ms, oldest and math.floor(oldest / 1000) or math.huge)
+end
+
+return function(call, args)
+  local token, keys = args.token, call.keys
+  if redis.call('HGET', keys.subscriber(token), 'subscribed_at') ~= args.version then
+    if redis.call('SISMEMBER', keys.joins(), token) == 0 then redis.call('ZREM', keys.joins_expiring(), token) end
+    return { changed = true, expired = 0, is_left = false, published = {} }
+  end
+  local until_ms = counted_until(call, token) - args.within_ms
+  local work = join_work.begin(call, args)
+  for _, key in ipairs(open_keys.oldest(work.open, args.max_closed, until_ms)) do
+    if join_work.is_full(work) then break end
+    join_work.expire(work, key)
+  end
+  local published = join_work.store(call, work)
+  local is_left = #open_keys.oldest(work.open, 1, until_ms) > 0
+  open_keys.schedule(call, token, args.within_ms, not is_left and LOOK_AGAIN_MS or nil)
+  return {
+    changed = false, expired = work.expired, is_left = is_left, published = published,
+    expiry_refusal = work.expired > 0 and work.stuck and work.stuck.refusal or nil,
+  }
+end

@@ -1,0 +1,127 @@
+#!lua
+--[[
+join_events: count the first events of a batch for their join, and publish an event for each key that they complete.
+
+The events leave the batch in the same step, and the last of them end its job, as an accepted delivery does. So each
+event is counted once, whatever dies when. The worker must hold the job under its lease, and the rules of the join must
+be those that the caller knows (`version`, the time at which the join was put last).
+
+`taken` is the number of events that have left the batch. It is less than their number if the call has no room for more
+copies, and can be 0 if it made room for open keys; the caller then calls again with the rest. `left` is the number of
+events in the batch: if all of them are taken, the job is done.
+
+A key that is open for `within_ms` expires, before an event of a batch that was opened later is counted. If the join has
+`max_keys` open keys, or its part of `max_bytes` of its client, the oldest expires early. Events without a key, and of
+topics that are no source any more, are taken and not counted.
+
+Only after the outcome `counted` has anything changed. `not_held` means that the worker does not hold the job, or that
+the batch has another number of events, since this call came before. `changed`: the join has other rules, or is gone.
+`refused`: it may not publish to its topic; `reason` says why. `expiry_refusal` is why nothing was published for expired
+keys.
+]]
+local batches = include('batches')
+local finishing = include('finishing')
+local join_work = include('join_work')
+local key_records = include('key_records')
+local leases = include('leases')
+local open_keys = include('open_keys')
+
+-- Maximum keys that a call closes early because they take too many bytes.
+local MAX_EVICTED = 100
+
+local function outcome(word, reason)
+  local none = { completed = 0, expired = 0, evicted = 0, unkeyed = 0, published = {} }
+  none.outcome, none.reason, none.taken, none.is_done = word, reason, 0, false
+  return none
+end
+
+-- Closes the oldest keys while the join has too many, or they take more bytes than its part.
+local function make_room(call, work, args)
+  local open = work.open
+  local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
+  local bytes = open_keys.bytes(open)
+  local excess = math.ceil(open.size * math.max(0, 1 - max_bytes / math.max(1, bytes)))
+  excess = math.min(MAX_EVICTED, math.max(excess, open.size - args.max_keys))
+  if excess <= 0 then return end
+  for _, key in ipairs(open_keys.oldest(open, excess)) do
+    join_work.expire(work, key, true)
+    if join_work.is_full(work) then return end
+  end
+end
+
+-- Counts an event of a key.
+local function count(call, work, args, event)
+  local open, key = work.open, event.key
+  local record = open_keys.read(open, key)
+  if record and record.since_ms + args.within_ms <= args.created_ms then
+    join_work.expire(work, key)
+    record = false
+  end
+  if not record and open.size >= args.max_keys then
+    join_work.expire(work, open_keys.oldest(open, 1)[1], true)
+  end
+  record = record or open_keys.open(call, open, key)
+  open_keys.count(open, key, record, event)
+  if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
+end
+
+-- Counts the events, as far as the call has room. Returns how many of them, and how many had no key.
+local function count_all(call, work, args)
+  local unkeyed = 0
+  for i, event in ipairs(args.events) do
+    if join_work.is_full(work) then return i - 1, unkeyed end
+    if work.open.counts[event.topic] then
+      if event.key then count(call, work, args, event) else unkeyed = unkeyed + 1 end
+    end
+  end
+  return #args.events, unkeyed
+end
+
+local function read_keys(work, args)
+  local keys, known = {}, {}
+  for _, event in ipairs(args.events) do
+    if event.key and not known[event.key] then
+      keys[#keys + 1] = event.key
+      known[event.key] = true
+    end
+  end
+  open_keys.read_all(work.open, keys)
+end
+
+-- Removes the counted events from the batch, or the batch with its job. Returns whether the job is done.
+local function take_from_batch(call, args, taken)
+  if taken < args.left then
+    batches.drop_first(call, args.bid, args.token, taken)
+    redis.call('HINCRBY', call.keys.subscriber(args.token), 'sent', taken)
+    return false
+  end
+  local finished = { worker = args.worker, job = args.job, lease = args.lease, bid = args.bid, heal = 0, took_ms = 0 }
+  local _, came_back = finishing.finish_all(call, args, { finished })
+  call.wakes.main = call.wakes.main or came_back
+  return true
+end
+
+-- Returns true if the worker holds the batch as the caller knows it.
+local function holds(call, args)
+  if not leases.holds(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then return false end
+  return redis.call('LLEN', call.keys.batch(args.bid)) == args.left + batches.HEADER
+end
+
+return function(call, args)
+  if not holds(call, args) then return outcome('not_held') end
+  local subscriber = call.keys.subscriber(args.token)
+  if redis.call('HGET', subscriber, 'subscribed_at') ~= args.version then return outcome('changed') end
+  local work = join_work.begin(call, args)
+  if work.ready.refusal then return outcome('refused', work.ready.refusal) end
+  make_room(call, work, args)
+  read_keys(work, args)
+  local taken, unkeyed = count_all(call, work, args)
+  local published = join_work.store(call, work)
+  if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
+  open_keys.schedule(call, args.token, args.within_ms)
+  return {
+    outcome = 'counted', taken = taken, is_done = take_from_batch(call, args, taken), published = published,
+    completed = work.completed, expired = work.expired, evicted = work.evicted, unkeyed = unkeyed,
+    expiry_refusal = work.expired > 0 and work.stuck and work.stuck.refusal or nil,
+  }
+end

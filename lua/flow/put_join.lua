@@ -1,0 +1,123 @@
+#!lua
+--[[
+put_join: make a join of a client, or change it. It becomes a subscriber of its sources, whose batches a worker counts.
+
+The topics that it publishes to (`outlets`) become the client's, as by a publish. A topic takes events from one join
+only: `has_join` means that another join of the client publishes to `topic`. `loop` means that what this join publishes
+would come back to it: `topic` is the source through which. `too_many_of_topic` means that as many joins of the client
+count `topic` as may, since each gets a copy of its events. The other refusals are those of publish and subscribe;
+`too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has as many as it may. A refusal changes
+nothing.
+
+Open keys keep what is counted of sources that stay. They are judged by the new rules at their next event, and expire
+by the new `within_ms`. Unknown sources are created without a publisher.
+]]
+local intake = include('intake')
+local join_tokens = include('join_tokens')
+local joins = include('joins')
+local open_keys = include('open_keys')
+local topics = include('topics')
+
+-- Settings of the subscriber that a join is. It is ordered, so that it counts events in the order of acceptance, and
+-- its batches are ready at once. A batch is small enough for one call to count it.
+local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
+
+-- Maximum joins of a client that count the events of one topic.
+local MAX_OF_TOPIC = 16
+
+-- Returns a source that too many other joins of the client count; nothing if there is none.
+local function crowded_source(call, args)
+  local others = joins.of(call, args.client)
+  if #others < MAX_OF_TOPIC then return end
+  for _, source in ipairs(args.sources) do
+    local count = 0
+    for _, token in ipairs(others) do
+      if token ~= args.token then
+        count = count + redis.call('SISMEMBER', call.keys.topic_subscribers(source), token)
+      end
+    end
+    if count >= MAX_OF_TOPIC then return source end
+  end
+end
+
+-- Returns the source from which events of this join would come back to it; nothing if there is none. Goes the way back
+-- from each source, by the joins that publish to it.
+local function loop_source(call, args, is_outlet)
+  local keys, seen = call.keys, {}
+  for _, source in ipairs(args.sources) do
+    local left = { source }
+    while #left > 0 do
+      local topic = table.remove(left)
+      if is_outlet[topic] then return source end
+      local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
+      seen[topic] = true
+      -- What this join publishes to so far are its outlets no more.
+      if join and join ~= args.token then
+        for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
+      end
+    end
+  end
+end
+
+-- Returns the reason for a refusal of the topics that the join publishes to, and the topic; nothing if it may.
+local function judge_outlets(call, args, taken)
+  for _, topic in ipairs(args.outlets) do
+    local join = redis.call('HGET', call.keys.joins_into(), topic)
+    local _, client = join_tokens.read(join or '')
+    -- A join of another client publishes there no more: the topic was deleted, and is to become this client's.
+    if join and join ~= args.token and client == args.client then return 'has_join', topic end
+    local reason = intake.judge(call, taken, { topic = topic, client = args.client })
+    if reason then return reason, topic end
+    -- Each may become a new topic of the client.
+    if not topics.publisher(call, topic) then
+      taken.max_topics, taken.max_client_topics = taken.max_topics - 1, taken.max_client_topics - 1
+    end
+  end
+end
+
+-- Returns the reason for a refusal, and the topic that it is about; nothing if there is none.
+local function judge(call, args, taken)
+  local keys = call.keys
+  if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then
+    if redis.call('SCARD', keys.joins()) >= args.max_joins then return 'too_many_joins' end
+    if redis.call('SCARD', keys.joins_of(args.client)) >= args.max_client_joins then return 'too_many_client_joins' end
+  end
+  local crowded = crowded_source(call, args)
+  if crowded then return 'too_many_of_topic', crowded end
+  local is_outlet = {}
+  for _, topic in ipairs(args.outlets) do is_outlet[topic] = true end
+  local source = loop_source(call, args, is_outlet)
+  if source then return 'loop', source end
+  local reason, topic = judge_outlets(call, args, taken)
+  if reason then return reason, topic end
+  if topics.have_no_room(call, args.sources, taken.max_topics) then return 'no_room' end
+end
+
+local function store(call, args, taken)
+  local keys, token = call.keys, args.token
+  local subscriber = keys.subscriber(token)
+  joins.close_outlets(call, token)
+  for _, topic in ipairs(args.outlets) do
+    intake.accept(call, taken, { topic = topic, client = args.client })
+    redis.call('HSET', keys.joins_into(), topic, token)
+  end
+  redis.call('SADD', keys.joins(), token)
+  redis.call('SADD', keys.joins_of(args.client), args.name)
+  redis.call('SADD', keys.subscribers(), token)
+  redis.call('HSET', subscriber, 'callback', join_tokens.CALLBACK, 'subscribed_at', call.now_us, unpack(SETTINGS))
+  redis.call('HSET', subscriber, 'join', args.rules, 'into', table.concat(args.outlets, ' '))
+  redis.call('HSETNX', subscriber, 'health_points', 100)
+  redis.call('HSETNX', subscriber, 'created_at', call.now_ms)
+  topics.subscribe_to(call, token, args.sources)
+  open_keys.schedule(call, token, args.within_ms)
+end
+
+return function(call, args)
+  local taken = intake.begin_unlimited()
+  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  local reason, topic = judge(call, args, taken)
+  if reason then return { outcome = reason, topic = topic } end
+  local is_new = redis.call('SISMEMBER', call.keys.joins(), args.token) == 0
+  store(call, args, taken)
+  return { outcome = is_new and 'created' or 'changed' }
+end

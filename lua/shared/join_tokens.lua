@@ -1,0 +1,23 @@
+--[[
+Join tokens: a join has the token `join:{name}:{client}`, as a subscriber. No client has a token with a colon, since
+HTTP Basic could not carry it.
+]]
+local join_tokens = {}
+
+-- The callback of joins. It is no URL: workers take the batches of a join themselves.
+join_tokens.CALLBACK = 'join'
+
+function join_tokens.is_join(token)
+  return token:find('^join:') ~= nil
+end
+
+function join_tokens.make(name, client)
+  return table.concat({ 'join', name, client }, ':')
+end
+
+-- Returns the name of a join and the token of its client; nothing if this is not the token of a join.
+function join_tokens.read(token)
+  return token:match('^join:([^:]*):(.*)$')
+end
+
+return join_tokens

@@ -1,0 +1,145 @@
+--[[
+Join work: what becomes of the open keys of a join in one call, and the events that the join publishes for them.
+
+`args` are the arguments of the script: the join (`token`, `name`, `client`), its `sources`, `within_ms`, the topic and
+the type of the events that it publishes for complete keys (`then_topic`, `then_type`) and, if it does, for expired ones
+(`expiry_topic`, `expiry_type`), and the limits of publications.
+]]
+local intake = include('intake')
+local key_records = include('key_records')
+local open_keys = include('open_keys')
+local storing = include('storing')
+local join_work = {}
+
+-- Maximum copies that a call publishes, a copy being an event for a subscriber. The bound keeps a call short.
+local MAX_COPIES = 20000
+local HASH_LENGTH = 28
+
+-- Returns nothing if the join may publish to its topic; otherwise the reason for the refusal. A topic that was
+-- deleted becomes its client's again.
+local function refusal(call, taken, args, topic)
+  if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
+  return intake.judge(call, taken, { topic = topic, client = args.client })
+end
+
+-- Returns an outlet of the join: `texts` are the events for its topic. `refusal` is set if the join may not publish
+-- there.
+local function outlet(call, taken, args, topic, type)
+  return {
+    topic = topic, type = type, refusal = refusal(call, taken, args, topic), texts = {}, bytes = 0,
+    copies = 1 + redis.call('SCARD', call.keys.topic_subscribers(topic)),
+  }
+end
+
+-- Returns the beginning of all ids that the call makes; the number of the event in the call follows. No other call, and
+-- no former join of this name, has the same.
+local function id_stem(token, created_at, published)
+  return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
+end
+
+-- Returns the state of one call.
+function join_work.begin(call, args)
+  local counts, taken = {}, intake.begin_unlimited()
+  for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
+  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  local created_at, published =
+    unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published'))
+  return {
+    args = args, taken = taken, open = open_keys.begin(call, args.token, counts),
+    ready = outlet(call, taken, args, args.then_topic, args.then_type),
+    stuck = args.expiry_topic and outlet(call, taken, args, args.expiry_topic, args.expiry_type),
+    id_stem = id_stem(args.token, created_at, published),
+    published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
+  }
+end
+
+-- True if the call has no room for more events that the join publishes.
+function join_work.is_full(work)
+  return work.copies >= MAX_COPIES
+end
+
+-- Returns a text as JSON. cjson takes longer, and escapes slashes.
+local function json(text)
+  if not text:find('[%c"\\]') then return '"' .. text .. '"' end
+  return (cjson.encode(text):gsub('\\/', '/'))
+end
+
+-- Adds an event for a key. `rest` has further members of its data.
+local function publish(work, to, key, url, ids, rest)
+  work.published = work.published + 1
+  local id = work.id_stem .. string.format('%04x', work.published)
+  local listed = #ids > 0 and '"' .. table.concat(ids, '","') .. '"' or ''
+  local text = table.concat({
+    '{"id":"', id, '","topic":"', to.topic, '","type":"', to.type, '","url":', json(url), ',"t":',
+    work.now, ',"data":{"join":"', work.args.name, '","key":', json(key),
+    ',"events":[', listed, ']', rest, '}}',
+  })
+  to.texts[#to.texts + 1] = text
+  to.bytes = to.bytes + #text
+  work.copies = work.copies + to.copies
+end
+
+-- Publishes what a complete key comes to, and takes its counts.
+function join_work.complete(call, work, key, record)
+  local url, sources = record.url, work.args.sources
+  publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
+  work.completed = work.completed + 1
+end
+
+-- Closes a key that is not complete, and publishes that if the join asks for it. `is_early` means that there is no room
+-- for it.
+function join_work.expire(work, key, is_early)
+  local record, stuck = open_keys.read(work.open, key), work.stuck
+  if record and stuck and not stuck.refusal then
+    local sources, counts = work.args.sources, {}
+    for i, source in ipairs(sources) do
+      local count = record.counts[source.topic]
+      counts[i] = ('"%s":%d'):format(source.topic, count and count.events or 0)
+    end
+    local rest = ',"counts":{' .. table.concat(counts, ',') .. '}' .. (is_early and ',"early":true' or '')
+    publish(work, stuck, key, record.url, key_records.ids(record, sources), rest)
+  end
+  open_keys.close(work.open, key)
+  work.expired = work.expired + 1
+  if is_early then work.evicted = work.evicted + 1 end
+end
+
+local function take(call, work, to)
+  if not to or #to.texts == 0 then return end
+  local events = { list = to.texts, first = 1, last = #to.texts }
+  local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
+  -- Only if both topics were deleted, and the client may own but one more.
+  if outcome ~= 'accepted' then to.refusal = outcome end
+end
+
+-- Returns what was published, for each topic.
+local function report(work)
+  local published = {}
+  for i, added in ipairs(storing.added(work.taken)) do
+    local topic, bytes = work.taken.accepted[i].name, 0
+    for _, to in ipairs({ work.ready, work.stuck or nil }) do
+      if to.topic == topic then bytes = bytes + to.bytes end
+    end
+    published[i] = { topic = topic, events = added.events, bytes = bytes, subscribers = added.subscribers }
+  end
+  return published
+end
+
+-- Writes the changes of the call, and stores the events for the subscribers of their topics. Returns what was
+-- published.
+function join_work.store(call, work)
+  local args = work.args
+  open_keys.store(work.open)
+  local subscriber = call.keys.subscriber(args.token)
+  for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
+    if work[field] > 0 then redis.call('HINCRBY', subscriber, field, work[field]) end
+  end
+  if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
+  take(call, work, work.ready)
+  take(call, work, work.stuck)
+  intake.end_run(work.taken)
+  storing.store(call, args.uid_seed, work.taken)
+  return report(work)
+end
+
+return join_work

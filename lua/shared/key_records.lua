@@ -1,0 +1,94 @@
+--[[
+Key records: what a join has counted of an open key.
+
+A record is stored as MessagePack `[since, url, [topic, events, ids], …]`. These are the time (ms) since when the key is
+open, the URL of its last event, and for each source how many of its events are counted and the ids of the last of them.
+]]
+local key_records = {}
+
+-- Maximum ids that a record keeps. Of the source with the most ids, the oldest goes.
+local MAX_IDS = 100
+
+-- Returns a record that counts nothing yet.
+function key_records.new(call)
+  return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
+end
+
+-- Unpacks a record. Leaves out topics that are no source any more; `sources` has the count of each source.
+function key_records.unpack(packed, sources)
+  local all = cmsgpack.unpack(packed)
+  local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }
+  for i = 3, #all do
+    local topic, events, ids = unpack(all[i])
+    if sources[topic] then
+      record.counts[topic] = { events = events, ids = ids }
+      record.ids = record.ids + #ids
+    end
+  end
+  return record
+end
+
+function key_records.pack(record)
+  local all = { record.since_ms, record.url }
+  for topic, count in pairs(record.counts) do all[#all + 1] = { topic, count.events, count.ids } end
+  return cmsgpack.pack(all)
+end
+
+-- Removes the oldest id of the source that has the most.
+local function forget_id(record)
+  local most
+  for _, count in pairs(record.counts) do
+    if not most or #count.ids > #most.ids then most = count end
+  end
+  table.remove(most.ids, 1)
+  record.ids = record.ids - 1
+end
+
+function key_records.count(record, event)
+  local count = record.counts[event.topic] or { events = 0, ids = {} }
+  record.counts[event.topic] = count
+  count.events = count.events + 1
+  count.ids[#count.ids + 1] = event.id
+  record.ids, record.url = record.ids + 1, event.url
+  if record.ids > MAX_IDS then forget_id(record) end
+end
+
+-- Returns true if each source has reached its count. `sources` is a list of topics and counts.
+function key_records.is_complete(record, sources)
+  for _, source in ipairs(sources) do
+    local count = record.counts[source.topic]
+    if not count or count.events < source.count then return false end
+  end
+  return true
+end
+
+-- Deducts the counts of all sources from a complete record. Returns the ids of the events that this takes, as far as
+-- they are known.
+function key_records.deduct(record, sources)
+  local taken = {}
+  for _, source in ipairs(sources) do
+    local count, kept = record.counts[source.topic], {}
+    -- The ids are those of the last events.
+    local unknown = count.events - #count.ids
+    for i, id in ipairs(count.ids) do
+      local list = unknown + i <= source.count and taken or kept
+      list[#list + 1] = id
+    end
+    record.ids = record.ids - #count.ids + #kept
+    count.events, count.ids = count.events - source.count, kept
+    if count.events == 0 then record.counts[source.topic] = nil end
+  end
+  return taken
+end
+
+-- Returns the ids of the events that a record counts, as far as they are known, source by source.
+function key_records.ids(record, sources)
+  local ids = {}
+  for _, source in ipairs(sources) do
+    local count = record.counts[source.topic]
+    for _, id in ipairs(count and count.ids or {}) do ids[#ids + 1] = id end
+  end
+  return ids
+end
+
+return key_records

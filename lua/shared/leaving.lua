@@ -1,0 +1,29 @@
+--[[
+Leaving: ends a subscriber, its subscriptions and its drop notices. Its batches and dead letters stay: the caller has
+them deleted next. Until then, and if that is cut off, the jobs of the batches find no subscriber and delete the batches
+one by one. All jobs of a paused subscriber wait outside the queue. So one job is brought back, and the end of each job
+brings back the next.
+]]
+local join_tokens = include('join_tokens')
+local joins = include('joins')
+local topics = include('topics')
+local waiting = include('waiting')
+local leaving = {}
+
+-- Returns whether there was such a subscriber.
+function leaving.leave(call, token)
+  local keys = call.keys
+  local found = redis.call('SREM', keys.subscribers(), token) == 1
+  for _, topic in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(token))) do
+    topics.unsubscribe(call, token, topic)
+  end
+  if join_tokens.is_join(token) then joins.forget(call, token) end
+  redis.call('DEL', keys.subscriber(token), keys.batches_current(token))
+  redis.call('HDEL', keys.batches_open(), token)
+  redis.call('HDEL', keys.batches_room(), token)
+  redis.call('DEL', keys.drop_notice(token), keys.drop_notice_carried(token), keys.dropped(token))
+  waiting.bring_back(call, token, 1)
+  return found
+end
+
+return leaving

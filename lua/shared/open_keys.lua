@@ -1,0 +1,126 @@
+--[[
+Open keys: the keys of a join that are not complete. The hash `joins:keys:{join}` has their records (key_records.lua),
+and the sorted set `joins:since:{join}` has them by the time (ms) since when they are open.
+
+A state holds the records that one call needs. They are written when the call has ended, since a call can count many
+events of one key.
+]]
+local agenda = include('agenda')
+local bulk = include('bulk')
+local key_records = include('key_records')
+local open_keys = {}
+
+-- Number of elements that MEMORY USAGE looks at. Its estimate is good enough with so few.
+local SAMPLES = 20
+
+-- Returns the state of one call. `counts` has the count of each source by topic.
+function open_keys.begin(call, token, counts)
+  local since = call.keys.open_keys_since(token)
+  return {
+    hash = call.keys.open_keys(token), since = since, counts = counts,
+    size = redis.call('ZCARD', since), records = {}, was_open = {}, touched = {}, moved = {},
+  }
+end
+
+-- Reads the records of these keys with one command.
+function open_keys.read_all(state, keys)
+  if #keys == 0 then return end
+  for i, packed in ipairs(bulk.get_fields(state.hash, keys)) do
+    state.records[keys[i]] = packed and key_records.unpack(packed, state.counts)
+    state.was_open[keys[i]] = packed and true
+  end
+end
+
+-- Returns the record of a key; false if the key is not open.
+function open_keys.read(state, key)
+  if state.records[key] == nil then open_keys.read_all(state, { key }) end
+  return state.records[key]
+end
+
+-- Opens a key now. Returns its record.
+function open_keys.open(call, state, key)
+  local record = key_records.new(call)
+  state.records[key], state.touched[key], state.moved[key] = record, true, true
+  state.size = state.size + 1
+  return record
+end
+
+function open_keys.close(state, key)
+  state.records[key], state.touched[key], state.moved[key] = false, true, true
+  state.size = state.size - 1
+end
+
+function open_keys.count(state, key, record, event)
+  key_records.count(record, event)
+  state.touched[key] = true
+end
+
+-- Takes the counts of all sources out of a complete key. What is left counts for the next time, from now on. Returns
+-- the ids of the events that are taken.
+function open_keys.take_complete(call, state, key, record, sources)
+  local taken = key_records.deduct(record, sources)
+  if next(record.counts) then
+    record.since_ms, state.moved[key] = call.now_ms, true
+  else
+    open_keys.close(state, key)
+  end
+  return taken
+end
+
+-- Writes the keys that were opened or closed since the last time to the sorted set.
+local function store_order(state)
+  local entered, removed = {}, {}
+  for key in pairs(state.moved) do
+    local record = state.records[key]
+    if record then
+      entered[#entered + 1], entered[#entered + 2] = string.format('%d', record.since_ms), key
+    elseif state.was_open[key] then
+      removed[#removed + 1] = key
+    end
+    state.was_open[key] = record and true
+  end
+  state.moved = {}
+  bulk.command('ZADD', state.since, entered)
+  bulk.command('ZREM', state.since, removed)
+end
+
+-- Returns up to `max` keys, those first that have been open for longest. `until_ms` leaves out keys that opened later.
+function open_keys.oldest(state, max, until_ms)
+  store_order(state)
+  if until_ms then return redis.call('ZRANGEBYSCORE', state.since, '-inf', until_ms, 'LIMIT', 0, max) end
+  return redis.call('ZRANGE', state.since, 0, max - 1)
+end
+
+-- Returns about how many bytes the open keys took in Redis when the call began.
+function open_keys.bytes(state)
+  local records = redis.call('MEMORY', 'USAGE', state.hash, 'SAMPLES', SAMPLES) or 0
+  return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
+end
+
+-- Writes what has changed.
+function open_keys.store(state)
+  store_order(state)
+  local written, removed = {}, {}
+  for key in pairs(state.touched) do
+    local record = state.records[key]
+    if record then
+      written[#written + 1], written[#written + 2] = key, key_records.pack(record)
+    else
+      removed[#removed + 1] = key
+    end
+  end
+  bulk.command('HSET', state.hash, written)
+  bulk.command('HDEL', state.hash, removed)
+end
+
+-- Enters the join in `joins:expiring` for the time at which its first key expires. A join without open keys is not
+-- there. If that time has passed, and `retry_ms` is given, the join is entered for that long from now.
+function open_keys.schedule(call, token, within_ms, retry_ms)
+  local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
+  if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end
+  local due_ms = first + within_ms
+  if retry_ms and due_ms <= call.now_ms then due_ms = call.now_ms + retry_ms end
+  agenda.enter(call, call.keys.joins_expiring(), token, due_ms)
+end
+
+return open_keys

@@ -1,0 +1,28 @@
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Config } from '../config.ts';
+import type { AgendaKind } from '../delivering/queue.ts';
+import type { Log } from '../log.ts';
+import type { Recorder } from '../metrics/recorder.ts';
+import { StorageGuard } from '../publishing/storage_guard.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { joinExpiry } from './join_expiry.ts';
+
+interface AgendaParts {
+  config: Config;
+  partition: Partition;
+  partitions: Partitions;
+  recorder: Recorder;
+  publicNames: PublicNames;
+  log: Log;
+  /** Called while Redis is short of memory. */
+  onFull: () => void;
+}
+
+/** What the scheduler of a partition publishes at its time: for each kind a function that publishes what is due. */
+export function agendaOf({ config, partitions, onFull, ...parts }: AgendaParts) {
+  const guard = new StorageGuard(partitions, config, onFull);
+  return {
+    joins: joinExpiry({ ...parts, guard, settings: config }),
+  } satisfies Partial<Record<AgendaKind, (signal: AbortSignal) => Promise<void>>>;
+}

@@ -1,0 +1,159 @@
+import { LRUCache } from 'lru-cache';
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Batch } from '../delivering/batch.ts';
+import type { Grant } from '../delivering/grant.ts';
+import { eventJson } from '../delivering/legacy_event.ts';
+import { type QueueSettings, SLOW_MS } from '../delivering/queue.ts';
+import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
+import { StorageFull } from '../errors.ts';
+import { parseJson } from '../json.ts';
+import type { Log } from '../log.ts';
+import type { StorageGuard } from '../publishing/storage_guard.ts';
+import { clientBytes } from '../store/client_quota.ts';
+import type { Reply } from '../store/contracts.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { keyOf } from './join_key.ts';
+import {
+  countPublished,
+  type Join,
+  type JoinFigures,
+  type JoinLimits,
+  joinArguments,
+  readJoin,
+  refusalText,
+} from './join_store.ts';
+
+/** Maximum events that one script call counts, so that it does not block Redis for long. */
+const SLICE = 50;
+const MAX_JOINS_KNOWN = 1000;
+
+const UNTIL_THERE_IS_MEMORY = triedAgainIn(1000);
+
+interface JoinBatchesParts {
+  partitions: Partitions;
+  guard: Pick<StorageGuard, 'check' | 'maxBytes'>;
+  recorder: JoinFigures & { removed(queue: string, events: number): void };
+  publicNames: PublicNames;
+  settings: QueueSettings & JoinLimits;
+  log: Log;
+}
+
+/** A grant of a batch. */
+type Work = Grant & { batch: Batch };
+
+interface StoredEvent {
+  id: string;
+  topic: string;
+  url: string;
+  data?: unknown;
+}
+
+type Counted = Reply<'join_events'>;
+
+/** Counts the batches of joins, which nobody else gets. */
+export class JoinBatches {
+  readonly #parts: JoinBatchesParts;
+  readonly #known = new LRUCache<string, Join>({ max: MAX_JOINS_KNOWN });
+
+  constructor(parts: JoinBatchesParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Counts the events of a batch, in slices. Each slice leaves the batch in the step that counts it, and the last one
+   * ends the job. Throws RangeError if an event cannot be decoded, and as Partition does.
+   */
+  async take(work: Work, signal: AbortSignal): Promise<Settlement> {
+    const { batch } = work;
+    let events = eventsIn(batch.pieces);
+    let join = await this.#find(batch.token, work.subscriber?.subscribedAt);
+    while (join) {
+      // The batch is of a former join of this name.
+      if (batch.createdAtMs < join.createdAtMs) return DONE;
+      if (signal.aborted) return GIVEN_BACK;
+      const reply = await this.#count(work, join, events);
+      if (reply === 'no_memory') return UNTIL_THERE_IS_MEMORY;
+      if (reply.outcome === 'not_held') return { end: 'settled', held: false };
+      if (reply.outcome === 'refused') return this.#refused(work, join, reply);
+      if (reply.outcome === 'changed') join = await this.#find(batch.token);
+      else await this.#note(join, batch, reply);
+      if (reply.isDone) return { end: 'settled', held: true };
+      events = events.slice(reply.taken);
+    }
+    return DONE;
+  }
+
+  /** Returns a join as of this version, or as it is now; undefined if it is gone. */
+  async #find(token: string, version?: string): Promise<Join | undefined> {
+    const known = this.#known.get(token);
+    if (known && known.version === version) return known;
+    const join = await readJoin(this.#parts.partitions.ofSubscriber(token), token);
+    if (join) this.#known.set(token, join);
+    return join;
+  }
+
+  /** Counts the next slice, unless memory is short: a join publishes no more then than a client may. */
+  async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
+    const { guard, partitions, settings } = this.#parts;
+    const { worker, packed, lease, batch } = work;
+    const { leaseMs, laneLimit, laneLimitMax, maxJoinKeys, maxJoinBytes } = settings;
+    const slice = events.slice(0, SLICE);
+    try {
+      await guard.check();
+      return await partitions.ofSubscriber(batch.token).run('join_events', {
+        ...{ q: 'main', worker, job: packed, lease, leaseMs, laneLimit, laneLimitMax, slowMs: SLOW_MS },
+        ...joinArguments(join, settings),
+        ...{ bid: batch.bid, createdMs: batch.createdAtMs },
+        maxKeys: maxJoinKeys,
+        maxBytes: clientBytes(maxJoinBytes, guard.maxBytes),
+        left: events.length,
+        events: slice.map((event) => argumentsOf(event, join)),
+      });
+    } catch (error) {
+      if (error instanceof StorageFull) return 'no_memory';
+      throw error;
+    }
+  }
+
+  /** Makes a dead letter of a batch whose join may not publish. Its owner can retry it when the reason is gone. */
+  async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
+    const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);
+    this.#parts.log.error(
+      { join: await this.#nameOf(token), bid: batch.bid, reason: text, death: 'join_refused' },
+      'a join may not publish; its batch is a dead letter now',
+    );
+    const attempt = { atMs, durationMs: 0, reason: text };
+    return { end: 'dead', burial: { reason: 'join_refused', attempt, damage: 0, throttleMs: 0 } };
+  }
+
+  async #note({ token, rules }: Join, { bid }: Batch, reply: Counted): Promise<void> {
+    const { recorder, log } = this.#parts;
+    const { taken, completed, expired, evicted, unkeyed, expiryRefusal } = reply;
+    if (taken > 0) recorder.removed(token, taken);
+    recorder.joined(token, { completed, expired, unkeyed });
+    countPublished(recorder, reply.published);
+    log.debug({ bid, events: taken, completed, expired, evicted, unkeyed }, 'counted a batch for a join');
+    if (expiryRefusal && rules.on_expiry)
+      log.error(
+        {
+          join: await this.#nameOf(token),
+          keys: expired,
+          reason: refusalText(expiryRefusal, rules.on_expiry.topic),
+        },
+        'keys of a join expired, and it may not publish that',
+      );
+  }
+
+  async #nameOf(token: string): Promise<string> {
+    const nameOf = await this.#parts.publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
+    return nameOf(token);
+  }
+}
+
+function eventsIn(pieces: readonly Buffer[]): StoredEvent[] {
+  return pieces.flatMap((piece) => parseJson(`[${eventJson(piece)}]`, 'an event') as StoredEvent[]);
+}
+
+function argumentsOf({ topic, id, url, data }: StoredEvent, { rules }: Join) {
+  return { topic, key: keyOf({ url, data }, rules.by), id, url };
+}

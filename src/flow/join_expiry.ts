@@ -1,0 +1,80 @@
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Log } from '../log.ts';
+import type { StorageGuard } from '../publishing/storage_guard.ts';
+import type { Partition } from '../store/partition.ts';
+import type { JoinRules } from './join_rules.ts';
+import {
+  countPublished,
+  type JoinFigures,
+  type JoinLimits,
+  joinArguments,
+  readJoin,
+  refusalText,
+} from './join_store.ts';
+
+/** Maximum joins that are looked at before others are. */
+const MAX_JOINS = 100;
+/** Maximum keys that one script call closes; 100 take Redis about a millisecond. */
+const MAX_CLOSED = 100;
+
+/** Stands for the rules of a join that is gone. The script does not go by them. */
+const NO_RULES: JoinRules = {
+  sources: [],
+  by: 'url',
+  then: { topic: '', type: 'noop' },
+  within: 0,
+  on_expiry: null,
+};
+
+interface JoinExpiryParts {
+  partition: Partition;
+  guard: Pick<StorageGuard, 'check'>;
+  recorder: JoinFigures;
+  publicNames: PublicNames;
+  settings: JoinLimits;
+  log: Log;
+}
+
+/**
+ * Returns a function that closes open keys of joins whose time is over, up to 100 of each of 100 joins, and publishes
+ * that where it is asked for. Several processes may do it at the same time. Throws StorageFull if something is to be
+ * published while memory is short, and as Partition does; joins that publish nothing go on.
+ */
+export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
+  return async (signal) => {
+    const failures: unknown[] = [];
+    for (const token of await dueJoins(parts.partition)) {
+      if (signal.aborted) return;
+      await expire(parts, token).catch((error: unknown) => failures.push(error));
+    }
+    // A join that fails must not hold up the others.
+    if (failures.length > 0) throw failures[0];
+  };
+}
+
+function dueJoins(partition: Partition): Promise<string[]> {
+  return partition.command(async (redis, keys) => {
+    const [seconds, micros] = await redis.time();
+    const nowMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    return redis.zrangebyscore(keys.joins_expiring(), '-inf', nowMs, 'LIMIT', 0, MAX_JOINS);
+  });
+}
+
+async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
+  const { partition, guard, recorder, publicNames, settings, log } = parts;
+  const join = await readJoin(partition, token);
+  if (join?.rules.on_expiry) await guard.check();
+  const { expired, published, expiryRefusal } = await partition.run('expire_keys', {
+    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', createdAtMs: 0 }, settings),
+    maxClosed: MAX_CLOSED,
+  });
+  recorder.joined(token, { completed: 0, expired, unkeyed: 0 });
+  countPublished(recorder, published);
+  if (!expiryRefusal || !join?.rules.on_expiry) return;
+  const reason = refusalText(expiryRefusal, join.rules.on_expiry.topic);
+  const nameOf = await publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
+  log.error(
+    { join: nameOf(token), keys: expired, reason },
+    'keys of a join expired, and it may not publish that',
+  );
+}

@@ -1,0 +1,151 @@
+import { decode } from '@msgpack/msgpack';
+import { z } from 'zod';
+import { readJoinToken } from '../join_token.ts';
+import type { Keyspace } from '../store/keys.ts';
+import type { Commands } from '../store/partition.ts';
+import { JOIN_RULES, type JoinRules } from './join_rules.ts';
+
+const ms = z.int();
+
+/** A join as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
+export const JOIN_REPORT = z.object({
+  name: z.string(),
+  client: z.string(),
+  ...JOIN_RULES.shape,
+  created_at: ms,
+  updated_at: ms,
+  /** Keys that are not complete, and since when the first of them is open. */
+  open: z.int(),
+  oldest: ms.nullable(),
+  completed: z.int(),
+  /** `evicted` of them expired early, because there was no room. */
+  expired: z.int(),
+  evicted: z.int(),
+  /** Events that had no key. */
+  unkeyed: z.int(),
+  events: z.object({ queued: z.int(), oldest: ms.nullable() }),
+  dead_letters: z.object({ batches: z.int(), events: z.int() }),
+  /** Events that were dropped for lack of memory before they were counted. */
+  dropped: z.int(),
+});
+export type JoinReport = z.infer<typeof JOIN_REPORT>;
+
+/** An open key: how many events of each source it has, and the ids of the last of them. */
+export const OPEN_KEY = z.object({
+  key: z.string(),
+  since: ms,
+  expires_at: ms,
+  counts: z.record(z.string(), z.int()),
+  events: z.array(z.string()),
+});
+export type OpenKey = z.infer<typeof OPEN_KEY>;
+
+export interface KeyPlace {
+  sinceMs: number;
+  key: string;
+}
+
+/** MessagePack in `joins:keys:{join}`. */
+type Packed = [sinceMs: number, url: string, ...counts: [topic: string, events: number, ids: string[]][]];
+
+/** Reads a join; undefined if there is none. */
+export async function readReport(
+  redis: Commands,
+  keys: Keyspace,
+  token: string,
+): Promise<JoinReport | undefined> {
+  const since = keys.open_keys_since(token);
+  const [hash, open, first, queued, oldest, deadBatches, deadEvents, dropped] = await Promise.all([
+    redis.hgetall(keys.subscriber(token)),
+    redis.zcard(since),
+    redis.zrange(since, '0', '0', 'WITHSCORES'),
+    redis.hget(keys.gauge_events(), token),
+    redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
+    redis.zcard(keys.dead_letters_of(token)),
+    redis.hget(keys.dead_letters_events(), token),
+    redis.hget(keys.dropped(token), 'events'),
+  ]);
+  const id = readJoinToken(token);
+  if (!id || hash.join === undefined) return undefined;
+  return {
+    ...id,
+    ...(JSON.parse(hash.join) as JoinRules),
+    created_at: Number(hash.created_at),
+    updated_at: Math.floor(Number(hash.subscribed_at) / 1000),
+    open,
+    oldest: first[1] === undefined ? null : Number(first[1]),
+    completed: Number(hash.completed ?? 0),
+    expired: Number(hash.expired ?? 0),
+    evicted: Number(hash.evicted ?? 0),
+    unkeyed: Number(hash.unkeyed ?? 0),
+    events: {
+      queued: Number(queued ?? 0),
+      oldest: oldest[1] === undefined ? null : Math.floor(Number(oldest[1]) / 1000),
+    },
+    dead_letters: { batches: deadBatches, events: Number(deadEvents ?? 0) },
+    dropped: Number(dropped ?? 0),
+  };
+}
+
+/** Returns up to `count` open keys after a place, those that have been open for longest first. */
+export async function readOpenKeys(
+  redis: Commands,
+  keys: Keyspace,
+  { token, sources, within }: { token: string } & Pick<JoinRules, 'sources' | 'within'>,
+  count: number,
+  after?: KeyPlace,
+): Promise<OpenKey[]> {
+  const places = await following(redis, keys.open_keys_since(token), count, after);
+  if (places.length === 0) return [];
+  const records = await redis.hmgetBuffer(keys.open_keys(token), ...places.map(({ key }) => key));
+  return places.flatMap(({ key, sinceMs: since }, index) => {
+    const record = records[index];
+    // The key was completed, or expired, since its place was read.
+    if (!record) return [];
+    const [, , ...all] = decode(record) as Packed;
+    // What is no source any more does not count.
+    const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic)] as const);
+    return {
+      key,
+      since,
+      expires_at: since + within,
+      counts: Object.fromEntries(counted.map(([topic, events]) => [topic, events])),
+      events: counted.flatMap(([, , ids]) => ids),
+    };
+  });
+}
+
+function countOf(all: Packed[2][], topic: string): [events: number, ids: string[]] {
+  const [, events = 0, ids = []] = all.find(([each]) => each === topic) ?? [];
+  return [events, ids];
+}
+
+/** Returns the places of the keys after one. Keys that were opened in the same ms are sorted by name. */
+async function following(
+  redis: Commands,
+  index: string,
+  count: number,
+  after?: KeyPlace,
+): Promise<KeyPlace[]> {
+  if (!after) return placesOf(await redis.zrange(index, '0', String(count - 1), 'WITHSCORES'));
+  const [tied, newer] = await Promise.all([
+    redis.zrangebyscore(index, after.sinceMs, after.sinceMs),
+    redis.zrangebyscore(index, `(${after.sinceMs}`, '+inf', 'WITHSCORES', 'LIMIT', 0, count),
+  ]);
+  const same = tied
+    .filter((key) => comesAfter(key, after.key))
+    .map((key) => ({ sinceMs: after.sinceMs, key }));
+  return [...same, ...placesOf(newer)].slice(0, count);
+}
+
+/** Compares as Redis does: by bytes. */
+function comesAfter(one: string, other: string): boolean {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other)) > 0;
+}
+
+function placesOf(flat: readonly string[]): KeyPlace[] {
+  const places: KeyPlace[] = [];
+  for (let i = 0; i < flat.length; i += 2)
+    places.push({ key: String(flat[i]), sinceMs: Number(flat[i + 1]) });
+  return places;
+}

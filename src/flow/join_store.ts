@@ -1,0 +1,74 @@
+import type { Config } from '../config.ts';
+import { uidSeed } from '../ids.ts';
+import { readJoinToken } from '../join_token.ts';
+import { addedBySubscriber } from '../publishing/publication.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
+import type { Keyspace } from '../store/keys.ts';
+import type { Commands, Partition } from '../store/partition.ts';
+import type { JoinRules } from './join_rules.ts';
+
+/** What bounds the joins of a client. */
+export type JoinLimits = Pick<
+  Config,
+  'maxJoins' | 'maxClientJoins' | 'maxJoinKeys' | 'maxJoinBytes' | 'maxTopics' | 'maxClientTopics'
+>;
+
+/** A join as a worker knows it. */
+export interface Join {
+  token: string;
+  rules: JoinRules;
+  /** When it was put last, µs by Redis's clock. Scripts refuse to count by rules that have changed since. */
+  version: string;
+  createdAtMs: number;
+}
+
+/** Reads a join; undefined if it is gone. Throws as Partition does. */
+export function readJoin(partition: Partition, token: string): Promise<Join | undefined> {
+  return partition.command(async (redis, keys) => joinIn(token, await readHash(redis, keys, token)));
+}
+
+function readHash(redis: Commands, keys: Keyspace, token: string) {
+  return redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'created_at');
+}
+
+function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): Join | undefined {
+  if (!rules || !version) return undefined;
+  return { token, rules: JSON.parse(rules), version, createdAtMs: Number(createdAt) };
+}
+
+/** Returns the arguments of scripts that publish for a join. */
+export function joinArguments({ token, rules, version }: Join, limits: JoinLimits) {
+  const { name = '', client = '' } = readJoinToken(token) ?? {};
+  const { then, on_expiry, within, sources } = rules;
+  const { maxTopics, maxClientTopics } = limits;
+  return {
+    ...{ token, name, client, version, sources, maxTopics, maxClientTopics },
+    withinMs: within,
+    ...{ thenTopic: then.topic, thenType: then.type },
+    ...{ expiryTopic: on_expiry?.topic, expiryType: on_expiry?.type },
+    uidSeed: uidSeed(),
+  } satisfies Partial<Arguments<'join_events'>>;
+}
+
+export interface JoinFigures {
+  published(topic: string, events: number, bytes: number): void;
+  added(subscriber: string, events: number): void;
+  joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
+}
+
+/** Counts what a script has published for a join. */
+export function countPublished(figures: JoinFigures, all: Reply<'join_events'>['published']): void {
+  for (const each of all) {
+    figures.published(each.topic, each.events, each.bytes);
+    for (const [subscriber, events] of addedBySubscriber(each)) figures.added(subscriber, events);
+  }
+}
+
+/** Why a join may not publish to a topic, in words for its owner. */
+export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
+  if (reason === 'claimed_by_other') return `another client publishes to ${topic} now`;
+  if (reason === 'replaced') return `another join publishes to ${topic} now`;
+  if (reason === 'owns_too_many')
+    return `${topic} was deleted, and its client owns as many topics as it may (ROUTEMASTER_MAX_CLIENT_TOPICS)`;
+  return `${topic} was deleted, and the bus has no room for more topics (ROUTEMASTER_MAX_TOPICS)`;
+}

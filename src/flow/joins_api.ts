@@ -1,0 +1,164 @@
+import { z } from 'zod';
+import type { Clients } from '../authentication/client.ts';
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Caller, ClientCaller } from '../caller.ts';
+import { BusError } from '../errors.ts';
+import { joinToken, ownerOf } from '../join_token.ts';
+import { listed } from '../listing.ts';
+import {
+  DEFAULT_LISTED,
+  nextLink,
+  PAGE_FIELDS,
+  PAGED,
+  type PagedCall,
+  type Pages,
+  QUERY_WORDING,
+} from '../paging.ts';
+import { ALL, BOTH, CLIENTS, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import { beyondScope, forbidden, refused } from './join_refusals.ts';
+import { JOIN_REPORT, type JoinReport, type KeyPlace, OPEN_KEY } from './join_report.ts';
+import { type JoinRules, RULES_INPUT } from './join_rules.ts';
+import { type Joins, placeOf } from './joins.ts';
+
+type Params = { name: string };
+type Whose = { client?: string | undefined };
+type KeysQuery = z.infer<typeof keysQuery>;
+
+const PARAMS: Input<Params> = {
+  schema: z.object({ name: z.string().regex(TOPIC_NAME) }),
+  wording: { code: 'bad_join', whole: `the name of a join has ${TOPIC_NAME_RULE}` },
+};
+const whose = { client: z.string('must be given once').min(1, 'is empty').optional() };
+const keysQuery = z.strictObject({ ...whose, ...PAGE_FIELDS });
+const WHOSE: Input<Whose> = { schema: z.strictObject(whose), wording: QUERY_WORDING };
+const KEYS: Input<KeysQuery> = { schema: keysQuery, wording: QUERY_WORDING };
+const JOIN = JOIN_REPORT.extend({ keys: z.array(OPEN_KEY) });
+
+interface JoinsParts {
+  joins: Joins;
+  clients: Pick<Clients, 'find'>;
+  pages: Pages;
+  publicNames: PublicNames;
+  /** Removes a join, with its queue and its dead letters. Resolves with false if there is none. */
+  removeJoin: (token: string) => Promise<boolean>;
+}
+
+/** `/joins`: a client makes, sees and removes its own. Root and viewers see all of them; root may remove them. */
+export function joinsApi(parts: JoinsParts): Route[] {
+  const { list, put, read, remove } = handlers(parts);
+  return [
+    route('GET /joins', ALL, { ...PAGED, answers: { 200: z.array(JOIN_REPORT) }, handle: list }),
+    route('PUT /joins/:name', CLIENTS, {
+      action: 'join.put',
+      params: PARAMS,
+      body: RULES_INPUT,
+      answers: { 200: JOIN_REPORT, 201: JOIN_REPORT },
+      errors: ['bad_join', 'topic_claimed', 'limit_reached', 'storage_full'],
+      handle: put,
+    }),
+    route('GET /joins/:name', ALL, {
+      params: PARAMS,
+      query: KEYS,
+      answers: { 200: JOIN },
+      errors: ['bad_join', 'bad_query', 'join_not_found'],
+      handle: read,
+    }),
+    route('DELETE /joins/:name', BOTH, {
+      action: 'join.delete',
+      params: PARAMS,
+      query: WHOSE,
+      answers: NOTHING,
+      errors: ['bad_join', 'bad_query', 'join_not_found'],
+      handle: remove,
+    }),
+  ];
+}
+
+function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts) {
+  /** Resolves with the token of the join that a caller means. */
+  const meant = async (caller: Caller, name: string, client: string | undefined): Promise<string> => {
+    if (caller.role === 'client') {
+      if (client === undefined) return joinToken(name, caller.token);
+      throw badClient('is for root; leave it out, and your own join is meant');
+    }
+    if (client === undefined) throw badClient('is missing: say whose join it is');
+    if (caller.role === 'root') return joinToken(name, client);
+    const owners = async () => new Set((await joins.tokens()).map(ownerOf));
+    return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');
+  };
+  const shownTo = async (caller: Caller, reports: readonly JoinReport[]): Promise<JoinReport[]> => {
+    const nameOf = await publicNames.seenBy(
+      caller,
+      reports.map(({ client }) => client),
+    );
+    return reports.map((report) => ({ ...report, client: nameOf(report.client) }));
+  };
+  /**
+   * Removes the join again if its client was removed, or limited, a moment ago. A removal deletes the client first and
+   * its joins later, so either that or this check finds both. A client is limited in one step with its joins.
+   */
+  const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
+    const client = await clients.find(ownerOf(token));
+    const refusal = client ? beyondScope(client.scopes, rules) : forbidden('this client was removed');
+    if (!refusal) return;
+    await removeJoin(token);
+    throw refusal;
+  };
+
+  return {
+    async list(call: PagedCall) {
+      const own = call.caller.role === 'client' ? call.caller.token : undefined;
+      const tokens = () => joins.tokens(own);
+      const page = await pages.cut(call, tokens, placeOf);
+      const reports = await joins.read(page?.entries ?? (await tokens()));
+      return listed(reports, (slice) => shownTo(call.caller, slice), page);
+    },
+
+    async put({ caller, params: { name }, body }: { caller: ClientCaller; params: Params; body: JoinRules }) {
+      const beyond = beyondScope(caller.scopes, body);
+      if (beyond) throw beyond;
+      const token = joinToken(name, caller.token);
+      const { outcome, topic = '' } = await joins.put(caller.token, name, body);
+      if (outcome !== 'created' && outcome !== 'changed') throw refused(outcome, topic, body);
+      await undoUnlessPermitted(token, body);
+      const report = await joins.find(token);
+      if (!report) throw notFound(name);
+      return outcome === 'created' ? ({ status: 201, body: report } as const) : ok(report);
+    },
+
+    async read(call: { caller: Caller; path: string; params: Params; query: KeysQuery }) {
+      const { caller, path, params, query } = call;
+      const { client, limit = DEFAULT_LISTED } = query;
+      const token = await meant(caller, params.name, client);
+      const place = query.after && readPlace(await pages.open(path, 'after', query.after));
+      const report = await joins.find(token);
+      if (!report) throw notFound(params.name);
+      const found = await joins.openKeys(token, report, limit + 1, place || undefined);
+      const keys = found.slice(0, limit);
+      const last = found.length > limit ? keys.at(-1) : undefined;
+      const after = last && (await pages.seal(path, `${last.since} ${last.key}`));
+      const headers = after === undefined ? after : nextLink(path, { client, limit: query.limit, after });
+      const [shown = report] = await shownTo(caller, [report]);
+      return { ...ok({ ...shown, keys }), headers };
+    },
+
+    async remove({ caller, params: { name }, query }: { caller: Caller; params: Params; query: Whose }) {
+      if (!(await removeJoin(await meant(caller, name, query.client)))) throw notFound(name);
+      return NO_CONTENT;
+    },
+  };
+}
+
+function badClient(rule: string): BusError {
+  return new BusError('bad_query', `client ${rule}`, { members: { field: 'client' } });
+}
+
+function notFound(name: string): BusError {
+  return new BusError('join_not_found', `there is no join ${name}`);
+}
+
+function readPlace(place: string): KeyPlace {
+  const space = place.indexOf(' ');
+  return { sinceMs: Number(place.slice(0, space)), key: place.slice(space + 1) };
+}

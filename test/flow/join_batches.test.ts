@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { encode } from '@msgpack/msgpack';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus, type Published } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
+import type { Batch } from '../../src/delivering/batch.ts';
+import type { Grant } from '../../src/delivering/grant.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import { DONE, GIVEN_BACK } from '../../src/delivering/settlement.ts';
+import { StorageFull } from '../../src/errors.ts';
+import { JoinBatches } from '../../src/flow/join_batches.ts';
+import { joinToken } from '../../src/join_token.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
+import { Partitions } from '../../src/store/partitions.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const joins = new JoinCalls(bus);
+const TOKEN = joinToken('order', CLIENT);
+const RULES: Rules = { sources: [{ topic: 'paid', count: 2 }] };
+const settings = {
+  ...{ leaseMs: 30_000, laneLimit: 16, laneLimitMax: 64 },
+  ...{ maxJoins: 100, maxClientJoins: 100, maxTopics: 100, maxClientTopics: 100 },
+  ...{ maxJoinKeys: 1000, maxJoinBytes: 1_000_000 },
+};
+const running = new AbortController().signal;
+let counted: Record<string, number> = {};
+let isShort = false;
+let recorded = capturedLog();
+
+function joinBatches(): JoinBatches {
+  const { store } = redis;
+  const { log } = recorded;
+  const recorder = new Recorder({
+    increment: (name, _tags, by = 1) => {
+      counted[name] = (counted[name] ?? 0) + by;
+    },
+  });
+  const guard = {
+    maxBytes: 0,
+    check: () => {
+      if (isShort) throw new StorageFull();
+      return undefined;
+    },
+  };
+  const publicNames = new PublicNames(new Clients(store, []), new NameKey(store));
+  return new JoinBatches({ partitions: new Partitions(store), guard, recorder, publicNames, settings, log });
+}
+
+async function publish(...events: string[]): Promise<void> {
+  await bus.publishAll('a', ...events.map((text): Published => ['paid', 'pub', [text]]));
+}
+
+async function grant(): Promise<Grant & { batch: Batch }> {
+  const queue = new Queue(redis.store, 'main', settings);
+  await bus.addIdleWorkers();
+  const [first] = (await queue.acquire(['w1'])).grants;
+  assert.ok(first?.batch);
+  return { ...first, batch: first.batch };
+}
+
+const isQueued = async () => (await redis.store.redis.exists(redis.store.keys.batches_queued(TOKEN))) === 1;
+const field = (name: string) => redis.store.redis.hget(redis.store.keys.subscriber(TOKEN), name);
+
+beforeEach(async () => {
+  await redis.flush();
+  counted = {};
+  isShort = false;
+  recorded = capturedLog();
+});
+
+describe('a batch of a join', () => {
+  test('is counted, in slices if it is long, and ends its job', async () => {
+    await joins.put('order', RULES);
+    await publish(
+      ...Array.from({ length: 95 }, (_, n) => joinEvent('paid', n % 10)),
+      joinEvent('paid', null),
+    );
+    const settlement = await joinBatches().take(await grant(), running);
+    assert.deepEqual(settlement, { end: 'settled', held: true });
+    assert.equal(await isQueued(), false);
+    assert.deepEqual(
+      [counted['joins.completed'], counted['joins.unkeyed'], counted['events.removed']],
+      [45, 1, 96],
+    );
+    assert.equal(counted['events.published'], 45);
+    await assertConsistent(redis.store);
+  });
+
+  test('may hold events that a Ruby Routemaster stored', async () => {
+    await joins.put('order', { ...RULES, by: 'url' });
+    await publish(joinEvent('paid', 1, 'e1'));
+    const [bid = ''] = await redis.store.redis.zrange(redis.store.keys.batches_queued(TOKEN), '0', '-1');
+    const legacy = encode(['e', { t: 1, o: 'paid', y: 'create', u: 'https://shop.example.com/e1' }]);
+    await redis.store.redis.rpush(redis.store.keys.batch(bid), Buffer.from(legacy));
+    await redis.store.redis.hincrby(redis.store.keys.gauge_events(), TOKEN, 1);
+    await joinBatches().take(await grant(), running);
+    assert.equal(await field('completed'), '1');
+  });
+
+  test('waits while memory is short, which counts as no attempt', async () => {
+    await joins.put('order', RULES);
+    await publish(joinEvent('paid', 1));
+    isShort = true;
+    const held = await grant();
+    const settlement = await joinBatches().take(held, running);
+    assert.deepEqual(settlement, {
+      end: 'retry',
+      retry: { delayMs: 1000, damage: 0, throttleMs: 0, isUncounted: true },
+    });
+    assert.ok(settlement.end === 'retry');
+    await new Queue(redis.store, 'main', settings).nack(held, settlement.retry);
+    const { batches, main } = await bus.state();
+    assert.deepEqual([main.scheduled, batches.a1?.attempts], [['a1'], 0]);
+    assert.equal(await field('health_points'), '100');
+  });
+
+  test('waits when Redis itself refuses what needs memory', async () => {
+    await joins.put('order', RULES);
+    await publish(joinEvent('paid', 1));
+    const held = await grant();
+    await redis.store.redis.config('SET', 'maxmemory', '1');
+    try {
+      assert.equal((await joinBatches().take(held, running)).end, 'retry');
+    } finally {
+      await redis.store.redis.config('SET', 'maxmemory', '0');
+    }
+    assert.equal(await field('completed'), null);
+  });
+
+  test('is counted by the rules of now, also if they change while it is counted', async () => {
+    await joins.put('order', RULES);
+    const batches = joinBatches();
+    await publish(joinEvent('paid', 1));
+    const held = await grant();
+    await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] });
+    assert.deepEqual(await batches.take(held, running), { end: 'settled', held: true });
+    assert.equal(await field('completed'), '1');
+  });
+
+  test('is given back, as far as it is not counted, when the process stops', async () => {
+    await joins.put('order', RULES);
+    await publish(joinEvent('paid', 1));
+    assert.deepEqual(await joinBatches().take(await grant(), AbortSignal.abort()), GIVEN_BACK);
+  });
+
+  test('is left alone if the worker lost its lease', async () => {
+    await joins.put('order', RULES);
+    await publish(joinEvent('paid', 1));
+    const held = await grant();
+    await bus.scrub(-1);
+    assert.deepEqual(await joinBatches().take(held, running), { end: 'settled', held: false });
+    assert.equal(await isQueued(), true);
+  });
+
+  test('is deleted if its join is gone, or is another one of this name', async () => {
+    await joins.put('order', RULES);
+    await publish(joinEvent('paid', 1));
+    const held = await grant();
+    await redis.store.run('remove_subscriber', { token: TOKEN, series: [] });
+    assert.deepEqual(await joinBatches().take(held, running), DONE);
+    await joins.put('order', RULES);
+    const before = { ...held, batch: { ...held.batch, createdAtMs: held.batch.createdAtMs - 60_000 } };
+    assert.deepEqual(await joinBatches().take(before, running), DONE);
+  });
+
+  test('becomes a dead letter if the join may not publish, with a reason for its owner', async () => {
+    await joins.put('order', RULES);
+    await publish(joinEvent('paid', 1));
+    await redis.store.redis.hset(redis.store.keys.topic('ready'), 'publisher', 'other');
+    const settlement = await joinBatches().take(await grant(), running);
+    assert.ok(settlement.end === 'dead');
+    const { reason, attempt, damage } = settlement.burial;
+    assert.deepEqual([reason, damage], ['join_refused', 0]);
+    assert.equal(attempt.reason, 'another client publishes to ready now');
+    assert.ok(recorded.says(/a join may not publish/));
+  });
+
+  test('that cannot be decoded throws, so that it becomes a dead letter', async () => {
+    await joins.put('order', RULES);
+    await publish(joinEvent('paid', 1));
+    const held = await grant();
+    held.batch.pieces.push(Buffer.from([0xc1]));
+    await assert.rejects(joinBatches().take(held, running), RangeError);
+  });
+});

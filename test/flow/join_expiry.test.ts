@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
+import { until } from '../../harness/until.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
+import { StorageFull } from '../../src/errors.ts';
+import { joinExpiry } from '../../src/flow/join_expiry.ts';
+import { joinToken } from '../../src/join_token.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const joins = new JoinCalls(bus);
+const RULES: Rules = {
+  sources: [{ topic: 'paid', count: 2 }],
+  within: 100,
+  on_expiry: { topic: 'stuck', type: 'noop' },
+};
+const settings = {
+  ...{ maxJoins: 100, maxClientJoins: 100, maxTopics: 100, maxClientTopics: 100 },
+  ...{ maxJoinKeys: 1000, maxJoinBytes: 1_000_000 },
+};
+const running = new AbortController().signal;
+let counted: Record<string, number> = {};
+let isShort = false;
+let recorded = capturedLog();
+
+function expiry(): () => Promise<void> {
+  const { store } = redis;
+  const recorder = new Recorder({
+    increment: (name, _tags, by = 1) => {
+      counted[name] = (counted[name] ?? 0) + by;
+    },
+  });
+  const guard = {
+    check: () => {
+      if (isShort) throw new StorageFull();
+      return undefined;
+    },
+  };
+  const publicNames = new PublicNames(new Clients(store, []), new NameKey(store));
+  const run = joinExpiry({ partition: store, guard, recorder, publicNames, settings, log: recorded.log });
+  return () => run(running);
+}
+
+/** Opens this many keys of a join, and waits until they have expired. */
+async function openKeys(name: string, rules: Rules, count: number): Promise<void> {
+  await joins.put(name, rules);
+  const events = Array.from({ length: count }, (_, n) => joinEvent('paid', n));
+  await bus.publishAll('a', ['paid', 'pub', events]);
+  while ((await bus.acquire([])).left > 0) await joins.work(name);
+  const due = Number(
+    await redis.store.redis.zscore(redis.store.keys.joins_expiring(), joinToken(name, CLIENT)),
+  );
+  await until(async () => (await bus.nowMs()) > due, { everyMs: 5 });
+}
+
+const isDue = () => redis.store.redis.exists(redis.store.keys.joins_expiring());
+const stuck = async () => (await bus.state()).batches;
+
+beforeEach(async () => {
+  await redis.flush();
+  await bus.subscribe('office', { topics: ['stuck'], timeout: 600_000, max: 10_000 });
+  counted = {};
+  isShort = false;
+  recorded = capturedLog();
+});
+
+describe('what closes keys whose time is over', () => {
+  test('closes a hundred of a join at a time, and counts and publishes them', async () => {
+    await openKeys('order', RULES, 150);
+    await expiry()();
+    assert.deepEqual([counted['joins.expired'], counted['events.published'], await isDue()], [100, 100, 1]);
+    await expiry()();
+    assert.deepEqual([counted['joins.expired'], counted['events.added'], await isDue()], [150, 150, 0]);
+    await assertConsistent(redis.store);
+  });
+
+  test('publishes nothing while memory is short, and keeps the keys; others without an event go', async () => {
+    await openKeys('order', RULES, 1);
+    isShort = true;
+    await assert.rejects(expiry()(), StorageFull);
+    assert.deepEqual([await isDue(), counted['joins.expired']], [1, undefined]);
+    await redis.store.run('remove_subscriber', { token: joinToken('order', CLIENT), series: [] });
+    await openKeys('silent', { ...RULES, on_expiry: null }, 1);
+    await expiry()();
+    assert.deepEqual([await isDue(), counted['joins.expired'], await stuck()], [0, 1, {}]);
+  });
+
+  test('says so if the join may not publish any more', async () => {
+    await openKeys('order', RULES, 2);
+    await redis.store.redis.hset(redis.store.keys.topic('stuck'), 'publisher', 'other');
+    await expiry()();
+    assert.deepEqual([await isDue(), await stuck()], [0, {}]);
+    const [line] = recorded.lines;
+    assert.deepEqual(
+      [line?.msg, line?.keys, line?.reason],
+      ['keys of a join expired, and it may not publish that', 2, 'another client publishes to stuck now'],
+    );
+  });
+
+  test('forgets a join that is gone', async () => {
+    await redis.store.redis.zadd(redis.store.keys.joins_expiring(), 1, 'join:gone:shop');
+    await expiry()();
+    assert.equal(await isDue(), 0);
+  });
+
+  test('goes on with other joins if one fails, and reports the failure', async () => {
+    await openKeys('order', RULES, 1);
+    const { redis: commands, keys } = redis.store;
+    await commands.zadd(keys.joins_expiring(), 1, 'join:broken:shop');
+    await commands.set(keys.subscriber('join:broken:shop'), 'no hash');
+    await assert.rejects(expiry()(), /WRONGTYPE/);
+    assert.equal(counted['joins.expired'], 1);
+    await redis.flush();
+  });
+});
