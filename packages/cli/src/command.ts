@@ -21,9 +21,8 @@ export interface Call {
   /** Tells the user something that is not the output, on stderr. */
   note(line: string): void;
   streams: Streams;
-  env: NodeJS.ProcessEnv;
-  /** Aborted by Ctrl-C, in commands that run until then. */
-  signal: AbortSignal;
+  /** From this call on, Ctrl-C aborts the signal instead of ending the process. */
+  interruption(): AbortSignal;
 }
 
 export interface Target {
@@ -45,8 +44,6 @@ export interface Command {
   args: readonly string[];
   options?: Readonly<Record<string, Option>>;
   help: string;
-  /** It runs until Ctrl-C. */
-  isEndless?: boolean;
   run(call: Call): Promise<void>;
 }
 

@@ -1,7 +1,22 @@
 import type { Command, Option } from './command.ts';
+import { printCompletion } from './completion.ts';
+import { listen } from './listening.ts';
+import {
+  deleteTopic,
+  listDeadLetters,
+  listTopics,
+  pauseSubscription,
+  purgeDeadLetters,
+  resumeSubscription,
+  retryDeadLetters,
+  rotateSecret,
+  showDeadLetter,
+  showSubscription,
+} from './operating.ts';
 import { publish } from './publishing.ts';
 import { addSubscription, deleteSubscription, listSubscriptions } from './subscriptions.ts';
 import { addToken, deleteToken, listTokens } from './tokens.ts';
+import { verify } from './verifying.ts';
 
 /** What every command takes. */
 export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
@@ -22,6 +37,9 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
   verbose: { type: 'boolean', short: 'v', help: 'show where an error comes from' },
   help: { type: 'boolean', short: 'h', help: 'show how to use the command' },
 };
+
+const OF_SUBSCRIBER: Option = { type: 'string', value: 'TOKEN', help: 'those of this subscriber (root)' };
+const ALL: Option = { type: 'boolean', help: 'all of the client, or of --subscriber' };
 
 /** All commands. Help, the README and the completion come from this table. */
 export const COMMANDS: readonly Command[] = [
@@ -50,10 +68,98 @@ export const COMMANDS: readonly Command[] = [
     run: deleteSubscription,
   },
   { name: 'sub list', args: [''], help: 'list the subscriptions, as YAML', run: listSubscriptions },
+  { name: 'sub show', args: ['TOKEN'], help: 'show a subscription', run: showSubscription },
+  {
+    name: 'sub pause',
+    args: ['[TOKEN]'],
+    help: 'stop the deliveries to the client, or to this subscriber (root), and keep everything',
+    run: pauseSubscription,
+  },
+  {
+    name: 'sub resume',
+    args: ['[TOKEN]'],
+    help: 'go on with the deliveries to the client, or to this subscriber (root)',
+    run: resumeSubscription,
+  },
   {
     name: 'pub',
-    args: ['created|updated|deleted|noop TOPIC URL'],
-    help: 'publish an event',
+    args: ['created|updated|deleted|noop TOPIC URL', 'TOPIC --ndjson FILE|-'],
+    options: {
+      data: { type: 'string', value: 'JSON|@FILE|-', help: 'the data of the event' },
+      ndjson: {
+        type: 'string',
+        value: 'FILE|-',
+        help: 'a file with an event of the API, as JSON, in each line',
+      },
+    },
+    help: 'publish an event, or those of a file in their order',
     run: publish,
+  },
+  {
+    name: 'listen',
+    args: ['TOPIC [TOPIC...]'],
+    options: {
+      'forward-to': {
+        type: 'string',
+        value: 'URL',
+        help: 'POST the events of each delivery there too, as a JSON array',
+      },
+      port: { type: 'string', value: 'PORT', help: 'where to receive, on 127.0.0.1; 9292 unless given' },
+      callback: {
+        type: 'string',
+        value: 'URL',
+        help: 'where the bus reaches that port, if not on this machine',
+      },
+    },
+    help: 'subscribe the client until Ctrl-C, and print each event; it must not have a subscription',
+    run: listen,
+  },
+  { name: 'topic list', args: [''], help: 'list the topics', run: listTopics },
+  { name: 'topic del', args: ['TOPIC'], help: 'remove a topic (its publisher, root)', run: deleteTopic },
+  {
+    name: 'dead list',
+    args: [''],
+    options: { subscriber: OF_SUBSCRIBER },
+    help: 'list the dead letters, the newest first',
+    run: listDeadLetters,
+  },
+  { name: 'dead show', args: ['ID'], help: 'show a dead letter with its events', run: showDeadLetter },
+  {
+    name: 'dead retry',
+    args: ['ID', '--all'],
+    options: { all: ALL, subscriber: OF_SUBSCRIBER },
+    help: 'deliver a dead letter again, or all',
+    run: retryDeadLetters,
+  },
+  {
+    name: 'dead purge',
+    args: ['ID', '--all'],
+    options: { all: ALL, subscriber: OF_SUBSCRIBER },
+    help: 'remove a dead letter, or all',
+    run: purgeDeadLetters,
+  },
+  {
+    name: 'secret rotate',
+    args: ['TOKEN'],
+    options: { grace: { type: 'string', value: 'MS', help: 'how long the old secret still works' } },
+    help: 'make a new secret for a client, and print it (root)',
+    run: rotateSecret,
+  },
+  {
+    name: 'verify',
+    args: ['--secret S --headers F --body F'],
+    options: {
+      secret: { type: 'string', value: 'S', help: 'the signing secret, whsec_… or whpk_…' },
+      headers: { type: 'string', value: 'F', help: 'a file with the headers of the delivery, one a line' },
+      body: { type: 'string', value: 'F', help: 'a file with its body, byte for byte' },
+    },
+    help: 'say whether a delivery is genuine, or what is wrong',
+    run: verify,
+  },
+  {
+    name: 'completion',
+    args: ['bash|zsh|fish'],
+    help: 'print a script that completes commands; for bash: source <(rtm completion bash)',
+    run: (call) => printCompletion(call, COMMANDS, COMMON_OPTIONS),
   },
 ];

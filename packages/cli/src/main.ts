@@ -6,9 +6,12 @@ const { env, stdin, stdout, stderr } = process;
 // `rtm token list | head` is no failure.
 stdout.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? 0 : 2));
 
-const interrupted = new AbortController();
-// The first Ctrl-C lets a command clean up, the second ends it.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
+/** The first Ctrl-C lets a command clean up, the second ends it. */
+function interruption(): AbortSignal {
+  const interrupted = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
+  return interrupted.signal;
+}
 
 process.exitCode = await run(process.argv.slice(2), {
   env,
@@ -16,5 +19,5 @@ process.exitCode = await run(process.argv.slice(2), {
   stdout,
   stderr,
   folder: process.cwd(),
-  signal: interrupted.signal,
+  interruption,
 });

@@ -1,4 +1,7 @@
-import { type Call, UsageError } from './command.ts';
+import { readFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
+import { type Call, textOption, UsageError } from './command.ts';
+import { publishLines } from './publishing_lines.ts';
 
 /** The words of the Ruby tool, and the types of the API. */
 const TYPES = {
@@ -9,9 +12,27 @@ const TYPES = {
 } as const;
 
 export async function publish(call: Call): Promise<void> {
+  const file = textOption(call, 'ndjson');
+  if (call.args.length !== (file === undefined ? 3 : 1)) throw new UsageError('Wrong number of arguments.');
+  if (file !== undefined) return publishLines(call, file);
   const [word = '', topic = '', url = ''] = call.args;
   if (!Object.hasOwn(TYPES, word)) {
     throw new UsageError(`EVENT is ${Object.keys(TYPES).join(', ')}, not ${word}`);
   }
-  await call.connect().publish(topic, { type: TYPES[word as keyof typeof TYPES], url });
+  const data = await dataOf(call);
+  await call.connect().publish(topic, { type: TYPES[word as keyof typeof TYPES], url, data });
+}
+
+/** The data of `--data`: JSON, `@` and the name of a file, or `-` for stdin. */
+async function dataOf(call: Call): Promise<unknown> {
+  const given = textOption(call, 'data');
+  if (given === undefined) return undefined;
+  const isFile = given.startsWith('@');
+  const json =
+    given === '-' ? await text(call.streams.stdin) : isFile ? await readFile(given.slice(1), 'utf8') : given;
+  try {
+    return JSON.parse(json);
+  } catch (error) {
+    throw new UsageError(`--data is not JSON: ${(error as Error).message}`);
+  }
 }

@@ -13,7 +13,7 @@ const TIMEOUT_MS = 10_000;
 export interface Surroundings extends Streams {
   env: NodeJS.ProcessEnv;
   folder: string;
-  signal: AbortSignal;
+  interruption: Call['interruption'];
 }
 
 /** Runs the command that `argv` names. Resolves with the exit status: 0, 1 (wrong usage) or 2 (failed). */
@@ -61,7 +61,7 @@ function parse(command: Command, args: readonly string[]) {
 /** True if one of the command's forms has as many arguments. */
 function fits({ args }: Command, given: number): boolean {
   return args.some((form) => {
-    const words = form.replace(/--\S+ \S+/g, '').match(/\S+/g) ?? [];
+    const words = form.replace(/--\S+( \S+)?/g, '').match(/\S+/g) ?? [];
     const needed = words.filter((word) => !word.startsWith('['));
     const max = words.some((word) => word.includes('...')) ? Number.POSITIVE_INFINITY : words.length;
     return given >= needed.length && given <= max;
@@ -69,15 +69,14 @@ function fits({ args }: Command, given: number): boolean {
 }
 
 function callOf(args: string[], options: Call['options'], surroundings: Surroundings): Call {
-  const { env, folder, signal, stdin, stdout, stderr } = surroundings;
+  const { env, folder, interruption, stdin, stdout, stderr } = surroundings;
   const text = (name: string) => options[name] as string | undefined;
   const target = () =>
     targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
   return {
     args,
     options,
-    env,
-    signal,
+    interruption,
     streams: { stdin, stdout, stderr },
     target,
     connect: ({ timeoutMs = TIMEOUT_MS } = {}) => new Routemaster({ ...target(), timeoutMs }),

@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
+import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
+import { textOf, timeOf } from './tables.ts';
+
+/** `bin/start` and `bin/receive` have this port too. */
+const PORT = 9292;
+const FORWARD_TIMEOUT_MS = 30_000;
+
+/** Subscribes the client until Ctrl-C, and prints what is delivered. It must not have a subscription: that would end. */
+export async function listen(call: Call): Promise<void> {
+  const bus = call.connect();
+  if ((await collect(bus.subscriptions())).length > 0) {
+    const advice = 'make a client for this with rtm token add, and give its token';
+    throw new Failure(
+      'already_subscribed',
+      `the client has a subscription, which listening would end; ${advice}`,
+    );
+  }
+  const uuid = randomUUID();
+  const receiver = createReceiver({
+    uuid,
+    store: new MemoryStore(),
+    on: { '*': (events) => take(call, events) },
+    onError: (error) => call.note(`not taken, so the bus sends it again: ${(error as Error).message}`),
+  });
+  const server = createServer(receiver.node()).listen(numberOption(call, 'port') ?? PORT, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    const { port } = server.address() as AddressInfo;
+    const callback = textOption(call, 'callback') ?? `http://127.0.0.1:${port}/`;
+    const interrupted = call.interruption();
+    await bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
+    call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
+    if (!interrupted.aborted) await once(interrupted, 'abort');
+    await bus.leave();
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+async function take(call: Call, events: readonly ReceivedEvent[]): Promise<void> {
+  const forwardTo = textOption(call, 'forward-to');
+  if (forwardTo !== undefined) await forward(forwardTo, events);
+  for (const event of events) {
+    const { topic, type, url, t, data } = event;
+    const line = [timeOf(t), topic, type, url, ...(data === undefined ? [] : [JSON.stringify(data)])];
+    call.print(event, [line.map(textOf).join(' ')]);
+  }
+}
+
+async function forward(url: string, events: readonly ReceivedEvent[]): Promise<void> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(events),
+    signal: AbortSignal.timeout(FORWARD_TIMEOUT_MS),
+  });
+  await response.body?.cancel();
+  if (!response.ok) throw new Error(`${url} answered ${response.status}`);
+}

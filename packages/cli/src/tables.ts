@@ -1,0 +1,28 @@
+/** Lines of a table, its columns aligned. */
+export function table(heads: readonly string[], rows: readonly (readonly unknown[])[]): string[] {
+  const cells = [heads, ...rows].map((row) => row.map((value) => textOf(value)));
+  const widths = heads.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
+  return cells.map((row) =>
+    row
+      .map((text, column) => text.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** A line for each member. */
+export function members(record: object): string[] {
+  const width = Math.max(...Object.keys(record).map(({ length }) => length)) + 2;
+  return Object.entries(record).map(([name, value]) => `${name.padEnd(width)}${textOf(value)}`.trimEnd());
+}
+
+/** Control characters, which a terminal would obey, are shown as JSON shows them. */
+export function textOf(value: unknown): string {
+  if (value === null || value === undefined) return '-';
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return text.replace(/\p{Cc}/gu, (character) => JSON.stringify(character).slice(1, -1));
+}
+
+export function timeOf(ms: number): string {
+  return new Date(ms).toISOString();
+}

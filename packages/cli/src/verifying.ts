@@ -1,0 +1,35 @@
+import { readFile } from 'node:fs/promises';
+import { createReceiver } from '@routemaster/receiver';
+import { type Call, Failure, textOption, UsageError } from './command.ts';
+
+/** Says whether a delivery is genuine, as a receiver would find now, and why not. It calls no bus. */
+export async function verify(call: Call): Promise<void> {
+  const [secret, headersFile, bodyFile] = ['secret', 'headers', 'body'].map((name) => textOption(call, name));
+  if (secret === undefined || headersFile === undefined || bodyFile === undefined) {
+    throw new UsageError('--secret, --headers and --body are needed');
+  }
+  const headers = headersOf(await readFile(headersFile, 'utf8'));
+  const body = await readFile(bodyFile);
+  const refusal = await refusalOf(secret, headers, body);
+  if (refusal === undefined) return call.print({ genuine: true }, ['the delivery is genuine']);
+  const isOld = (await refusalOf(secret, headers, body, Number.POSITIVE_INFINITY)) === undefined;
+  throw new Failure('not_genuine', isOld ? `the signature fits, but ${refusal}` : refusal);
+}
+
+async function refusalOf(signingSecret: string, headers: Headers, body: Buffer, toleranceSeconds?: number) {
+  const tolerance = toleranceSeconds === undefined ? {} : { toleranceSeconds };
+  const receiver = createReceiver({ signingSecret, on: {}, ...tolerance });
+  const request = new Request('http://localhost/', { method: 'POST', headers, body: new Uint8Array(body) });
+  const response = await receiver.fetch(request);
+  return response.ok ? undefined : (await response.text()).trim();
+}
+
+/** Reads lines `name: value`, as curl and proxies print them; others, such as that of the request, are left out. */
+function headersOf(text: string): Headers {
+  const headers = new Headers();
+  for (const line of text.split(/\r?\n/)) {
+    const [, name, value] = /^[<>]?\s*([\w-]+):\s*(.*?)\s*$/.exec(line) ?? [];
+    if (name?.toLowerCase().startsWith('webhook-')) headers.set(name, value ?? '');
+  }
+  return headers;
+}

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { answer } from '../../../harness/http/receiver.ts';
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
+import { until } from '../../../harness/until.ts';
+import { Terminal } from './terminal.ts';
+
+const bus = RunningBus.forTests();
+const terminal = new Terminal();
+const silent = { stdout: '', stderr: '', status: 0 };
+const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
+
+async function client(name: string) {
+  const { token, secret } = await bus.client(name);
+  return { token, options: `-b ${bus.url} -t ${token}:${secret}` };
+}
+
+function write(name: string, text: string): void {
+  writeFileSync(join(terminal.folder, name), text);
+}
+
+test('pub takes data, and a file of events, whose bad line it names', async (t) => {
+  const { topic, receiver } = await bus.scene(t, { max: 10_000 });
+  const shop = await client('shop');
+  const event = (n: number) => JSON.stringify({ type: 'noop', url: `https://shop.example.com/${n}` });
+
+  const one = await terminal.rtm(`pub noop ${topic} https://shop.example.com/d --data - ${shop.options}`, {
+    stdin: '{"a":[1]}',
+  });
+  assert.deepEqual(one, silent);
+  await until(() => receiver.events.length === 1);
+  assert.deepEqual(receiver.events[0]?.data, { a: [1] });
+
+  write('good.ndjson', `${Array.from({ length: 7000 }, (_, n) => event(n)).join('\n')}\n`);
+  const all = await terminal.rtm(`pub ${topic} --ndjson good.ndjson ${shop.options}`);
+  assert.match(all.stdout, /^7,000 events in \d+\.\d s, [\d,]+ a second\n$/);
+  assert.deepEqual([all.stderr, all.status], ['', 0]);
+  await until(() => receiver.events.length === 7001);
+  assert.equal(receiver.urls[7000], 'https://shop.example.com/6999');
+
+  for (const bad of ['{"type":"noop"}', '{']) {
+    const lines = { stdin: `${event(1)}\n\n${bad}\n` };
+    const { stderr, status } = await terminal.rtm(`pub ${topic} --ndjson - ${shop.options}`, lines);
+    assert.match(stderr, /^bad_\w+: line 3: .+ \(0 events before are stored\)\n$/);
+    assert.equal(status, 2);
+  }
+});
+
+test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C', async (t) => {
+  const shop = await client('shop');
+  const search = await client('search');
+  const forwarded = await bus.receiver(t);
+  const args = `listen heard --port 0 --json --forward-to ${forwarded.callback} ${search.options}`;
+  const listening = terminal.start(args.split(' '));
+  let [stdout, stderr] = ['', ''];
+  listening.stdout.on('data', (text) => (stdout += text));
+  listening.stderr.on('data', (text) => (stderr += text));
+  t.after(() => listening.kill('SIGKILL'));
+  await until(() => stderr.includes('listening to heard at http://127.0.0.1:'));
+  const refused = await terminal.rtm(`listen heard --port 0 ${search.options}`);
+  assert.match(refused.stderr, /^already_subscribed: /);
+
+  await terminal.rtm(`pub created heard https://shop.example.com/1 ${shop.options}`);
+  await until(() => stdout.endsWith('\n'));
+  assert.equal(JSON.parse(stdout).url, 'https://shop.example.com/1');
+  assert.equal(forwarded.deliveries.length, 1);
+
+  listening.kill('SIGINT');
+  const [status] = await once(listening, 'close');
+  assert.equal(status, 0, stderr);
+  assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
+});
+
+test('sub, topic and secret do as the API', async (t) => {
+  const { subscriber, topic, publisher, receiver } = await bus.scene(t);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  await until(() => receiver.events.length === 1);
+  assert.deepEqual(await terminal.rtm(`sub pause ${subscriber.token} ${asRoot()}`), silent);
+  assert.match(
+    (await terminal.rtm(`sub show ${subscriber.token} ${asRoot()}`)).stdout,
+    /^paused_by +operator$/m,
+  );
+  assert.deepEqual(await terminal.rtm(`sub resume ${subscriber.token} ${asRoot()}`), silent);
+  assert.match((await terminal.rtm(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
+
+  const topics = await terminal.rtm(`topic list ${asRoot()}`);
+  assert.match(topics.stdout, /^TOPIC +PUBLISHER +EVENTS\n/);
+  assert.match(topics.stdout, new RegExp(`^${topic} +publisher--\\w+ +1$`, 'm'));
+  assert.deepEqual(await terminal.rtm(`topic del ${topic} ${asRoot()}`), silent);
+
+  const rotated = await terminal.rtm(`secret rotate ${subscriber.token} --grace 0 ${asRoot()}`);
+  const options = `-b ${bus.url} -t ${subscriber.token}:${rotated.stdout.trim()}`;
+  assert.equal((await terminal.rtm(`sub list ${options}`)).status, 0);
+});
+
+test('dead lists, shows, retries and purges', async (t) => {
+  bus.announceError(/it is a dead letter now/);
+  const { subscriber, topic, publisher, receiver } = await bus.scene(t);
+  const { callback } = receiver;
+  const subscription = { topics: [topic], callback, uuid: 'me', max: 1, timeout: 0, max_attempts: 1 };
+  await subscriber.call('POST', '/subscription', subscription);
+  receiver.usual = answer.status(500);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  const list = () => terminal.rtm(`dead list --json --subscriber ${subscriber.token} ${asRoot()}`);
+  await until(async () => JSON.parse((await list()).stdout).length === 1);
+  const [{ id }] = JSON.parse((await list()).stdout);
+
+  assert.match((await terminal.rtm(`dead show ${id} ${asRoot()}`)).stdout, /"https:\/\/shop.example.com\/1"/);
+  receiver.usual = answer.status(204);
+  assert.deepEqual(await terminal.rtm(`dead retry ${id} ${asRoot()}`), silent);
+  await until(() => receiver.events.length === 1);
+  assert.equal((await terminal.rtm(`dead purge ${asRoot()}`)).status, 1);
+  const purged = await terminal.rtm(`dead purge --all --subscriber ${subscriber.token} ${asRoot()}`);
+  assert.deepEqual(purged, { ...silent, stdout: 'purged 0\n' });
+});
+
+test('verify says whether a delivery is genuine, and what is wrong', async () => {
+  const [key, body] = [Buffer.from('a key of the tests'), '[]'];
+  const headersAt = (seconds: number) => {
+    const signature = createHmac('sha256', key).update(`1.${seconds}.${body}`).digest('base64');
+    return `webhook-id: 1\nwebhook-timestamp: ${seconds}\nwebhook-signature: v1,${signature}\n`;
+  };
+  const now = Math.floor(Date.now() / 1000);
+  write('body', body);
+  write('new', headersAt(now));
+  write('old', headersAt(now - 1000));
+  const verify = (secret: Buffer, headers: string) =>
+    terminal.rtm(`verify --secret whsec_${secret.toString('base64')} --headers ${headers} --body body`);
+  assert.deepEqual(await verify(key, 'new'), { ...silent, stdout: 'the delivery is genuine\n' });
+  assert.match(
+    (await verify(key, 'old')).stderr,
+    /^not_genuine: the signature fits, but webhook-timestamp is/,
+  );
+  const other = await verify(Buffer.from('another'), 'new');
+  assert.match(other.stderr, /^not_genuine: no signature of the delivery fits/);
+  assert.equal(other.status, 2);
+});
+
+test('the completion of bash completes commands and options', async () => {
+  const { stdout } = await terminal.rtm('completion bash');
+  write('complete.sh', `${stdout}\nCOMP_WORDS=(rtm sub p); COMP_CWORD=2; _rtm; echo "\${COMPREPLY[@]}"\n`);
+  const completed = execFileSync('bash', [join(terminal.folder, 'complete.sh')], { encoding: 'utf8' });
+  assert.equal(completed, 'pause\n');
+});
