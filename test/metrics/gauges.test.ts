@@ -49,8 +49,24 @@ describe('subscribers', () => {
     assert.deepEqual(
       subscribers.map(({ oldestMs, ...rest }) => rest),
       [
-        { token: 'empty', events: 0, batches: 0, deadLetters: NONE, healthPoints: 100, pausedBy: null },
-        { token: 'full', events: 5, batches: 3, deadLetters: NONE, healthPoints: 100, pausedBy: null },
+        {
+          token: 'empty',
+          events: 0,
+          batches: 0,
+          deadLetters: NONE,
+          openKeys: undefined,
+          healthPoints: 100,
+          pausedBy: null,
+        },
+        {
+          token: 'full',
+          events: 5,
+          batches: 3,
+          deadLetters: NONE,
+          openKeys: undefined,
+          healthPoints: 100,
+          pausedBy: null,
+        },
       ],
     );
   });
@@ -59,7 +75,14 @@ describe('subscribers', () => {
     for (const token of ['__proto__', 'constructor']) await subscribe(token, 0, 10);
     await publish(3);
     const found = (await gauges()).subscribers.map(({ oldestMs, ...rest }) => rest);
-    const expected = { events: 3, batches: 1, deadLetters: NONE, healthPoints: 100, pausedBy: null };
+    const expected = {
+      events: 3,
+      batches: 1,
+      deadLetters: NONE,
+      openKeys: undefined,
+      healthPoints: 100,
+      pausedBy: null,
+    };
     assert.deepEqual(found, [
       { token: '__proto__', ...expected },
       { token: 'constructor', ...expected },
@@ -119,6 +142,7 @@ describe('subscribers', () => {
         batches: 1,
         oldestMs: 0,
         deadLetters: NONE,
+        openKeys: undefined,
         healthPoints: undefined,
         pausedBy: null,
       },
