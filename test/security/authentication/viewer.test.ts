@@ -28,7 +28,11 @@ function calls() {
   const table = buildApi({ config, partitions, recorder, log }).routesIn(DIALECTS.none);
   return table.map(({ method, path, roles }) => ({
     ...{ method, roles },
-    path: path.replace(':name', 'widgets').replace(':id', LETTER).replace(':token', 'sub'),
+    path: path
+      .replace(/^\/joins\/:name$/, '$&?client=sub')
+      .replace(':name', 'widgets')
+      .replace(':id', LETTER)
+      .replace(':token', 'sub'),
   }));
 }
 
