@@ -42,7 +42,7 @@ async function as(
 }
 
 describe('each page', () => {
-  for (const options of [{}, { width: 360 }, { scheme: 'dark' as const }]) {
+  for (const options of [{}, { width: 360, scheme: 'dark' as const }]) {
     test(`is sound: ${JSON.stringify(options)}`, async () => {
       const visit = await as(root, '/console', options);
       const letter = `/console/dead_letters/${await letterId()}`;
