@@ -173,7 +173,7 @@ test('keys expire while no worker runs only if nothing came for them', async (t)
   const { shop: client, topic, receiver } = shop;
   await client.call('PUT', '/joins/order', {
     ...bothOf(shop),
-    within: 300,
+    within: 3000,
     on_expiry: { topic: topic('stuck') },
   });
   await client.publish(topic('paid'), [
@@ -185,7 +185,7 @@ test('keys expire while no worker runs only if nothing came for them', async (t)
   await client.publish(topic('packed'), { url: url(1), data: { order_id: 1 } });
   const { redis } = bus.store;
   const nowMs = async () => Number((await redis.time())[0]) * 1000;
-  const untilMs = (await nowMs()) + 2000;
+  const untilMs = (await nowMs()) + 4000;
   await until(async () => (await nowMs()) >= untilMs);
   await bus.start('worker');
   await until(() => receiver.events.length === 2);
