@@ -5,11 +5,16 @@ import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
+import type { WorkerKind } from '../../src/delivering/queue.ts';
 import type { Finding } from '../../src/maintenance/sweep/finding.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
 const redis = new TestStore();
 const SWEEPS = 4;
+/** A busy machine keeps workers from their next call for a while. Only those that retired with a job stay silent longer. */
+const SILENCE_MS = 300;
+/** Publishing pauses above this many batches, because a queue that only grows is never counted to its end. */
+const MAX_BACKLOG = 1000;
 const SUBSCRIBERS = ['alice', 'bob', 'carol', 'dave', 'erin'];
 const WORKERS = Array.from({ length: 12 }, (_, n) => `w${n}`);
 
@@ -31,10 +36,11 @@ class Load {
   async start(): Promise<void> {
     for (const token of SUBSCRIBERS) await this.#subscribe(token);
     for (const topic of ['widgets', 'gadgets']) this.#loop(() => this.#publish(topic));
-    for (const worker of WORKERS) this.#loop(() => this.#deliver(worker));
+    for (const worker of WORKERS) this.#loop(() => this.#deliver(worker, 'regular'));
+    this.#loop(() => this.#deliver('q1', 'quarantine'));
     this.#loop(() => this.#bus.schedule());
     this.#loop(() => this.#bus.autodrop(3), 20);
-    this.#loop(() => this.#bus.scrub(30), 25);
+    this.#loop(() => this.#bus.scrub(SILENCE_MS), 25);
     this.#loop(() => this.#bus.enqueue('monitor'), 3);
     this.#loop(() => this.#helps(), 3);
     this.#loop(() => this.#revive(), 10);
@@ -69,11 +75,13 @@ class Load {
   }
 
   async #publish(topic: string): Promise<void> {
+    const { redis: commands, keys } = redis.store;
+    if ((await commands.zcard(keys.batches_index())) > MAX_BACKLOG) return;
     await this.#bus.publish(newWord(), topic, Array(oneOf([1, 5, 20])).fill('event'));
   }
 
-  async #deliver(worker: string): Promise<void> {
-    const { grants } = await this.#bus.acquire([worker], { laneLimit: 3, seed: newWord() });
+  async #deliver(worker: string, kind: WorkerKind): Promise<void> {
+    const { grants } = await this.#bus.acquire([worker], { kind, laneLimit: 3, seed: newWord() });
     const job = grants[0]?.job;
     if (job === undefined) return;
     await sleep(oneOf([0, 1, 5]));
