@@ -2,15 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { type ApiParts, buildApi } from '../src/api.ts';
-import { readConfig } from '../src/config.ts';
-import { DIALECTS } from '../src/dialect.ts';
 import { ERRORS } from '../src/errors.ts';
 import { EVENT_TYPES } from '../src/publishing/event.ts';
 import type { Input, Route } from '../src/route.ts';
-import type { Partition } from '../src/store/partition.ts';
-import { Partitions } from '../src/store/partitions.ts';
 import { root } from './processes/command.ts';
+import { routeTable } from './route_table.ts';
 
 type Schema = z.core.JSONSchema.BaseSchema;
 type Fields = Record<string, Schema>;
@@ -31,13 +27,15 @@ export function clientSources(): Record<string, string> {
 
 function calls(): string {
   const names = new Map<string, string>();
-  const rows = table().map((route) => {
-    const name = quoted(`${route.method} ${route.path}`);
-    const type = callType(route);
-    const same = names.get(type);
-    if (type.length > MAX_REPEATED) names.set(type, same ?? name);
-    return `${name}: ${same === undefined ? type : `Calls[${same}]`};`;
-  });
+  const rows = routeTable()
+    .sort(byPath)
+    .map((route) => {
+      const name = quoted(`${route.method} ${route.path}`);
+      const type = callType(route);
+      const same = names.get(type);
+      if (type.length > MAX_REPEATED) names.set(type, same ?? name);
+      return `${name}: ${same === undefined ? type : `Calls[${same}]`};`;
+    });
   return `${HEAD}
 
 export type EventType = ${EVENT_TYPES.map(quoted).join(' | ')};
@@ -80,15 +78,6 @@ export const PROBLEMS = {
 function className(code: string): string {
   const words = code.split('_').map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`);
   return `${words.join('')}Error`;
-}
-
-/** The route table by path, with handlers that are never called: without a Redis. */
-function table(): Route[] {
-  const nothing: object = new Proxy(() => {}, { get: () => nothing });
-  const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'r', ROUTEMASTER_REDIS_URL: 'redis://localhost' });
-  const partitions = new Partitions(nothing as Partition);
-  const parts = { config, partitions, recorder: nothing, log: nothing } as ApiParts;
-  return buildApi(parts).routesIn(DIALECTS.none).sort(byPath);
 }
 
 function byPath(a: Route, b: Route): number {

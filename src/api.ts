@@ -25,8 +25,10 @@ import type { Log } from './log.ts';
 import { healthApi } from './metrics/health_api.ts';
 import { metricsApi } from './metrics/metrics_api.ts';
 import type { Recorder } from './metrics/recorder.ts';
+import { openApi } from './openapi/openapi_api.ts';
 import { Pages } from './paging.ts';
 import { Proxies } from './proxies.ts';
+import { DELIVERED } from './publishing/event_schema.ts';
 import { maxClientKeys } from './publishing/idempotency.ts';
 import { publishApi } from './publishing/publish_api.ts';
 import { Publisher } from './publishing/publisher.ts';
@@ -64,7 +66,7 @@ export function buildApi(given: ApiParts): Built {
   const { authentication, sessions, proxies, audit } = shared;
   const routesIn = (dialect: Dialect) => {
     const parts = { ...shared, dialect };
-    return [
+    const rows = [
       ...healthApi(parts),
       ...metricsApi(parts),
       ...publishApi(parts),
@@ -78,6 +80,7 @@ export function buildApi(given: ApiParts): Built {
       ...auditApi(parts),
       ...jobsApi(parts),
     ];
+    return [...rows, ...openApi(rows, { ...parts, delivered: DELIVERED })];
   };
   return {
     ...{
@@ -139,6 +142,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     pages: new Pages(nameKey),
     isReserved: (text: string) => authentication.isReserved(text),
     minTokenLength: config.minTokenLength,
+    forceSsl: config.forceSsl,
     publisher: new Publisher(partitions, recorder, limits, storageFull),
     rateLimit: RateLimit.of(control, config),
     budget: new WorkBudget(),

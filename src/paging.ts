@@ -18,6 +18,7 @@ const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
 const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LISTED}`;
+export const PLACE_MEANING = 'Where the page begins: what the `Link` of the page before gives.';
 export const PLACE_RULE = 'must be what the Link header of the page before gives';
 
 /** `limit` of a query: the maximum entries of a page. */
@@ -26,10 +27,14 @@ export const LIMIT = z
   .regex(/^\d{1,4}$/, LIMIT_RULE)
   .transform(Number)
   .pipe(z.number().min(1, LIMIT_RULE).max(MAX_LISTED, LIMIT_RULE))
-  .optional();
+  .optional()
+  .describe('Maximum entries of a page.');
 
 /** A place in the query that `Pages` has encrypted. */
-export const PLACE = z.string(PLACE_RULE).regex(/^[\w-]{39,}$/, PLACE_RULE);
+export const PLACE = z
+  .string(PLACE_RULE)
+  .regex(/^[\w-]{39,}$/, PLACE_RULE)
+  .describe(PLACE_MEANING);
 
 export const QUERY_WORDING: Wording = {
   code: 'bad_query',

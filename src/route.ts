@@ -92,6 +92,13 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   maxBodyBytes?: number;
   /** The handler parses the text of the body itself. */
   takesText?: true;
+  /** What the text is, for the documentation: nothing is checked by it. */
+  textSchema?: z.ZodType;
+  /**
+   * Answers anyone the same. Its credentials are not looked at, so that it counts as a stranger's, and links on
+   * other sites may lead to it.
+   */
+  isPublic?: true;
   /**
    * Marks a page of the console, which a person calls with a session instead of credentials. The function
    * returns the answer to an error; its `caller` is undefined if nobody is logged in.

@@ -8,6 +8,7 @@ import { ROOT_KEY, VIEWER_KEY, WebProcess } from '../processes/web_process.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { openStore } from '../redis/store.ts';
 import { until } from '../until.ts';
+import { Contract } from './contract.ts';
 
 export interface Answer {
   status: number;
@@ -58,6 +59,7 @@ export class Api {
   #web: WebProcess | undefined;
   readonly #others: WebProcess[] = [];
   #port = 0;
+  #contract: Contract | undefined;
 
   /** `prepare` is called before the tests, when the web process works. */
   constructor({ env = {}, redisConfig = {}, headers = {}, prepare }: ApiOptions = {}) {
@@ -72,6 +74,8 @@ export class Api {
       this.#web = new WebProcess(this.#env);
       this.#port = await this.#web.port();
       await until(async () => (await this.call('GET', '/pulse', { as: 'root' })).status === 204);
+      const { text } = await this.call('GET', '/openapi.json');
+      this.#contract = new Contract(JSON.parse(text));
       await prepare?.(this);
     });
     after(async () => {
@@ -92,6 +96,11 @@ export class Api {
 
   get port(): number {
     return this.#port;
+  }
+
+  /** What every answer to `call` is held to. */
+  get contract(): Contract {
+    return begun(this.#contract);
   }
 
   get web(): WebProcess {
@@ -140,6 +149,13 @@ export class Api {
     this.#authorizations.set(name, basic(token, secret));
   }
 
+  /** The next call by this name makes a new client, unless it is root's or a viewer's. */
+  forget(name: string): void {
+    if (KEY_HOLDERS.has(name)) return;
+    this.#tokens.delete(name);
+    this.#authorizations.delete(name);
+  }
+
   /**
    * Returns the Authorization header of `root`, of `viewer`, or of the client of this name. Makes the client
    * if there is none.
@@ -149,17 +165,13 @@ export class Api {
     return this.#authorizations.get(name) ?? '';
   }
 
-  /** Sends one request, with an unchanged path. Resolves with the complete answer. */
+  /** Sends one request, with an unchanged path. Resolves with the complete answer, if the contract promises it. */
   async call(method: string, path: string, { as, headers, body }: CallOptions = {}): Promise<Answer> {
     const authorization = as === undefined ? {} : { authorization: await this.authorization(as) };
-    return send(
-      this.#port,
-      method,
-      path,
-      { ...this.#headers, ...authorization, ...headers },
-      body,
-      this.#agent,
-    );
+    const all = { ...this.#headers, ...authorization, ...headers };
+    const answer = await send(this.#port, method, path, all, body, this.#agent);
+    this.#contract?.check(method, path, answer);
+    return answer;
   }
 
   /** Sends bytes on a new connection, and reads until the other end closes it. */

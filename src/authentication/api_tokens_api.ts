@@ -3,6 +3,7 @@ import type { Scopes } from '../caller.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
+import { NAMED } from '../named_schemas.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../route.ts';
 import type { Clients } from './client.ts';
@@ -16,22 +17,32 @@ const GRACE_RULE = `must be a whole number of ms from 0 to ${MAX_GRACE_MS}`;
 
 const rotation = z
   .strictObject({
-    grace: z.int(GRACE_RULE).min(0, GRACE_RULE).max(MAX_GRACE_MS, GRACE_RULE).default(GRACE_MS),
+    grace: z
+      .int(GRACE_RULE)
+      .min(0, GRACE_RULE)
+      .max(MAX_GRACE_MS, GRACE_RULE)
+      .default(GRACE_MS)
+      .describe('How long the old secret still works, in ms.'),
   })
   .prefault({});
 
-const token = { token: z.string() };
+const token = { token: z.string().describe('The token of the client.') };
 const shownPatterns = z.array(z.string()).readonly().optional();
-const scopes = { publish: shownPatterns, subscribe: shownPatterns };
+const scopes = {
+  publish: shownPatterns.describe('The topics that it may publish to; missing if it may to any.'),
+  subscribe: shownPatterns.describe('The topics that it may subscribe to; missing if it may to any.'),
+};
 
 const TOKEN_PARAMS: Input<{ token: string }> = {
   schema: z.object(token),
   wording: { code: 'bad_client', whole: `no client has this token; one ${NAME_RULE}` },
 };
 const ROTATION: Input<{ grace: number }> = { schema: rotation, wording: CLIENT_WORDING };
-const CLIENT = z.object({ ...token, name: z.string(), ...scopes });
-const MADE_CLIENT = CLIENT.extend({ secret: z.string().optional() });
-const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int() });
+const CLIENT = z.object({ ...token, name: z.string(), ...scopes }).register(NAMED, { name: 'Client' });
+const MADE_CLIENT = CLIENT.extend({
+  secret: z.string().optional().describe('Shown this once; missing if its token is its credential.'),
+});
+const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int().describe('In ms.') });
 
 interface HandlerParts {
   clients: Clients;

@@ -24,16 +24,20 @@ export const CLIENT_WORDING: Wording = {
 const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean) =>
   z
     .object({
-      name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE),
+      name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE).describe('What its token begins with.'),
       token: z
         .string(NAME_RULE)
         .regex(CLIENT_TOKEN, NAME_RULE)
         .refine((token) => !isReserved(token), 'is reserved; choose another')
-        .nullish(),
-      publish: patterns,
-      subscribe: patterns,
+        .nullish()
+        .describe('A token of your own choosing, which is the credential.'),
+      publish: patterns.describe('Topics that it may publish to: names, or beginnings followed by `*`.'),
+      subscribe: patterns.describe('Topics that it may subscribe to.'),
       /** Whether the bus makes a secret for the client. */
-      secret: z.boolean('must be true or false').nullish(),
+      secret: z
+        .boolean('must be true or false')
+        .nullish()
+        .describe('Whether the client has a secret; unless set, it has one if `token` is left out.'),
     })
     .transform(({ secret, token, ...rest }) => ({
       ...rest,

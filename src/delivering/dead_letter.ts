@@ -1,20 +1,25 @@
 import { z } from 'zod';
+import { NAMED } from '../named_schemas.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 
 /** A dead letter as listings show it. `id` is its batch's id. Times are in ms, by Redis's clock. */
-export const DEAD_LETTER = z.object({
-  id: z.string(),
-  subscriber: z.string(),
-  /** If it is a batch of a join: the name of that. The subscriber is its client. */
-  join: z.string().optional(),
-  reason: z.string(),
-  created_at: z.int(),
-  died_at: z.int(),
-  attempts: z.int(),
-  event_count: z.int(),
-});
+export const DEAD_LETTER = z
+  .object({
+    id: z.string().describe('The id of its batch, which was the `webhook-id` of its deliveries.'),
+    subscriber: z.string(),
+    join: z
+      .string()
+      .optional()
+      .describe('If it is a batch of a join: its name. The subscriber is its client.'),
+    reason: z.string().describe('Why it is not tried any more: `max_attempts`, `max_age`, and so on.'),
+    created_at: z.int().describe('When its batch was opened.'),
+    died_at: z.int(),
+    attempts: z.int(),
+    event_count: z.int(),
+  })
+  .register(NAMED, { name: 'DeadLetter' });
 export type DeadLetter = z.infer<typeof DEAD_LETTER>;
 
 export interface Place {

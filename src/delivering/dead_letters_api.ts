@@ -3,7 +3,15 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { joinToken, ownerOf, readJoinToken } from '../join_token.ts';
-import { DEFAULT_LISTED, ENTRIES_PER_CALL, LIMIT, nextLink, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
+import {
+  DEFAULT_LISTED,
+  ENTRIES_PER_CALL,
+  LIMIT,
+  nextLink,
+  PLACE_MEANING,
+  PLACE_RULE,
+  QUERY_WORDING,
+} from '../paging.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
@@ -15,8 +23,16 @@ const QUEUES_PER_CALL = 20;
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
 const subscriberQuery = z.strictObject({
-  subscriber: z.string('must be given once').min(1, 'is empty').optional(),
-  join: z.string('must be given once').regex(TOPIC_NAME, JOIN_RULE).optional(),
+  subscriber: z
+    .string('must be given once')
+    .min(1, 'is empty')
+    .optional()
+    .describe('Whose dead letters; for root and viewers.'),
+  join: z
+    .string('must be given once')
+    .regex(TOPIC_NAME, JOIN_RULE)
+    .optional()
+    .describe('Of one join, by its name.'),
 });
 const pageQuery = subscriberQuery.extend({
   limit: LIMIT,
@@ -24,7 +40,8 @@ const pageQuery = subscriberQuery.extend({
     .string(PLACE_RULE)
     .regex(/^\d{1,15}-[\w-]{20}$/, PLACE_RULE)
     .transform(readPlace)
-    .optional(),
+    .optional()
+    .describe(PLACE_MEANING),
 });
 
 type Whose = z.infer<typeof subscriberQuery>;
@@ -37,18 +54,33 @@ type ChangeOfOne = OfOne & { caller: Owner };
 const WHOSE: Input<Whose> = { schema: subscriberQuery, wording: QUERY_WORDING };
 const PAGE: Input<Page> = { schema: pageQuery, wording: QUERY_WORDING };
 const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
-  schema: z.object({ id: z.string().regex(/^[\w-]{20}$/) }),
+  schema: z.object({
+    id: z
+      .string()
+      .regex(/^[\w-]{20}$/)
+      .describe('The id of the dead letter.'),
+  }),
   wording: {
     code: 'dead_letter_not_found',
     whole: 'there is no such dead letter of yours; it may have been retried, purged or dropped',
   },
 };
 const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
-  history: z.array(z.looseObject({})),
-  events: z.array(z.looseObject({})),
+  history: z
+    .array(
+      z.object({
+        at: z.int().describe('When the attempt began.'),
+        status: z.int().nullable().describe('Null if no answer came.'),
+        duration_ms: z.int(),
+        reason: z.string(),
+        answer: z.string().nullable().describe('The beginning of the body of the answer.'),
+      }),
+    )
+    .describe('The last 20 failed attempts.'),
+  events: z.array(z.looseObject({})).describe('As they would have been delivered.'),
 });
-const RETRIED = z.object({ retried: z.int() });
-const PURGED = z.object({ purged: z.int() });
+const RETRIED = z.object({ retried: z.int().describe('How many.') });
+const PURGED = z.object({ purged: z.int().describe('How many.') });
 
 interface DeadLettersParts {
   deadLetters: DeadLetters;

@@ -1,6 +1,7 @@
 import { decode } from '@msgpack/msgpack';
 import { z } from 'zod';
 import { readJoinToken } from '../join_token.ts';
+import { NAMED } from '../named_schemas.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { JOIN_RULES, type JoinRules } from './join_rules.ts';
@@ -8,26 +9,27 @@ import { JOIN_RULES, type JoinRules } from './join_rules.ts';
 const ms = z.int();
 
 /** A join as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
-export const JOIN_REPORT = z.object({
-  name: z.string(),
-  client: z.string(),
-  ...JOIN_RULES.shape,
-  created_at: ms,
-  updated_at: ms,
-  /** Keys that are not complete, and since when the first of them is open. */
-  open: z.int(),
-  oldest: ms.nullable(),
-  completed: z.int(),
-  /** `evicted` of them expired early, because there was no room. */
-  expired: z.int(),
-  evicted: z.int(),
-  /** Events that had no key. */
-  unkeyed: z.int(),
-  events: z.object({ queued: z.int(), oldest: ms.nullable() }),
-  dead_letters: z.object({ batches: z.int(), events: z.int() }),
-  /** Events that were dropped for lack of memory before they were counted. */
-  dropped: z.int(),
-});
+export const JOIN_REPORT = z
+  .object({
+    name: z.string(),
+    client: z.string().describe('Whose join it is.'),
+    ...JOIN_RULES.shape,
+    created_at: ms,
+    updated_at: ms,
+    open: z.int().describe('Keys that are not complete.'),
+    oldest: ms.nullable().describe('Since when the first of them is open.'),
+    completed: z.int().describe('Keys that were ever published.'),
+    expired: z.int().describe('Keys that ever expired.'),
+    evicted: z.int().describe('Those of them that expired early, because there was no room.'),
+    unkeyed: z.int().describe('Events that had no key.'),
+    events: z.object({
+      queued: z.int().describe('Events that wait to be counted.'),
+      oldest: ms.nullable().describe('When the oldest batch of them was opened.'),
+    }),
+    dead_letters: z.object({ batches: z.int(), events: z.int() }),
+    dropped: z.int().describe('Events that were dropped for lack of memory before they were counted.'),
+  })
+  .register(NAMED, { name: 'Join' });
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /** An open key: how many events of each source it has, and the ids of the last of them. */

@@ -35,11 +35,26 @@ const source = z.strictObject(
 );
 
 const shape = z.strictObject({
-  sources: z.array(source, SOURCES_RULE).min(1, SOURCES_RULE).max(MAX_SOURCES, SOURCES_RULE),
-  by: z.string(PATH_RULE).max(MAX_PATH_LENGTH, PATH_RULE).regex(PATH, PATH_RULE),
-  then: outlet,
-  within: wholeNumber(MIN_WITHIN_MS, MAX_WITHIN_MS).default(DEFAULT_WITHIN_MS),
-  on_expiry: outlet.nullish().transform((each) => each ?? null),
+  sources: z
+    .array(source, SOURCES_RULE)
+    .min(1, SOURCES_RULE)
+    .max(MAX_SOURCES, SOURCES_RULE)
+    .describe('Topics, each with the number of its events that a key needs.'),
+  by: z
+    .string(PATH_RULE)
+    .max(MAX_PATH_LENGTH, PATH_RULE)
+    .regex(PATH, PATH_RULE)
+    .describe(
+      'What the events of a key have in common: `url`, or a path into `data` such as `data.order.id`.',
+    ),
+  then: outlet.describe('What to publish when a key is complete.'),
+  within: wholeNumber(MIN_WITHIN_MS, MAX_WITHIN_MS)
+    .default(DEFAULT_WITHIN_MS)
+    .describe('For how long a key may be incomplete, in ms.'),
+  on_expiry: outlet
+    .nullish()
+    .transform((each) => each ?? null)
+    .describe('What to publish when a key expires; nothing unless given.'),
 });
 
 /** The rules of a join: what it counts, by which key, and what it publishes. `within` is in ms. */

@@ -26,10 +26,16 @@ type Whose = { client?: string | undefined };
 type KeysQuery = z.infer<typeof keysQuery>;
 
 const PARAMS: Input<Params> = {
-  schema: z.object({ name: z.string().regex(TOPIC_NAME) }),
+  schema: z.object({ name: z.string().regex(TOPIC_NAME).describe('The name of the join.') }),
   wording: { code: 'bad_join', whole: `the name of a join has ${TOPIC_NAME_RULE}` },
 };
-const whose = { client: z.string('must be given once').min(1, 'is empty').optional() };
+const whose = {
+  client: z
+    .string('must be given once')
+    .min(1, 'is empty')
+    .optional()
+    .describe('Whose join; for root and viewers.'),
+};
 const keysQuery = z.strictObject({ ...whose, ...PAGE_FIELDS });
 const WHOSE: Input<Whose> = { schema: z.strictObject(whose), wording: QUERY_WORDING };
 const KEYS: Input<KeysQuery> = { schema: keysQuery, wording: QUERY_WORDING };

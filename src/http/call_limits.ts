@@ -62,6 +62,11 @@ export class CallLimits {
     socket.once('close', end);
   }
 
+  /** Charges the address of a request that `admit` has counted for the length of its answer. */
+  answeredStranger(request: IncomingMessage, bytes: number): void {
+    this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
+  }
+
   /** Charges a client for the length of an answer, and for `calls` more. */
   answered(client: string, bytes: number, calls = 0): void {
     this.#clients.take(client, bytes / BYTES_PER_CALL + calls);

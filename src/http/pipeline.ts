@@ -71,12 +71,13 @@ export class Pipeline {
     let session: Session | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
-      checkHeaders(request, route.page !== undefined);
+      checkHeaders(request, route.page !== undefined || route.isPublic);
       if (!route.isHealthCheck) {
         if (this.#isPlainHttp(request)) return await this.#redirect(request, response);
         this.#refuseUntilReady();
       }
-      if (route.isUnknown || !route.isHealthCheck) this.#parts.callLimits?.admit(request, route.isUnknown);
+      const isStrange = route.isUnknown || route.isPublic;
+      if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
       // Checked before authentication, which takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
@@ -89,6 +90,7 @@ export class Pipeline {
       const answer = await (record ? record.of(calling) : calling);
       const bytes = await send(response, answer);
       if (counted !== undefined) callLimits?.answered(counted, bytes, answer.calls);
+      else if (route.isPublic) callLimits?.answeredStranger(request, bytes);
     } catch (error) {
       if (route.page) await this.#failPage(route.page, error, arrival, session);
       else this.fail(error, request, response);

@@ -9,7 +9,7 @@ const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data']);
 // Visible ASCII characters that JSON does not escape.
-const ID = /^[!#-[\]-~]{1,64}$/;
+export const ID = /^[!#-[\]-~]{1,64}$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // No white space and no control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;

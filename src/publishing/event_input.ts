@@ -3,7 +3,7 @@ import { isDeep, parseJson, SHORT_TEXT, trimmed } from '../json.ts';
 import { ArrayPieces, isArray } from './array_pieces.ts';
 import { asProblem, BadEvent, type EventLimits, readEvent, tooDeep } from './event_fields.ts';
 
-const MAX_EVENTS = 10_000;
+export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event beside its data. */
 const ENVELOPE_LENGTH = 16_384;
 /** Maximum characters that JSON needs for a byte of data, if the encoder escapes whatever it can. */

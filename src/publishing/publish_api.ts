@@ -9,6 +9,7 @@ import { BusError } from '../errors.ts';
 import { CLIENTS, MAX_PUBLISH_BYTES, type Route, route } from '../route.ts';
 import { TOPIC_PARAMS, type TopicParams } from '../subscribing/topics_api.ts';
 import { isLong, readEvents, readInSteps } from './event_input.ts';
+import { publishBody } from './event_schema.ts';
 import { idempotency } from './idempotency.ts';
 import { readIdempotencyKey } from './idempotency_key.ts';
 import { LongPublishes } from './long_publishes.ts';
@@ -49,9 +50,11 @@ export function publishApi(parts: PublishParts): Route[] {
     route('POST /topics/:name', CLIENTS, {
       params: TOPIC_PARAMS,
       takesText: true,
+      textSchema: publishBody(parts.dialect.events),
       maxBodyBytes: MAX_PUBLISH_BYTES,
       isFrequent: true,
-      answers: { 200: null, 204: null },
+      // One of these, as the dialect says.
+      answers: { [parts.dialect.published]: null } as { 200: null; 204: null },
       errors: [
         'bad_topic',
         'bad_event',

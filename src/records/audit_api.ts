@@ -1,5 +1,14 @@
 import { z } from 'zod';
-import { DEFAULT_LISTED, ENTRIES_PER_CALL, LIMIT, nextLink, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
+import { NAMED } from '../named_schemas.ts';
+import {
+  DEFAULT_LISTED,
+  ENTRIES_PER_CALL,
+  LIMIT,
+  nextLink,
+  PLACE_MEANING,
+  PLACE_RULE,
+  QUERY_WORDING,
+} from '../paging.ts';
 import { type Input, ok, type Route, route, WATCHERS } from '../route.ts';
 import type { Audit, StoredEntry } from './audit.ts';
 
@@ -11,14 +20,17 @@ const query = z.strictObject({
     .string(TIME_RULE)
     .regex(/^\d{1,15}$/, TIME_RULE)
     .transform(Number)
-    .optional(),
-  client: z.string(TEXT_RULE).optional(),
-  action: z.string(TEXT_RULE).optional(),
+    .pipe(z.int().min(0))
+    .optional()
+    .describe('Leaves out what is older than this time (ms since 1970).'),
+  client: z.string(TEXT_RULE).optional().describe('The public name of a client.'),
+  action: z.string(TEXT_RULE).optional().describe('Such as `topic.delete`.'),
   limit: LIMIT,
   before: z
     .string(PLACE_RULE)
     .regex(/^\d{1,15}-\d{1,15}$/, PLACE_RULE)
-    .optional(),
+    .optional()
+    .describe(PLACE_MEANING),
 });
 
 type Query = z.infer<typeof query>;
@@ -26,17 +38,19 @@ type Query = z.infer<typeof query>;
 const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
 
 /** A call as the audit shows it. `at` is in ms, by Redis's clock. */
-const ENTRY = z.object({
-  id: z.string(),
-  at: z.int(),
-  action: z.string(),
-  role: z.string(),
-  client: z.string().nullable(),
-  target: z.string().nullable(),
-  address: z.string(),
-  status: z.int(),
-  code: z.string().nullable(),
-});
+const ENTRY = z
+  .object({
+    id: z.string(),
+    at: z.int().describe('When the call ended.'),
+    action: z.string().describe('Such as `topic.delete`.'),
+    role: z.string().describe('`client`, `root` or `viewer`.'),
+    client: z.string().nullable().describe('Its public name.'),
+    target: z.string().nullable().describe('What the call was about; null if it was the caller itself.'),
+    address: z.string(),
+    status: z.int(),
+    code: z.string().nullable().describe('Of an error.'),
+  })
+  .register(NAMED, { name: 'AuditEntry' });
 
 /** `/audit`: who changed what. */
 export function auditApi({ audit }: { audit: Audit }): Route[] {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
+import { NAMED } from '../named_schemas.ts';
 import {
   DEFAULT_LISTED,
   ENTRIES_PER_CALL,
@@ -31,23 +32,25 @@ type List = { caller: Caller; path: string; query: Query };
 
 const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
 const JOB_PARAMS: Input<{ id: string }> = {
-  schema: z.object({ id: z.string() }),
+  schema: z.object({ id: z.string().describe('The id of the job.') }),
   wording: { code: 'job_not_found', whole: 'there is no such job' },
 };
 
 const ms = z.int();
-const JOB = z.object({
-  id: z.string(),
-  queue: z.enum(QUEUES),
-  name: z.string().nullable(),
-  arguments: z.array(z.unknown()),
-  state: z.enum(JOB_STATES),
-  subscriber: z.string().nullable(),
-  due: ms.nullable(),
-  worker: z.string().nullable(),
-  since: ms.nullable(),
-  attempts: z.int().nullable(),
-});
+const JOB = z
+  .object({
+    id: z.string(),
+    queue: z.enum(QUEUES),
+    name: z.string().nullable().describe('`batch` delivers a batch.'),
+    arguments: z.array(z.unknown()).describe('Of a delivery: the id of its batch.'),
+    state: z.enum(JOB_STATES),
+    subscriber: z.string().nullable().describe('Whose delivery it is.'),
+    due: ms.nullable().describe('When a scheduled job becomes instant.'),
+    worker: z.string().nullable().describe('Which worker has it.'),
+    since: ms.nullable().describe('Since when a worker has it, or it waits.'),
+    attempts: z.int().nullable().describe('How many attempts at the batch have begun.'),
+  })
+  .register(NAMED, { name: 'Job' });
 
 interface JobsParts {
   jobs: Jobs;

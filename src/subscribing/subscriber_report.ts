@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Config } from '../config.ts';
+import { NAMED } from '../named_schemas.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { PAUSERS, pauserOf } from '../store/pause.ts';
@@ -24,39 +25,50 @@ const ms = z.int();
 const DROPS_REPORT = z.object({
   batches: z.int(),
   events: z.int(),
-  from: ms,
-  to: ms,
-  topics: z.record(z.string(), z.int()),
-  untold: z.int(),
+  from: ms.describe('When the oldest of these batches was opened.'),
+  to: ms.describe('When the newest of these batches was opened.'),
+  topics: z.record(z.string(), z.int()).describe('Events by topic.'),
+  untold: z.int().describe('Events that no accepted delivery has reported yet.'),
 });
 
 /** A subscriber as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
-export const SUBSCRIBER_REPORT = z.object({
-  subscriber: z.string(),
-  /** The user name of its deliveries, by which the receiver knows the bus. Null in what others see. */
-  uuid: z.string().nullable(),
-  callback: z.string(),
-  max_events: z.int(),
-  max_bytes: z.int(),
-  timeout: z.int(),
-  ordered: z.boolean(),
-  max_in_flight: z.int(),
-  max_attempts: z.int(),
-  max_age: z.int(),
-  /** The scheme of Standard Webhooks that signs new deliveries; null means that they are not signed. */
-  signing: z.enum(['v1', 'v1a']).nullable(),
-  topics: z.array(z.string()),
-  health_points: z.int(),
-  last_attempted_at: ms.nullable(),
-  /** When its callback answered 410, which pauses deliveries. */
-  paused_at: ms.nullable(),
-  /** Who paused it: its callback, by 410, an operator, or the subscriber itself. */
-  paused_by: z.enum(PAUSERS).nullable(),
-  /** `sent` is the total ever delivered. `oldest` is when the oldest queued batch was created. */
-  events: z.object({ sent: z.int(), queued: z.int(), oldest: ms.nullable() }),
-  dead_letters: z.object({ batches: z.int(), events: z.int() }),
-  dropped: DROPS_REPORT.nullable(),
-});
+export const SUBSCRIBER_REPORT = z
+  .object({
+    subscriber: z.string(),
+    uuid: z
+      .string()
+      .nullable()
+      .describe(
+        'The user name of its deliveries, by which the receiver knows the bus; null in what others see.',
+      ),
+    callback: z.string().describe('Where it gets deliveries.'),
+    max_events: z.int().describe('How many events make a batch full: `max` of its subscription.'),
+    max_bytes: z.int().describe('How many bytes the body of a delivery may have.'),
+    timeout: z.int().describe('How long a batch may wait for more events, in ms.'),
+    ordered: z.boolean().describe('Whether its batches come one at a time, in order.'),
+    max_in_flight: z.int().describe('How many deliveries may be under way.'),
+    max_attempts: z.int().describe('After how many attempts a batch is a dead letter.'),
+    max_age: z.int().describe('After how many ms a batch is a dead letter.'),
+    signing: z
+      .enum(['v1', 'v1a'])
+      .nullable()
+      .describe(
+        'The scheme of Standard Webhooks that signs new deliveries; null means that they are not signed.',
+      ),
+    topics: z.array(z.string()),
+    health_points: z.int().describe('0 to 100.'),
+    last_attempted_at: ms.nullable().describe('When a delivery was tried last.'),
+    paused_at: ms.nullable().describe('Since when nothing is delivered to it.'),
+    paused_by: z.enum(PAUSERS).nullable().describe('Who paused it: its callback by 410, root, or itself.'),
+    events: z.object({
+      sent: z.int().describe('How many were ever delivered.'),
+      queued: z.int().describe('How many wait.'),
+      oldest: ms.nullable().describe('When the oldest queued batch was opened.'),
+    }),
+    dead_letters: z.object({ batches: z.int(), events: z.int() }),
+    dropped: DROPS_REPORT.nullable().describe('What was dropped for memory since it subscribed.'),
+  })
+  .register(NAMED, { name: 'Subscriber' });
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 

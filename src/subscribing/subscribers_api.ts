@@ -4,6 +4,7 @@ import type { Caller, ClientCaller } from '../caller.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
+import { NAMED } from '../named_schemas.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
 import { ALL, CLIENTS, type Input, NO_CONTENT, NOTHING, ROOT, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
@@ -21,10 +22,12 @@ const OTHERS_REPORT = SUBSCRIBER_REPORT.pick({
 });
 type OthersReport = z.infer<typeof OTHERS_REPORT>;
 
-const SUBSCRIBERS = z.array(z.union([SUBSCRIBER_REPORT, OTHERS_REPORT]));
+const SUBSCRIBERS = z.array(
+  z.union([SUBSCRIBER_REPORT, OTHERS_REPORT.register(NAMED, { name: 'OtherSubscriber' })]),
+);
 
 export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
-  schema: z.object({ token: z.string() }),
+  schema: z.object({ token: z.string().describe('The token of the subscriber.') }),
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };
 

@@ -36,27 +36,50 @@ const requestSchema = (
   z.strictObject({
     topics: z
       .array(topicName, 'must be an array of topic names')
-      .max(maxSubscriptionTopics, `must have at most ${maxSubscriptionTopics} names`),
-    callback: z.string('must be a URL'),
-    uuid: z.string('must be a string').regex(UUID, `must have ${UUID_RULE}`).nullish(),
-    timeout: wholeNumber(0, MAX_TIMEOUT_MS).nullish(),
+      .max(maxSubscriptionTopics, `must have at most ${maxSubscriptionTopics} names`)
+      .describe('All topics to be subscribed to. `[]` unsubscribes from all, and keeps the queue.'),
+    callback: z
+      .string('must be a URL')
+      .describe('https URL, at most 2048 characters, at a public address. A user in it becomes the `uuid`.'),
+    uuid: z
+      .string('must be a string')
+      .regex(UUID, `must have ${UUID_RULE}`)
+      .nullish()
+      .describe('User name that deliveries carry; empty unless given.'),
+    timeout: wholeNumber(0, MAX_TIMEOUT_MS)
+      .nullish()
+      .describe('How long a batch may wait for more events, in ms; at first 500.'),
     max: (cutsMax
       ? wholeNumber(1, Number.MAX_SAFE_INTEGER).transform((max) => Math.min(max, MAX_MAX_EVENTS))
       : wholeNumber(1, MAX_MAX_EVENTS)
-    ).nullish(),
-    max_bytes: wholeNumber(MIN_MAX_BYTES, MAX_MAX_BYTES).nullish(),
-    ordered: z.boolean('must be true or false').nullish(),
-    max_in_flight: wholeNumber(1, laneLimitMax).nullish(),
-    max_attempts: wholeNumber(1, MAX_ATTEMPTS).nullish(),
-    max_age: wholeNumber(MIN_AGE_MS, MAX_AGE_MS).nullish(),
+    )
+      .nullish()
+      .describe('How many events make a batch full; at first 100.'),
+    max_bytes: wholeNumber(MIN_MAX_BYTES, MAX_MAX_BYTES)
+      .nullish()
+      .describe('How many bytes the body of a delivery may have; unless set 1048576.'),
+    ordered: z
+      .boolean('must be true or false')
+      .nullish()
+      .describe('Whether batches come one at a time, in order; at first not.'),
+    max_in_flight: wholeNumber(1, laneLimitMax)
+      .nullish()
+      .describe('How many deliveries may be under way; unless set `ROUTEMASTER_LANE_LIMIT`.'),
+    max_attempts: wholeNumber(1, MAX_ATTEMPTS)
+      .nullish()
+      .describe('After how many attempts a batch is a dead letter; unless set `ROUTEMASTER_MAX_ATTEMPTS`.'),
+    max_age: wholeNumber(MIN_AGE_MS, MAX_AGE_MS)
+      .nullish()
+      .describe('After how many ms a batch is a dead letter; unless set `ROUTEMASTER_MAX_AGE`.'),
     signing_secret: z
       .custom<boolean | string>(
         (value) =>
           typeof value === 'boolean' || value === ED25519 || (typeof value === 'string' && isSecret(value)),
         `must be true, "${ED25519}", false, or whsec_ and 24 to 64 bytes in Base64`,
       )
-      .meta({ type: ['boolean', 'string'] })
-      .nullish(),
+      .meta({ anyOf: [{ type: 'boolean' }, { const: ED25519 }, { type: 'string', pattern: '^whsec_' }] })
+      .nullish()
+      .describe('Signs deliveries: `true`, a `whsec_…` of your own, `"ed25519"`, or `false`; at first not.'),
   });
 
 export type SubscriptionRequest = z.infer<ReturnType<typeof requestSchema>>;

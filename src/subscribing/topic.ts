@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { seriesOf } from '../metrics/series.ts';
+import { NAMED } from '../named_schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -11,7 +12,13 @@ const SLICE = 500;
  * A topic. `publisher` is the token of the client that owns it, null before the first publish. `events` is
  * the number of events ever accepted.
  */
-export const TOPIC = z.object({ name: z.string(), publisher: z.string().nullable(), events: z.int() });
+export const TOPIC = z
+  .object({
+    name: z.string(),
+    publisher: z.string().nullable().describe('The client that owns it; null before the first publish.'),
+    events: z.int().describe('How many events it ever had.'),
+  })
+  .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
 
 export class Topics {

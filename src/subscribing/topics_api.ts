@@ -16,7 +16,7 @@ export interface TopicParams {
 }
 
 export const TOPIC_PARAMS: Input<TopicParams> = {
-  schema: z.object({ name: z.string().regex(TOPIC_NAME) }),
+  schema: z.object({ name: z.string().regex(TOPIC_NAME).describe('The name of the topic.') }),
   wording: { code: 'bad_topic', whole: `a topic name has ${TOPIC_NAME_RULE}` },
 };
 

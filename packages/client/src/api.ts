@@ -223,6 +223,11 @@ export abstract class Api {
   metrics(options?: CallOptions) {
     return this.call('GET /metrics', {}, options);
   }
+
+  /** The description of the API of this bus, in OpenAPI 3.1. */
+  openApi(options?: CallOptions) {
+    return this.call('GET /openapi.json', {}, options);
+  }
 }
 
 function contentOf({ headers, text }: Answer): unknown {

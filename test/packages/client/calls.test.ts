@@ -21,7 +21,7 @@ async function drain(entries: AsyncIterable<unknown>): Promise<unknown[]> {
   return all;
 }
 
-/** A method for each call, as test/documents.test.ts wants it. Those that are other names of a call have none. */
+/** A method for each call, as test/documents.test.ts wants it. Other names of a call, and pages, have none. */
 const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>> = {
   'POST /topics/:name': (bus) => bus.publish('NAME', { type: 'noop', url: 'https://shop.example.com' }),
   'DELETE /topic/:name': (bus) => bus.call('DELETE /topic/:name', { params: { name: 'NAME' } }),
@@ -63,6 +63,8 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'GET /pulse': (bus) => bus.pulse(),
   'GET /pulse/scaling': (bus) => bus.scaling(),
   'GET /metrics': (bus) => bus.metrics(),
+  'GET /openapi.json': (bus) => bus.openApi(),
+  'GET /docs': (bus) => bus.call('GET /docs', {}),
 };
 
 describe('each call of the HTTP API has a method', () => {

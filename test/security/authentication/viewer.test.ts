@@ -2,15 +2,10 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { ROOT_KEY, VIEWER_KEY, WebProcess } from '../../../harness/processes/web_process.ts';
+import { routeTable } from '../../../harness/route_table.ts';
 import { buryAll } from '../../../harness/scripts/dead_letters.ts';
 import { snapshot } from '../../../harness/scripts/invariants.ts';
-import { buildApi } from '../../../src/api.ts';
 import { readConfig } from '../../../src/config.ts';
-import { DIALECTS } from '../../../src/dialect.ts';
-import { createLog } from '../../../src/log.ts';
-import { Counters } from '../../../src/metrics/counters.ts';
-import { Recorder } from '../../../src/metrics/recorder.ts';
-import { Partitions } from '../../../src/store/partitions.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -20,13 +15,8 @@ const LETTER = 'A96w5uKHOM8kSsHw----';
 const api = new Api();
 
 /** The calls of the route table, with something in place of each parameter. */
-function calls() {
-  const log = createLog('silent', {});
-  const partitions = new Partitions(api.store);
-  const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'a-root-key', ROUTEMASTER_REDIS_URL: api.redis.url });
-  const recorder = new Recorder(new Counters(partitions.control, { flushIntervalMs: 1000, log }));
-  const table = buildApi({ config, partitions, recorder, log }).routesIn(DIALECTS.none);
-  return table.map(({ method, path, roles }) => ({
+const calls = () =>
+  routeTable().map(({ method, path, roles }) => ({
     ...{ method, roles },
     path: path
       .replace(/^\/joins\/:name$/, '$&?client=sub')
@@ -34,7 +24,6 @@ function calls() {
       .replace(':id', LETTER)
       .replace(':token', 'sub'),
   }));
-}
 
 beforeEach(() => api.reset());
 

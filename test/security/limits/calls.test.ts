@@ -82,6 +82,26 @@ describe('what is no call of the API', () => {
   }
 });
 
+describe('the documentation', () => {
+  const api = new Api({ env: { ROUTEMASTER_STRANGER_RATE: '3', ROUTEMASTER_TRUSTED_PROXIES: '1' } });
+
+  for (const [index, path] of ['/openapi.json', '/docs'].entries()) {
+    test(`costs its address what it weighs, whatever credentials come with it: ${path}`, async () => {
+      const headers = { 'x-forwarded-for': `192.0.2.${index + 1}` };
+      const lengths: number[] = [];
+      for (const as of [undefined, 'reader', 'root', undefined, 'reader', 'root', undefined, 'reader']) {
+        const { status, text } = await api.call('GET', path, { ...(as && { as }), headers });
+        if (status === 200) lengths.push(text.length);
+        else assert.equal(status, 429);
+      }
+      // A bucket has 30 calls, and the last one before it is empty may be as long as it likes.
+      const calls = lengths.reduce((sum, length) => sum + 1 + length / 16_384, 0);
+      assert.ok(lengths.length > 0 && lengths.length < 6 && calls >= 30, `${lengths}`);
+      assert.equal((await api.call('GET', '/topics', { as: 'reader', headers })).status, 200);
+    });
+  }
+});
+
 describe('a long list', () => {
   const api = new Api();
 

@@ -100,7 +100,13 @@ export interface Calls {
       died_at: number;
       attempts: number;
       event_count: number;
-      history: { [name: string]: unknown }[];
+      history: {
+        at: number;
+        status: number | null;
+        duration_ms: number;
+        reason: string;
+        answer: string | null;
+      }[];
       events: { [name: string]: unknown }[];
     };
   };
@@ -113,6 +119,11 @@ export interface Calls {
     query: { subscriber?: string | undefined; join?: string | undefined };
     body: undefined;
     answer: { retried: number };
+  };
+  'GET /docs': {
+    query: undefined;
+    body: undefined;
+    answer: string;
   };
   'GET /health': {
     query: undefined;
@@ -253,6 +264,11 @@ export interface Calls {
     body: undefined;
     answer: string;
   };
+  'GET /openapi.json': {
+    query: undefined;
+    body: undefined;
+    answer: { [name: string]: unknown };
+  };
   'GET /pulse': {
     query: undefined;
     body: undefined;
@@ -281,7 +297,7 @@ export interface Calls {
       max_in_flight?: number | null | undefined;
       max_attempts?: number | null | undefined;
       max_age?: number | null | undefined;
-      signing_secret?: boolean | string | null | undefined;
+      signing_secret?: boolean | 'ed25519' | string | null | undefined;
     };
     answer:
       | { signing_secret: string; public_key?: undefined }

@@ -1,0 +1,18 @@
+import { type ApiParts, buildApi } from '../src/api.ts';
+import { readConfig } from '../src/config.ts';
+import { type Compatibility, DIALECTS } from '../src/dialect.ts';
+import type { Route } from '../src/route.ts';
+import type { Partition } from '../src/store/partition.ts';
+import { Partitions } from '../src/store/partitions.ts';
+
+/** The route table of the API, without a Redis: its handlers must not be called, but for those of the documentation. */
+export function routeTable(compatibility: Compatibility = 'none', env: Record<string, string> = {}): Route[] {
+  const nothing: object = new Proxy(() => {}, { get: () => nothing });
+  const config = readConfig({
+    ...{ ROUTEMASTER_ROOT_KEY: 'r', ROUTEMASTER_REDIS_URL: 'redis://localhost' },
+    ...env,
+  });
+  const partitions = new Partitions(nothing as Partition);
+  const parts = { config, partitions, recorder: nothing, log: nothing } as ApiParts;
+  return buildApi(parts).routesIn(DIALECTS[compatibility]);
+}

@@ -1,0 +1,30 @@
+import type { Operation } from './openapi.ts';
+
+/** What the curl lines take from the shell. */
+export const VARIABLES = `BUS=https://bus.example.com   # where the bus is
+ROOT_KEY=…                    # root, or the viewer key for what viewers may see
+SHOP=token:secret             # a client
+TOKEN=\${SHOP%%:*}             # its token
+ID=…                          # of a dead letter or a job, as the lists show it`;
+
+const IN_PATH: Record<string, string> = { token: '$TOKEN', id: '$ID' };
+
+/** Returns a line for a shell that makes the call, with these variables. */
+export function curlOf(method: string, path: string, operation: Operation): string {
+  const roles = operation['x-roles'];
+  const filled = path.replaceAll(
+    /\{(\w+)\}/g,
+    (_, name: string) => IN_PATH[name] ?? exampleOf(operation, name),
+  );
+  const body = operation.requestBody?.content['application/json']?.example;
+  const parts = ['curl'];
+  if (roles.length > 0) parts.push(`-u "${roles.includes('client') ? '$SHOP' : '$ROOT_KEY:'}"`);
+  const usual = body === undefined ? 'GET' : 'POST';
+  if (method !== usual) parts.push(`-X ${method}`);
+  if (body !== undefined) parts.push(`-d '${JSON.stringify(body)}'`);
+  return [...parts, `"$BUS${filled}"`].join(' ');
+}
+
+function exampleOf({ parameters }: Operation, name: string): string {
+  return String(parameters?.find((each) => each.name === name)?.example ?? name);
+}

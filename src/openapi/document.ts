@@ -1,0 +1,96 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { z } from 'zod';
+import type { Dialect } from '../dialect.ts';
+import type { Route } from '../route.ts';
+import { Schemas } from './json_schema.ts';
+import type { OpenApiDocument, Operation, Response } from './openapi.ts';
+import { type Components, operationOf, templateOf } from './operation.ts';
+import { PROBLEM, ProblemResponses, problemExamples } from './problems.ts';
+import { CHAPTERS, TEXTS } from './texts.ts';
+import { webhooks } from './webhooks.ts';
+
+const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
+
+const DESCRIPTION = `An event bus over HTTP: publishers POST events to topics, and the bus delivers them to subscribers in batches.
+
+Bodies and answers are JSON. Errors are problem documents (RFC 9457) with a stable \`code\`. Answers may get more members: ignore those that you do not know.`;
+
+const basic = (description: string) => ({ type: 'http', scheme: 'basic', description });
+
+const SECURITY_SCHEMES = {
+  basic: basic(
+    'A client: its token and its secret, or its token and anything if it has no secret. Root and viewers: the key, and anything.',
+  ),
+  digest: {
+    ...{ type: 'http', scheme: 'digest' },
+    description:
+      'RFC 7616, `qop=auth`, SHA-256 or MD5. A client: its token and its secret. Root: `root` and the root key. Viewers: `viewer` and the viewer key.',
+  },
+  uuid: basic('What a delivery carries: the `uuid` of the subscription, and `x`.'),
+};
+
+export interface DocumentOptions {
+  /** The body of a delivery. */
+  delivered: z.ZodType;
+  forceSsl: boolean;
+  dialect: Pick<Dialect, 'redirected'>;
+}
+
+/**
+ * Makes the OpenAPI 3.1 document of these routes, a route in a turn of the event loop. All at once would hold up
+ * other requests for 60 ms or more; a turn takes 4 ms at most. Throws if TEXTS does not have one of them.
+ */
+export async function openApiDocument(
+  routes: readonly Route[],
+  options: DocumentOptions,
+): Promise<OpenApiDocument> {
+  const schemas = new Schemas();
+  const problems = new ProblemResponses();
+  const paths: OpenApiDocument['paths'] = {};
+  for (const route of routes) {
+    const path = templateOf(route.path);
+    paths[path] ??= {};
+    paths[path][route.method.toLowerCase()] = described(route, routes, { schemas, problems }, options);
+    await nextTurn();
+  }
+  const delivering = { name: 'Deliveries', description: 'What the bus sends to subscribers.' };
+  const chapters = Object.entries(CHAPTERS).map(([name, description]) => ({ name, description }));
+  return {
+    openapi: '3.1.0',
+    info: {
+      ...{ title: 'Routemaster', version, description: DESCRIPTION },
+      ...{ license: { name: 'MIT', identifier: 'MIT' } },
+    },
+    ...{ servers: [{ url: '/' }], tags: [...chapters, delivering], paths },
+    webhooks: webhooks(options.delivered, schemas),
+    components: {
+      schemas: { Problem: PROBLEM, ...schemas.components },
+      responses: problems.components,
+      ...{ examples: problemExamples(problems.codes), securitySchemes: SECURITY_SCHEMES },
+    },
+  };
+}
+
+function described(
+  route: Route,
+  routes: readonly Route[],
+  components: Components,
+  { forceSsl, dialect }: DocumentOptions,
+): Operation {
+  const call = `${route.method} ${route.path}`;
+  const text = TEXTS[call];
+  if (!text) throw new Error(`src/openapi/texts.ts says nothing about ${call}`);
+  const same = routes.find(({ method, handle }) => method === route.method && handle === route.handle);
+  const operation = operationOf(route, text, components, same === route ? undefined : same);
+  if (!forceSsl || route.isHealthCheck) return operation;
+  const { reads, others } = dialect.redirected;
+  const status = route.method === 'GET' ? reads : others;
+  return { ...operation, responses: { ...operation.responses, [status]: REDIRECT } };
+}
+
+const REDIRECT: Response = {
+  description: 'The call came by plain http; it is served over https.',
+  headers: { Location: { schema: { type: 'string' } } },
+};

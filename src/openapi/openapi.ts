@@ -1,0 +1,66 @@
+import type { Role } from '../caller.ts';
+
+/** A JSON Schema (draft 2020-12), as OpenAPI 3.1 has it. */
+export interface JsonSchema {
+  $ref?: string;
+  type?: string | string[];
+  enum?: unknown[];
+  const?: unknown;
+  anyOf?: JsonSchema[];
+  allOf?: JsonSchema[];
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  required?: string[];
+  additionalProperties?: boolean | JsonSchema;
+  description?: string;
+  pattern?: string;
+  minimum?: number;
+  maximum?: number;
+  [key: string]: unknown;
+}
+
+export interface Parameter {
+  name: string;
+  in: 'path' | 'query' | 'header';
+  required: boolean;
+  description?: string;
+  schema: JsonSchema;
+  example?: unknown;
+}
+
+export interface Content {
+  schema: JsonSchema;
+  example?: unknown;
+  examples?: Record<string, unknown>;
+}
+
+export interface Response {
+  $ref?: string;
+  description?: string;
+  headers?: Record<string, { description?: string; schema: JsonSchema }>;
+  content?: Record<string, Content>;
+}
+
+/** A call of the API, as OpenAPI 3.1 describes it. */
+export interface Operation {
+  operationId: string;
+  tags: string[];
+  summary: string;
+  description?: string;
+  security: Record<string, string[]>[];
+  /** Who may call it; nobody means everybody. */
+  'x-roles': readonly Role[];
+  parameters?: Parameter[];
+  requestBody?: { required: boolean; content: Record<string, Content> };
+  responses: Record<string, Response>;
+}
+
+/** The document, as far as the bus itself reads it. */
+export interface OpenApiDocument {
+  openapi: string;
+  info: { title: string; version: string; description: string };
+  tags: { name: string; description: string }[];
+  paths: Record<string, Record<string, Operation>>;
+  webhooks: { delivery: { post: Operation } };
+  components: { schemas: Record<string, JsonSchema>; responses: Record<string, Response> };
+}

@@ -1,0 +1,54 @@
+import { hash } from 'node:crypto';
+import { z } from 'zod';
+import { ANYONE, type Route, route } from '../route.ts';
+import { docsPage, STYLE } from './docs_page.ts';
+import { type DocumentOptions, openApiDocument } from './document.ts';
+
+/** The page has no script, loads nothing, and is shown in no frame. Its style is allowed by its hash. */
+const PAGE_HEADERS = {
+  'Content-Type': 'text/html; charset=utf-8',
+  'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+};
+
+/** `/openapi.json` and `/docs`: what the routes are, for programs and for people. */
+export function openApi(
+  routes: readonly Route[],
+  { forceSsl, dialect, delivered }: DocumentOptions,
+): Route[] {
+  // Made once, when somebody asks first: most processes are never asked.
+  let made: Promise<Documents> | undefined;
+  const documents = () => {
+    made ??= makeDocuments(all, { delivered, dialect, forceSsl });
+    return made;
+  };
+  const own = [
+    route('GET /openapi.json', ANYONE, {
+      isPublic: true,
+      answers: { 200: z.looseObject({}) },
+      handle: async () =>
+        answer((await documents()).json, { 'Content-Type': 'application/json; charset=utf-8' }),
+    }),
+    route('GET /docs', ANYONE, {
+      isPublic: true,
+      answers: { 200: z.string() },
+      handle: async () => answer((await documents()).page, PAGE_HEADERS),
+    }),
+  ];
+  const all = [...routes, ...own];
+  return own;
+}
+
+interface Documents {
+  json: Buffer;
+  page: Buffer;
+}
+
+async function makeDocuments(routes: readonly Route[], options: DocumentOptions): Promise<Documents> {
+  const document = await openApiDocument(routes, options);
+  const json = Buffer.from(JSON.stringify(document));
+  return { json, page: Buffer.from(await docsPage(document)) };
+}
+
+function answer(body: Buffer, headers: Record<string, string>) {
+  return { status: 200, body, headers: { ...headers, 'Content-Length': String(body.length) } } as const;
+}

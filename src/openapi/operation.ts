@@ -1,0 +1,120 @@
+import { STATUS_CODES } from 'node:http';
+import type { Input, Route } from '../route.ts';
+import type { Schemas } from './json_schema.ts';
+import type { JsonSchema, Operation, Parameter, Response } from './openapi.ts';
+import type { ProblemResponses } from './problems.ts';
+import type { RouteText } from './texts.ts';
+
+const NDJSON = 'application/x-ndjson';
+
+/** Examples of what stands in paths. */
+const IN_PATH: Record<string, string> = {
+  name: 'products',
+  token: 'shop--psbsfvxhjewnxiczhqc0',
+  id: 'A96w5uKHOM8kSsHw----',
+};
+
+const LINK = { description: 'Leads to the next page, if there is one.', schema: { type: 'string' } };
+
+/** `GET /topics/{name}` for `GET /topics/:name`. */
+export function templateOf(path: string): string {
+  return path.replaceAll(/:(\w+)/g, '{$1}');
+}
+
+/** What routes share, and the document has once. */
+export interface Components {
+  schemas: Schemas;
+  problems: ProblemResponses;
+}
+
+/** Describes a route. `alias` is another route that does the same, which came before. */
+export function operationOf(
+  route: Route,
+  text: RouteText,
+  { schemas, problems }: Components,
+  alias?: Route,
+): Operation {
+  const { chapter, summary, description } = text;
+  const other = alias && `Another name for \`${alias.method} ${templateOf(alias.path)}\`.`;
+  const prose = [other, description].filter((each) => each !== undefined).join(' ');
+  const parameters = parametersOf(route, text, schemas);
+  const body = bodyOf(route, text, schemas);
+  return {
+    ...{ operationId: operationId(route), tags: [chapter], summary },
+    ...(prose && { description: prose }),
+    security: route.roles.length > 0 ? [{ basic: [] }, { digest: [] }] : [],
+    'x-roles': route.roles,
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: body }),
+    responses: {
+      ...responsesOf(route, text, schemas),
+      ...problems.of(route),
+    },
+  };
+}
+
+function operationId({ method, path }: Route): string {
+  const words = `${method.toLowerCase()}${path}`.split(/\W+/).filter((word) => word !== '');
+  return words.map((word, index) => (index === 0 ? word : word[0]?.toUpperCase() + word.slice(1))).join('');
+}
+
+function parametersOf({ params, query }: Route, text: RouteText, schemas: Schemas): Parameter[] {
+  const path = fieldsOf(params, schemas).map(([name, schema]): Parameter => {
+    return { ...parameter(name, 'path', schema, true), example: IN_PATH[name] };
+  });
+  const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
+  const asked = fieldsOf(query, schemas).map(([name, given]) => {
+    // What the bus reads as a number is one.
+    const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
+    return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
+  });
+  return [...path, ...asked, ...(text.parameters ?? [])];
+}
+
+function fieldsOf(input: Input<unknown> | undefined, schemas: Schemas): [string, JsonSchema][] {
+  return input ? Object.entries(schemas.input(input.schema).properties ?? {}) : [];
+}
+
+function parameter(
+  name: string,
+  where: Parameter['in'],
+  { description, ...schema }: JsonSchema,
+  required: boolean,
+): Parameter {
+  return { name, in: where, required, ...(description && { description }), schema };
+}
+
+function bodyOf({ body, textSchema }: Route, text: RouteText, schemas: Schemas): Operation['requestBody'] {
+  if (textSchema) {
+    const content = { schema: schemas.input(textSchema), example: text.body };
+    const lines = {
+      schema: { type: 'string', description: 'One event a line.' },
+      example: JSON.stringify(text.body),
+    };
+    return { required: true, content: { 'application/json': content, [NDJSON]: lines } };
+  }
+  if (!body) return undefined;
+  const { default: _, ...schema } = schemas.input(body.schema);
+  const required = !body.schema.safeParse(undefined).success;
+  return { required, content: { 'application/json': { schema, example: text.body } } };
+}
+
+function responsesOf(route: Route, text: RouteText, schemas: Schemas): Record<string, Response> {
+  const isPaged = fieldsOf(route.query, schemas).some(([name]) => name === 'limit');
+  const responses = Object.entries(route.answers).map(([status, schema]): [string, Response] => {
+    const headers = { ...(isPaged && schema && { Link: LINK }), ...text.headers };
+    const description = schema
+      ? (STATUS_CODES[status] ?? status)
+      : `${STATUS_CODES[status]}; there is no body.`;
+    const type = text.type ?? 'application/json';
+    return [
+      status,
+      {
+        description,
+        ...(Object.keys(headers).length > 0 && { headers }),
+        ...(schema && { content: { [type]: { schema: schemas.output(schema), example: text.answer } } }),
+      },
+    ];
+  });
+  return Object.fromEntries(responses);
+}

@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import type { EventDialect } from '../dialect.ts';
+import { NAMED } from '../named_schemas.ts';
+import { EVENT_TYPES } from './event.ts';
+import { ID, MAX_DATA_DEPTH } from './event_fields.ts';
+import { MAX_EVENTS } from './event_input.ts';
+
+const type = z.enum(EVENT_TYPES).describe('What happened to it.');
+const WHAT = 'What changed.';
+const data = z.unknown().optional();
+
+const DATA = `Any JSON, at most ${MAX_DATA_DEPTH} levels deep and \`ROUTEMASTER_MAX_EVENT_DATA\` bytes.`;
+
+/** The body of a publish, for the documentation. Events are checked by code of their own (`event_fields.ts`). */
+export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimestamps }: EventDialect) {
+  const timestamp = loosensTimestamps
+    ? z.union([z.number(), z.string().regex(/^-?\d{1,15}$/), z.literal(false)])
+    : z.int();
+  const fields = {
+    type,
+    url: z
+      .string()
+      .max(maxUrlLength)
+      .regex(/^https:\/\/[^\s\p{Cc}]+$/u)
+      .describe(WHAT),
+    id: z
+      .string()
+      .regex(ID)
+      .nullish()
+      .describe('The id of the event, the same for every subscriber; unless given, the bus makes one.'),
+    timestamp: timestamp
+      .nullish()
+      .describe('When it happened, in ms since 1970; unless given, when the bus got it.'),
+    data: data.describe(DATA),
+  };
+  const event = (ignoresUnknownFields ? z.object(fields) : z.strictObject(fields)).register(NAMED, {
+    name: 'Event',
+  });
+  return z.union([event, z.array(event).min(1).max(MAX_EVENTS)]);
+}
+
+/** The body of a delivery, for the documentation. */
+export const DELIVERED = z.array(
+  z
+    .object({
+      id: z.string().describe('The id of the event, the same for every subscriber and at every attempt.'),
+      topic: z.string().describe('The name of the topic.'),
+      type,
+      url: z.string().describe(WHAT),
+      t: z.int().describe('When it happened, in ms since 1970.'),
+      data: data.describe('What the publisher sent; missing if there was none.'),
+    })
+    .register(NAMED, { name: 'DeliveredEvent' }),
+);

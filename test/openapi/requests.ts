@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { Answer, Api } from '../../harness/http/api.ts';
+import { type Known, requestsFor, type WantedRequest } from './arbitrary.ts';
+
+/** What a request can be refused for though its schema permits it: what only a text says. */
+const UNSAID: readonly { code: string; field?: string }[] = [
+  // Numbers too large to keep, and lone surrogates.
+  { code: 'bad_body' },
+  { code: 'bad_callback' },
+  // Reserved and too short tokens, names that are too long for a token, tokens of no form.
+  { code: 'bad_client' },
+  // A cursor of another listing, or a subscriber that only root may name.
+  // A source that is named twice, or a circle.
+  { code: 'bad_join' },
+  { code: 'bad_query', field: 'after' },
+  { code: 'bad_query', field: 'client' },
+  { code: 'bad_query', field: 'join' },
+  { code: 'bad_query', field: 'cursor' },
+  { code: 'bad_query', field: 'subscriber' },
+  { code: 'bad_subscription', field: 'signing_secret' },
+];
+
+const CALLERS = ['root', 'viewer', 'pub', 'sub', 'sub', 'pub', undefined];
+
+/** Holds a bus to its document: whatever is asked, nothing is answered 5xx, and every answer is described. */
+export async function checkRequests(api: Api, count: number, seed: number): Promise<Record<string, number>> {
+  const { contract } = api;
+  const known = await prepared(api);
+  const operations = Object.entries(contract.document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) =>
+      requestsFor(method, path, operation, contract.document, known),
+    ),
+  );
+  const statuses: Record<string, number> = {};
+  const property = fc.asyncProperty(
+    fc.oneof(...operations),
+    fc.constantFrom(...CALLERS),
+    async (request, as) => {
+      const answer = await ask(api, request, as);
+      statuses[answer.status] = (statuses[answer.status] ?? 0) + 1;
+      assertAnswered(request, answer);
+    },
+  );
+  await fc.assert(property, { numRuns: count, seed });
+  return statuses;
+}
+
+async function ask(
+  api: Api,
+  { method, path, headers, body }: WantedRequest,
+  as: string | undefined,
+): Promise<Answer> {
+  const answer = await api.call(method, path, {
+    ...{ headers },
+    ...(as !== undefined && { as }),
+    ...(body !== undefined && { body }),
+  });
+  // A call may have removed the client: the next one makes it again.
+  if (answer.status === 401 && as !== undefined) api.forget(as);
+  return answer;
+}
+
+function assertAnswered(request: WantedRequest, { status, text }: Answer): void {
+  const what = `${JSON.stringify(request)} → ${status} ${text.slice(0, 300)}`;
+  assert.ok(status < 500, what);
+  if (status !== 400 || !request.isValid) return;
+  const { code, field } = JSON.parse(text);
+  assert.ok(
+    UNSAID.some((each) => each.code === code && (each.field === undefined || each.field === field)),
+    what,
+  );
+}
+
+/** A client that publishes, one that subscribes, a dead letter, and jobs; the names of which requests may use. */
+async function prepared(api: Api): Promise<Known> {
+  const tokens = [await api.token('pub'), await api.token('sub')];
+  const call = async (as: string, path: string, body: object) => {
+    const { status, text } = await api.call('POST', path, { as, body: JSON.stringify(body) });
+    assert.ok(status < 300, text);
+  };
+  for (const timeout of [0, 3_600_000]) {
+    await call('sub', '/subscription', {
+      topics: ['widgets'],
+      callback: 'https://203.0.113.9/',
+      max: 1,
+      timeout,
+    });
+    await call('pub', '/topics/widgets', { type: 'noop', url: 'https://a.example/1' });
+  }
+  const ids = (await api.call('GET', '/jobs', { as: 'root' })).text;
+  const jobs = JSON.parse(ids).map(({ id }: { id: string }) => id);
+  return {
+    token: tokens,
+    subscriber: tokens,
+    client: tokens,
+    id: jobs,
+    name: ['widgets', 'gadgets'],
+    limit: ['1', '2'],
+  };
+}
