@@ -23,6 +23,8 @@ import type { PipelineParts } from './http/pipeline.ts';
 import { WorkBudget } from './http/work_budget.ts';
 import type { Log } from './log.ts';
 import { healthApi } from './metrics/health_api.ts';
+import { History } from './metrics/history.ts';
+import { historyApi } from './metrics/history_api.ts';
 import { metricsApi } from './metrics/metrics_api.ts';
 import type { Recorder } from './metrics/recorder.ts';
 import { openApi } from './openapi/openapi_api.ts';
@@ -79,6 +81,7 @@ export function buildApi(given: ApiParts): Built {
       ...apiTokensApi(parts),
       ...auditApi(parts),
       ...jobsApi(parts),
+      ...historyApi(parts),
     ];
     return [...rows, ...openApi(rows, { ...parts, delivered: DELIVERED })];
   };
@@ -125,6 +128,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
 
   const deadLetters = new DeadLetters(partitions, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters);
+  const topics = new Topics(partitions);
   const joins = new Joins(partitions, config);
   const removed = (token: string, events: number) => recorder.removed(token, events);
   const removeSubscriber = async (token: string) => {
@@ -146,7 +150,9 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     publisher: new Publisher(partitions, recorder, limits, storageFull),
     rateLimit: RateLimit.of(control, config),
     budget: new WorkBudget(),
-    topics: new Topics(partitions),
+    topics,
+    isTopic: (name: string) => topics.has(name),
+    history: new History(control),
     jobs: new Jobs(partitions),
     ...{ subscriptions, removed, deadLetters },
     isSubscriber: (token: string) => subscriptions.has(token),

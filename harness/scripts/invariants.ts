@@ -22,6 +22,7 @@ const PARTS: Record<string, string> = {
   owner: '.+',
   nonce: '[A-Za-z0-9_-]{19}',
   minute: '[0-9]+',
+  subject: '(?:bus|(?:topic|subscriber):.+)',
 };
 
 /** Keys of batches of the Ruby Routemaster, which this bus never writes. */

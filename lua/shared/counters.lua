@@ -13,8 +13,15 @@ function counters.has_ended(call, series)
   return false
 end
 
--- Moves the counts of series to their totals. What was reported to the metric service moves too, so that the
--- service does not take the moved counts for growth. Returns the number of series that had a count.
+-- Returns the name under which the topic or the subscriber of a series has its history.
+function counters.subject(series)
+  if series.topic then return table.concat({ 'topic', series.topic }, ':') end
+  return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
+end
+
+-- Moves the counts of series to their totals, and deletes the histories of their subjects. What was reported to the
+-- metric service moves too, so that the service does not take the moved counts for growth. Returns the number of
+-- series that had a count.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do
@@ -27,6 +34,8 @@ function counters.fold(call, all_series)
         folded = folded + 1
       end
     end
+    local subject = counters.subject(series)
+    if subject then redis.call('DEL', call.keys.history_fine(subject), call.keys.history_coarse(subject)) end
   end
   return folded
 end

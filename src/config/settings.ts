@@ -227,6 +227,9 @@ const figures = {
   dogstatsdHost: setting('DD_AGENT_HOST', z.string(), '127.0.0.1').help('Host of the DogStatsD agent.'),
   dogstatsdPort: setting('DD_DOGSTATSD_PORT', whole(1, 65_535), '8125').help('Port of the DogStatsD agent.'),
   appName: setting('ROUTEMASTER_APP_NAME', z.string(), 'routemaster').help('Tag `app` of figures.'),
+  historySubjects: setting('ROUTEMASTER_HISTORY_SUBJECTS', whole(0, 10_000), '1000').help(
+    'Subscribers with a history of two days, 20 KB each, and topics, 14 KB each: those with the most events.',
+  ),
   counterFlushIntervalMs: setting('ROUTEMASTER_COUNTER_FLUSH_INTERVAL', seconds(0.1, 3600), '5').help(
     'Seconds between flushes of the counters of a process to Redis.',
   ),

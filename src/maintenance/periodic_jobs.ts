@@ -1,8 +1,10 @@
 import { promoteDue } from '../delivering/queue.ts';
+import { STEPS } from '../metrics/history.ts';
 import type { Partition } from '../store/partition.ts';
 import { Autodrop } from './autodrop.ts';
 import type { JobParts } from './job_parts.ts';
 import { monitorJob } from './monitor.ts';
+import { sampleJob } from './sampling.ts';
 import { sweepJob } from './sweep_job.ts';
 
 export interface PeriodicJob {
@@ -25,6 +27,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   return [
     { name: 'autodrop', everyMs: 30_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
+    { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Promotes due jobs if the scheduler, which normally does so, cannot.
     { name: 'schedule', everyMs: 60_000, run: () => promoteAllDue(partition) },
     { name: 'scrub', everyMs: config.leaseMs / 3, run: () => scrubDead(parts) },

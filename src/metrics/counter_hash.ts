@@ -2,6 +2,8 @@ import { decode, encode } from '@msgpack/msgpack';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
+const FIELDS_PER_SCAN = 1000;
+
 export type Tags = Readonly<Record<string, string>>;
 
 /** One counter of the whole bus, with its total since the bus was installed. */
@@ -44,14 +46,25 @@ function text(value: unknown): string {
   throw new TypeError('not text');
 }
 
-/** Reads a hash from packed fields to counts. Throws as Partition does. */
+/**
+ * Reads a hash from packed fields to counts, in pieces, so that a bus with many subscribers does not stop Redis.
+ * Throws as Partition does.
+ */
 export async function readPacked(control: Partition, name: 'counters' | 'counters_reported') {
-  // `hgetall` would decode the fields as text, but they are binary.
-  const reply = await control.command((redis, keys) => redis.callBuffer('HGETALL', keys[name]()));
-  const flat = reply as Buffer[];
-  const counts: [field: Buffer, count: number][] = [];
-  for (let i = 0; i + 1 < flat.length; i += 2) counts.push([flat[i] as Buffer, Number(flat[i + 1])]);
-  return counts;
+  // A scan may return a field twice. Fields are binary, so `hscan` would not decode them.
+  const counts = new Map<string, [field: Buffer, count: number]>();
+  let cursor = '0';
+  do {
+    const scan = (at: string) =>
+      control.command((redis, keys) => redis.callBuffer('HSCAN', keys[name](), at, 'COUNT', FIELDS_PER_SCAN));
+    const [next, flat] = (await scan(cursor)) as [Buffer, Buffer[]];
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      const field = flat[i] as Buffer;
+      counts.set(field.toString('latin1'), [field, Number(flat[i + 1])]);
+    }
+    cursor = next.toString();
+  } while (cursor !== '0');
+  return [...counts.values()];
 }
 
 /** Reads all counters from Redis. Skips unreadable fields with a warning. Throws as Partition does. */

@@ -53,14 +53,14 @@ export function totalField(name: string, tags: Tags): Buffer {
   return packField(name, kind ? { ...tags, [TAGS[kind]]: REMOVED } : tags);
 }
 
-/** Returns the fields of all counters about a topic or a subscriber, each with its `totalField`. */
-export function seriesOf(subject: Subject): { field: Buffer; total: Buffer }[] {
+/** Returns all series about a topic or a subscriber: each its field, its `totalField`, and the subject. */
+export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: Buffer })[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];
   const names = Object.keys(FAMILIES).filter((name) => kindOf(name) === kind);
   return names.flatMap((name) =>
     tagsBesides(name, TAGS[kind]).map((others) => {
       const tags = { ...others, [TAGS[kind]]: value };
-      return { field: packField(name, tags), total: totalField(name, tags) };
+      return { field: packField(name, tags), total: totalField(name, tags), ...subject };
     }),
   );
 }

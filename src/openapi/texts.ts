@@ -317,6 +317,15 @@ export const TEXTS: Record<string, RouteText> = {
       'It becomes instant, behind the others. A delivery may still have to wait: while its subscriber is held back or paused, or has no room.',
   },
 
+  'GET /history': {
+    chapter: 'Watching',
+    summary: 'Read the figures of two days',
+    description: 'A client sees those of the bus, of topics, and of its own subscriptions.',
+    answer: {
+      ...{ subject: 'topic:products', range: '1h', start: 1_795_171_440_000, step: 10_000 },
+      metrics: { published: { unit: 'events/s', values: [null, 12.5, 13.1] } },
+    },
+  },
   'GET /metrics': {
     chapter: 'Watching',
     summary: 'Show the figures of the bus',

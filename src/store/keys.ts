@@ -60,6 +60,8 @@ export const LAYOUT = {
   counters: { pattern: 'counters', type: 'hash' },
   counters_reported: { pattern: 'counters:reported', type: 'hash' },
   counters_flushed: { pattern: 'counters:flushed:{process}', type: 'string' },
+  history_fine: { pattern: 'history:fine:{subject}', type: 'list' },
+  history_coarse: { pattern: 'history:coarse:{subject}', type: 'list' },
   api_tokens: { pattern: 'api_tokens:by_token', type: 'hash' },
   api_token: { pattern: 'api_token:{token}', type: 'hash' },
   former_secret: { pattern: 'former_secret:{token}', type: 'hash' },

@@ -28,6 +28,14 @@ export class Topics {
     this.#partitions = partitions;
   }
 
+  /** Returns whether there is such a topic. */
+  async has(name: string): Promise<boolean> {
+    const has = await this.#partitions
+      .ofTopic(name)
+      .command((redis, keys) => redis.sismember(keys.topics(), name));
+    return has === 1;
+  }
+
   /** Returns all topics, sorted by name. */
   async list(): Promise<Topic[]> {
     return this.read(await this.names());

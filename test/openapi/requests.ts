@@ -16,6 +16,7 @@ const UNSAID: readonly { code: string; field?: string }[] = [
   { code: 'bad_query', field: 'after' },
   { code: 'bad_query', field: 'client' },
   { code: 'bad_query', field: 'join' },
+  { code: 'bad_query', field: 'metric' },
   { code: 'bad_query', field: 'cursor' },
   { code: 'bad_query', field: 'subscriber' },
   { code: 'bad_subscription', field: 'signing_secret' },

@@ -194,6 +194,11 @@ export abstract class Api {
     return this.list('GET /jobs', options);
   }
 
+  /** Figures of the last hour, or of two days: of the bus, a topic or a subscriber. */
+  history(query: CallInput<'GET /history'>['query'] = {}, options?: CallOptions) {
+    return this.call('GET /history', { query }, options);
+  }
+
   /** Runs a scheduled job now. */
   runJob(id: string, options?: CallOptions) {
     return this.call('POST /jobs/:id/run', { params: { id } }, options);

@@ -4,7 +4,7 @@ import type { Contract } from '../contract.ts';
  * A counter. If it is about a topic or a subscriber, `topic` or `subscriber` names that. `total` is the
  * counter that continues it after a removal.
  */
-const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
+export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 
 export const metricsContracts = {
   count: {
@@ -13,6 +13,16 @@ export const metricsContracts = {
   },
   fold: {
     arguments: { series: [series] },
+    reply: 'number',
+  },
+  sample: {
+    arguments: {
+      fineMs: 'number',
+      fineKept: 'number',
+      coarseMs: 'number',
+      coarseKept: 'number',
+      samples: [{ topic: 'text?', subscriber: 'text?', figures: ['number'] }],
+    },
     reply: 'number',
   },
   report: {

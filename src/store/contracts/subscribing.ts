@@ -1,7 +1,8 @@
 import type { Contract } from '../contract.ts';
+import { series as counter } from './metrics.ts';
 
 /** The counters of a topic or a subscriber, each with the counter that continues it after a removal. */
-const series = [{ field: 'bytes', total: 'bytes' }] as const;
+const series = [counter] as const;
 
 export const subscribingContracts = {
   subscribe: {

@@ -140,6 +140,21 @@ export interface Calls {
     body: undefined;
     answer: { pong: string };
   };
+  'GET /history': {
+    query: {
+      metric?: 'published' | 'delivered' | 'failed' | 'queued' | 'oldest' | 'latency' | 'memory' | undefined;
+      subject?: string | undefined;
+      range?: '1h' | '24h' | '48h' | undefined;
+    };
+    body: undefined;
+    answer: {
+      subject: string;
+      range: '1h' | '24h' | '48h';
+      start: number;
+      step: number;
+      metrics: { [name: string]: { unit: string; values: (number | null)[] } };
+    };
+  };
   'GET /jobs': {
     query: {
       queue?: 'main' | 'aux' | undefined;

@@ -1,0 +1,49 @@
+#!lua flags=allow-oom
+--[[
+sample: append the figures of subjects to their histories. Returns the number of entries appended.
+
+A subject is the bus, a topic or a subscriber. Each has two histories: a fine one, with at most one entry for
+each `fine_ms`, and a coarse one. An entry is MessagePack `[slot, figure, …]`; the slot is the number of the step
+since the Unix epoch. Nothing is appended if the figures are those of the last entry, so a subject at rest takes no
+room. Only the bus always gets an entry, by which a reader knows that the bus was sampled.
+
+A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted.
+]]
+local counters = include('counters')
+
+-- A removed subject has its histories deleted. The expiry deletes those of subjects that are not sampled any more.
+local EXPIRY_MS = 2 * 86400 * 1000
+
+local function same(entry, figures)
+  for i, figure in ipairs(figures) do
+    if entry[i + 1] ~= figure then return false end
+  end
+  return #entry == #figures + 1
+end
+
+-- Appends the figures to one history, which keeps `kept` entries. Returns 1 if it did, and 0 if not.
+local function append(history, kept, slot, figures, may_skip)
+  local last = redis.call('LINDEX', history, -1)
+  if last then
+    local entry = cmsgpack.unpack(last)
+    if entry[1] >= slot or (may_skip and same(entry, figures)) then return 0 end
+  end
+  redis.call('RPUSH', history, cmsgpack.pack({ slot, unpack(figures) }))
+  redis.call('LTRIM', history, -kept, -1)
+  redis.call('PEXPIRE', history, EXPIRY_MS)
+  return 1
+end
+
+return function(call, args)
+  local keys, appended = call.keys, 0
+  local fine_slot, coarse_slot = math.floor(call.now_ms / args.fine_ms), math.floor(call.now_ms / args.coarse_ms)
+  for _, each in ipairs(args.samples) do
+    if not counters.has_ended(call, each) then
+      local part = counters.subject(each)
+      local subject = part or 'bus'
+      appended = appended + append(keys.history_fine(subject), args.fine_kept, fine_slot, each.figures, part)
+        + append(keys.history_coarse(subject), args.coarse_kept, coarse_slot, each.figures, part)
+    end
+  end
+  return appended
+end

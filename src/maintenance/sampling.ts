@@ -1,0 +1,108 @@
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+import { type Count, readCounts } from '../metrics/counter_hash.ts';
+import { type GaugeReading, readGauges } from '../metrics/gauges.ts';
+import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/history.ts';
+import { subjectOf } from '../metrics/series.ts';
+import type { Arguments } from '../store/contracts.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
+
+/** Samples per script call; this many take Redis about 1 ms. */
+const SAMPLES_PER_CALL = 200;
+
+type Sample = Arguments<'sample'>['samples'][number];
+
+/**
+ * The `sample` job: appends the figures of the bus, and of the topics and subscribers with the most events, to
+ * their histories.
+ */
+export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
+  const { config, partitions, log } = parts;
+  const steps = {
+    ...{ fineMs: STEPS.fine.ms, fineKept: STEPS.fine.kept },
+    ...{ coarseMs: STEPS.coarse.ms, coarseKept: STEPS.coarse.kept },
+  };
+  return async () => {
+    const [counts, gauges] = await Promise.all([
+      readCounts(partitions.control, log),
+      readGauges(partitions, config),
+    ]);
+    const samples = samplesOf(counts, gauges, config.historySubjects);
+    // The bus comes first, so that every entry of another has one of the bus.
+    for (let i = 0; i < samples.length; i += SAMPLES_PER_CALL) {
+      await partitions.control.run('sample', { ...steps, samples: samples.slice(i, i + SAMPLES_PER_CALL) });
+    }
+  };
+}
+
+function samplesOf(counts: readonly Count[], gauges: GaugeReading, limit: number): Sample[] {
+  const bus = empty('bus');
+  const topics = new Map<string, Figures<'topic'>>();
+  const subscribers = new Map<string, Figures<'subscriber'>>();
+  for (const { name, tags, value } of counts) {
+    const subject = subjectOf(name, tags);
+    const topic = subject && 'topic' in subject ? entryOf(topics, subject.topic, 'topic') : undefined;
+    const subscriber =
+      subject && 'subscriber' in subject ? entryOf(subscribers, subject.subscriber, 'subscriber') : undefined;
+    if (name === 'events.published') add('published', value, bus, topic);
+    if (name === 'delivery.events')
+      add(tags.status === 'success' ? 'delivered' : 'failed', value, bus, subscriber);
+    if (name === 'latency.end_to_end.sum') add('latencyMs', value, bus);
+    if (name === 'latency.end_to_end.bucket') add('latencies', value, bus);
+  }
+  for (const { token, events, oldestMs, deadLetters, healthPoints, pausedBy } of gauges.subscribers) {
+    const own = entryOf(subscribers, token, 'subscriber');
+    add('queued', events, bus, own);
+    own.oldestSeconds = oldestMs / 1000;
+    bus.oldestSeconds = Math.max(bus.oldestSeconds, own.oldestSeconds);
+    bus.deadLetters += deadLetters.batches;
+    if (healthPoints === undefined) continue;
+    bus.subscribers++;
+    if (pausedBy !== null) bus.paused++;
+    else if (healthPoints < PERFECT_HEALTH) bus.failing++;
+  }
+  bus.memory = gauges.memory.used;
+  return [
+    { figures: inOrder('bus', bus) },
+    ...busiest(subscribers, 'subscriber', limit, ({ delivered, queued }) => delivered + queued),
+    ...busiest(topics, 'topic', limit, ({ published }) => published),
+  ];
+}
+
+function empty<K extends SubjectKind>(kind: K): Figures<K> {
+  return Object.fromEntries(STORED[kind].map((name) => [name, 0])) as Figures<K>;
+}
+
+function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: string, kind: K): Figures<K> {
+  const entry = known.get(name) ?? empty(kind);
+  known.set(name, entry);
+  return entry;
+}
+
+/** Adds a value to a figure of each of these. */
+function add<Name extends string>(
+  name: Name,
+  value: number,
+  ...all: (Partial<Record<Name, number>> | undefined)[]
+): void {
+  for (const figures of all) if (figures) figures[name] = (figures[name] ?? 0) + value;
+}
+
+/** Returns samples of the subjects with the largest `size`. Subjects that never had an event have no history. */
+function busiest<K extends 'topic' | 'subscriber'>(
+  all: Map<string, Figures<K>>,
+  kind: K,
+  limit: number,
+  size: (figures: Figures<K>) => number,
+): Sample[] {
+  return [...all]
+    .filter(([, figures]) => size(figures) > 0)
+    .sort(([, one], [, other]) => size(other) - size(one))
+    .slice(0, limit)
+    .map(([name, figures]) => ({ [kind]: name, figures: inOrder(kind, figures) }));
+}
+
+function inOrder<K extends SubjectKind>(kind: K, figures: Figures<K>): number[] {
+  return STORED[kind].map((name) => Math.round(figures[name as keyof Figures<K>]));
+}

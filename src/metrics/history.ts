@@ -1,0 +1,167 @@
+import { decode } from '@msgpack/msgpack';
+import type { Partition } from '../store/partition.ts';
+
+/**
+ * The figures of an entry, in the order in which they are stored. Those of events, deliveries and latency are
+ * totals since the bus was installed. The others are as they were when the entry was made.
+ */
+export const STORED = {
+  bus: [
+    ...(['published', 'delivered', 'failed', 'latencyMs', 'latencies'] as const),
+    ...(['queued', 'oldestSeconds', 'memory', 'subscribers', 'failing', 'paused', 'deadLetters'] as const),
+  ],
+  subscriber: ['delivered', 'failed', 'queued', 'oldestSeconds'],
+  topic: ['published'],
+} as const;
+export type SubjectKind = keyof typeof STORED;
+export type Figures<K extends SubjectKind> = Record<(typeof STORED)[K][number], number>;
+type AnyFigures = Partial<Figures<'bus'>>;
+
+/** A history has at most one entry per step. Each keeps one more than it shows, from which differences begin. */
+export const STEPS = {
+  fine: { ms: 10_000, kept: 361 },
+  coarse: { ms: 300_000, kept: 577 },
+} as const;
+
+export const RANGES = {
+  '1h': { step: 'fine', points: 360 },
+  '24h': { step: 'coarse', points: 288 },
+  '48h': { step: 'coarse', points: 576 },
+} as const satisfies Record<string, { step: keyof typeof STEPS; points: number }>;
+export type RangeName = keyof typeof RANGES;
+
+interface Metric {
+  unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes';
+  of: readonly SubjectKind[];
+  /** Returns the value at an entry; null if it has none. `seconds` is the time since the entry before. */
+  value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
+}
+
+const grown = (name: keyof AnyFigures, now: AnyFigures, before: AnyFigures) =>
+  Math.max(0, (now[name] ?? 0) - (before[name] ?? 0));
+const perSecond =
+  (name: keyof AnyFigures): Metric['value'] =>
+  (now, before, seconds) =>
+    Math.round((grown(name, now, before) / seconds) * 100) / 100;
+const asItIs =
+  (name: keyof AnyFigures): Metric['value'] =>
+  (now) =>
+    now[name] ?? null;
+
+/** Everything that `GET /history` and the plots of the console show. */
+export const METRICS = {
+  published: { unit: 'events/s', of: ['bus', 'topic'], value: perSecond('published') },
+  delivered: { unit: 'events/s', of: ['bus', 'subscriber'], value: perSecond('delivered') },
+  failed: { unit: 'events/s', of: ['bus', 'subscriber'], value: perSecond('failed') },
+  queued: { unit: 'events', of: ['bus', 'subscriber'], value: asItIs('queued') },
+  oldest: { unit: 's', of: ['bus', 'subscriber'], value: asItIs('oldestSeconds') },
+  // The mean of the batches that were taken in the step.
+  latency: {
+    unit: 'ms',
+    of: ['bus'],
+    value(now, before) {
+      const taken = grown('latencies', now, before);
+      return taken === 0 ? null : Math.round(grown('latencyMs', now, before) / taken);
+    },
+  },
+  memory: { unit: 'bytes', of: ['bus'], value: asItIs('memory') },
+} as const satisfies Record<string, Metric>;
+export type MetricName = keyof typeof METRICS;
+
+/** Equidistant values of some metrics of one subject. Times are in ms since the Unix epoch. */
+export interface Shown {
+  /** The time of the first value of each metric. */
+  start: number;
+  step: number;
+  /** A value is null where nothing is known. */
+  metrics: Partial<Record<MetricName, { unit: Metric['unit']; values: (number | null)[] }>>;
+}
+
+interface Entry {
+  slot: number;
+  figures: AnyFigures;
+}
+
+/** Reads the histories that the job `sample` writes. Throws as Partition does. */
+export class History {
+  readonly #control: Partition;
+
+  constructor(control: Partition) {
+    this.#control = control;
+  }
+
+  /** Returns the newest figures of the bus and when they were taken; undefined if there are none yet. */
+  async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
+    const [newest] = await this.#entries('bus', '', 'fine', 1);
+    return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
+  }
+
+  /** Returns the history of a subject, whose metrics are all those of its kind or the one that is asked for. */
+  async read(kind: SubjectKind, name: string, range: RangeName, metric?: MetricName): Promise<Shown> {
+    const { step, points } = RANGES[range];
+    const { ms, kept } = STEPS[step];
+    const [time, ofBus, own] = await Promise.all([
+      this.#control.command((redis) => redis.time()),
+      this.#entries('bus', '', step, points + 1),
+      this.#entries(kind, name, step, kept),
+    ]);
+    const changes = changesOf(
+      ofBus.map(({ slot }) => slot),
+      own,
+    );
+    const first = Math.floor((Number(time[0]) * 1000) / ms) - points + 1;
+    const slots = Array.from({ length: points }, (_, index) => first + index);
+    const asked = metricsOf(kind).filter((each) => metric === undefined || each === metric);
+    const metrics = asked.map((each) => {
+      const { unit, value }: Metric = METRICS[each];
+      const values = slots.map((slot) => {
+        const change = changes.get(slot);
+        return change ? value(change.now, change.before, (change.slots * ms) / 1000) : null;
+      });
+      return [each, { unit, values }];
+    });
+    return { start: first * ms, step: ms, metrics: Object.fromEntries(metrics) };
+  }
+
+  /** Returns the newest entries, oldest first. */
+  async #entries(kind: SubjectKind, name: string, step: keyof typeof STEPS, count: number): Promise<Entry[]> {
+    const subject = kind === 'bus' ? kind : `${kind}:${name}`;
+    const stored = await this.#control.command((redis, keys) =>
+      redis.lrangeBuffer(keys[`history_${step}`](subject), -count, -1),
+    );
+    return stored.map((packed) => {
+      const [slot = 0, ...values] = decode(packed) as number[];
+      return { slot, figures: Object.fromEntries(STORED[kind].map((name, i) => [name, values[i] ?? 0])) };
+    });
+  }
+}
+
+/** Returns the metrics that subjects of a kind have. */
+export function metricsOf(kind: SubjectKind): MetricName[] {
+  return (Object.keys(METRICS) as MetricName[]).filter((name) =>
+    (METRICS[name].of as readonly SubjectKind[]).includes(kind),
+  );
+}
+
+interface Change {
+  now: AnyFigures;
+  before: AnyFigures;
+  /** Number of slots from `before` to `now`. */
+  slots: number;
+}
+
+/**
+ * Returns how a subject changed up to each slot in which the bus was sampled. A subject without an entry there has
+ * not changed since its last one.
+ */
+function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
+  const changes = new Map<number, Change>();
+  let next = 0;
+  let [now, before]: (AnyFigures | undefined)[] = [];
+  for (const [index, slot] of sampled.entries()) {
+    for (let entry = entries[next]; entry && entry.slot <= slot; entry = entries[++next]) now = entry.figures;
+    if (now && before) changes.set(slot, { now, before, slots: slot - (sampled[index - 1] ?? slot) });
+    before = now;
+  }
+  return changes;
+}

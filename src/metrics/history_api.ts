@@ -1,0 +1,120 @@
+import { z } from 'zod';
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Caller } from '../caller.ts';
+import { BusError } from '../errors.ts';
+import { ownerOf } from '../join_token.ts';
+import { ENTRIES_PER_CALL, QUERY_WORDING } from '../paging.ts';
+import { ALL, type Input, ok, type Route, route } from '../route.ts';
+import {
+  type History,
+  METRICS,
+  type MetricName,
+  metricsOf,
+  RANGES,
+  type RangeName,
+  type SubjectKind,
+} from './history.ts';
+
+const oneOf = <Word extends string>(words: Record<Word, unknown>) =>
+  z.enum(Object.keys(words) as [Word, ...Word[]], `must be one of ${Object.keys(words).join(', ')}`);
+
+const SUBJECT_RULE = 'must be bus, topic: and a name, or subscriber: and a token';
+
+const query = z.strictObject({
+  metric: oneOf<MetricName>(METRICS).optional().describe('One metric alone; otherwise all of the subject.'),
+  subject: z
+    .string(SUBJECT_RULE)
+    .regex(/^(bus|(topic|subscriber):.+)$/, SUBJECT_RULE)
+    .default('bus')
+    .describe('`bus`, `topic:` and a name, or `subscriber:` and a token, or for viewers a public name.'),
+  range: oneOf<RangeName>(RANGES)
+    .default('1h')
+    .describe('Of `1h` there is a value each ten seconds, of the others one each five minutes.'),
+});
+
+type Query = z.infer<typeof query>;
+
+const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+
+const HISTORY = z.object({
+  subject: z.string(),
+  range: oneOf<RangeName>(RANGES),
+  start: z.int().describe('Time of the first value of each metric (ms since 1970).'),
+  step: z.int().describe('Milliseconds from one value to the next.'),
+  metrics: z.partialRecord(
+    oneOf<MetricName>(METRICS),
+    z.object({
+      unit: z.string(),
+      values: z.array(z.number().nullable()).describe('Null where nothing is known.'),
+    }),
+  ),
+});
+export type HistoryReport = z.infer<typeof HISTORY>;
+
+interface HistoryParts {
+  history: History;
+  publicNames: PublicNames;
+  isTopic: (name: string) => Promise<boolean>;
+  isSubscriber: (token: string) => Promise<boolean>;
+  /** Resolves with the tokens of all subscribers. */
+  subscribers: () => Promise<string[]>;
+}
+
+/** `/history`: figures of the last two days. A client sees those of the bus, of topics, and of its own queues. */
+export function historyApi(parts: HistoryParts): Route[] {
+  const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
+
+  /** Resolves with a subscriber's token, and the number of calls that finding it costs. Throws if there is none. */
+  const subscriberOf = async (caller: Caller, name: string) => {
+    if (caller.role === 'client' && ownerOf(name) !== caller.token)
+      throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');
+    let calls = 0;
+    const token =
+      caller.role !== 'viewer'
+        ? name
+        : await publicNames.tokenOf(name, async () => {
+            const all = await subscribers();
+            calls = all.length / ENTRIES_PER_CALL;
+            return all;
+          });
+    if (token === undefined || !(await isSubscriber(token)))
+      throw new BusError('subscriber_not_found', 'there is no such subscriber');
+    return { name: token, calls };
+  };
+  const topicOf = async (name: string) => {
+    if (!(await isTopic(name))) throw new BusError('topic_not_found', 'there is no such topic');
+    return { name, calls: 0 };
+  };
+
+  const show = async ({ caller, query: { subject, range, metric } }: { caller: Caller; query: Query }) => {
+    const [kind, given] = parted(subject);
+    if (metric !== undefined && !metricsOf(kind).includes(metric))
+      throw new BusError(
+        'bad_query',
+        `metric must be one of ${metricsOf(kind).join(', ')} for this subject`,
+        {
+          members: { field: 'metric' },
+        },
+      );
+    const found =
+      kind === 'bus'
+        ? { name: '', calls: 0 }
+        : await (kind === 'topic' ? topicOf(given) : subscriberOf(caller, given));
+    const shown = await history.read(kind, found.name, range, metric);
+    return { ...ok({ subject, range, ...shown }), calls: found.calls };
+  };
+
+  return [
+    route('GET /history', ALL, {
+      query: QUERY,
+      answers: { 200: HISTORY },
+      errors: ['bad_query', 'subscriber_not_found', 'topic_not_found'],
+      handle: show,
+    }),
+  ];
+}
+
+function parted(subject: string): [kind: SubjectKind, name: string] {
+  const colon = subject.indexOf(':');
+  return colon < 0 ? ['bus', ''] : [subject.slice(0, colon) as SubjectKind, subject.slice(colon + 1)];
+}

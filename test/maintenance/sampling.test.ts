@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { decode, encode } from '@msgpack/msgpack';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { readConfig } from '../../src/config.ts';
+import { sampleJob } from '../../src/maintenance/sampling.ts';
+import { Counters } from '../../src/metrics/counters.ts';
+import { STEPS } from '../../src/metrics/history.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
+import { seriesOf } from '../../src/metrics/series.ts';
+import { Partitions } from '../../src/store/partitions.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+
+async function count(record: (recorder: Recorder) => void): Promise<void> {
+  const counters = new Counters(redis.store, { flushIntervalMs: 1000, log: capturedLog().log });
+  record(new Recorder(counters));
+  await counters.flush();
+}
+
+const sample = (env: Record<string, string> = {}) =>
+  sampleJob({
+    config: readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...env }),
+    partitions: new Partitions(redis.store),
+    log: capturedLog().log,
+  })();
+
+const keyOf = (subject: string) => redis.store.keys.history_fine(subject);
+const entries = async (subject: string) =>
+  (await redis.store.redis.lrangeBuffer(keyOf(subject), 0, -1)).map((each) => decode(each) as number[]);
+const figures = async (subject: string) => (await entries(subject)).map(([, ...rest]) => rest);
+const subjects = async () =>
+  (await redis.store.redis.keys(keyOf('*'))).map((key) => key.slice(keyOf('').length)).sort();
+
+/** Makes the last entries look a step older, as if time had passed. */
+async function wait(): Promise<void> {
+  for (const key of await redis.store.redis.keys(`${redis.store.prefix}history:*`)) {
+    const [slot = 0, ...rest] = decode(
+      (await redis.store.redis.lindexBuffer(key, -1)) ?? Buffer.of(),
+    ) as number[];
+    await redis.store.redis.lset(key, -1, Buffer.from(encode([slot - 1, ...rest])));
+  }
+}
+
+beforeEach(async () => {
+  await redis.flush();
+  await bus.subscribe('alice', { timeout: 60_000, max: 1000 });
+  await bus.publish('shop', 'widgets', ['one', 'two']);
+  await count((recorder) => {
+    recorder.published('widgets', 2, 80);
+    recorder.delivered({ queue: 'alice', status: 'success', events: 5, durationMs: 7, latencyMs: 60 });
+    recorder.delivered({ queue: 'alice', status: 'failure', events: 1, durationMs: 7, latencyMs: 60 });
+  });
+});
+afterEach(() => assertConsistent(redis.store));
+
+describe('a sample', () => {
+  test('has the figures of the bus, of topics and of subscribers', async () => {
+    await sample();
+    assert.deepEqual(await subjects(), ['bus', 'subscriber:alice', 'topic:widgets']);
+    const [[published, delivered, failed, latencyMs, latencies, queued, oldest, memory, ...states] = []] =
+      await figures('bus');
+    assert.deepEqual([published, delivered, failed, latencyMs, latencies, queued], [2, 5, 1, 60, 1, 2]);
+    assert.ok(Number(oldest) >= 0 && Number(memory) > 0);
+    assert.deepEqual(states, [1, 0, 0, 0]);
+    assert.deepEqual((await figures('subscriber:alice'))[0]?.slice(0, 3), [5, 1, 2]);
+    assert.deepEqual(await figures('topic:widgets'), [[2]]);
+  });
+
+  test('that is repeated within its step changes nothing', async () => {
+    await sample();
+    await sample();
+    assert.ok((await entries('bus')).length <= 2);
+    assert.equal((await entries('topic:widgets')).length, 1);
+  });
+
+  test('adds an entry for the bus, and for what has changed', async () => {
+    await sample();
+    await wait();
+    await count((recorder) => recorder.published('widgets', 3, 80));
+    await sample();
+    assert.equal((await entries('bus')).length, 2);
+    assert.deepEqual(await figures('topic:widgets'), [[2], [5]]);
+    await wait();
+    await sample();
+    assert.equal((await entries('bus')).length, 3);
+    assert.equal((await entries('topic:widgets')).length, 2);
+  });
+
+  test('keeps no more than a step of each', async () => {
+    const old = Array.from({ length: 500 }, (_, slot) => Buffer.from(encode([slot, 1])));
+    await redis.store.redis.rpush(keyOf('topic:widgets'), ...old);
+    await sample();
+    assert.equal((await entries('topic:widgets')).length, STEPS.fine.kept);
+    assert.ok((await redis.store.redis.ttl(keyOf('topic:widgets'))) > 86_400);
+  });
+
+  test('has the topics and subscribers with the most events alone', async () => {
+    await bus.publish('shop', 'busier', ['one']);
+    await count((recorder) => recorder.published('busier', 9, 80));
+    await sample({ ROUTEMASTER_HISTORY_SUBJECTS: '1' });
+    assert.deepEqual(await subjects(), ['bus', 'subscriber:alice', 'topic:busier']);
+    await redis.store.redis.del(...(await redis.store.redis.keys(`${redis.store.prefix}history:*`)));
+    await sample({ ROUTEMASTER_HISTORY_SUBJECTS: '0' });
+    assert.deepEqual(await subjects(), ['bus']);
+  });
+});
+
+describe('what is removed', () => {
+  test('loses its history, and a late sample does not bring it back', async () => {
+    await sample();
+    await redis.store.run('remove_topic', { topic: 'widgets', series: seriesOf({ topic: 'widgets' }) });
+    await redis.store.run('remove_subscriber', {
+      token: 'alice',
+      series: seriesOf({ subscriber: 'alice' }),
+    });
+    assert.deepEqual(await subjects(), ['bus']);
+    const kept = { fineMs: 10_000, fineKept: 9, coarseMs: 300_000, coarseKept: 9 };
+    const samples = [
+      { topic: 'widgets', figures: [1] },
+      { subscriber: 'alice', figures: [1, 2, 3, 4] },
+    ];
+    assert.equal(await redis.store.run('sample', { ...kept, samples }), 0);
+    assert.deepEqual(await subjects(), ['bus']);
+  });
+});
