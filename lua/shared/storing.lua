@@ -59,19 +59,19 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of every subscriber, and puts the number for each into `counts`. If one subscriber
--- fails, the function throws, and `counts` ends before that subscriber.
-local function append_all(call, opened, taken, entries, counts)
-  local rooms = take_room(call, taken, entries)
-  for i, token in ipairs(taken.tokens) do
+-- Appends the events of the subscribers from the `first` on. `counts` is filled with the number of events of each. If
+-- one fails, the function throws, and `counts` ends before that subscriber.
+local function append_from(call, opened, taken, entries, rooms, counts, first)
+  for i = first, #taken.tokens do
+    local token = taken.tokens[i]
     local slice = taken.slices[token]
     append(call, opened, token, entries[i], rooms[token], slice)
     counts[i] = slice.last - slice.first + 1
   end
 end
 
--- Stores the events, and counts them for their topics. If it fails at one subscriber (because of a key of the
--- wrong type, for example), the later ones get nothing, and `call.failure` is set.
+-- Stores the events, and counts them for their topics. If this fails at a subscriber, because of a key of the wrong
+-- type for example, the others get theirs, and `call.failure` is set.
 function storing.store(call, uid_seed, taken)
   for _, topic in ipairs(taken.accepted) do
     redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events)
@@ -79,8 +79,12 @@ function storing.store(call, uid_seed, taken)
   if #taken.tokens == 0 then return end
   local opened, counts = opening.begin(uid_seed), {}
   local entries = bulk.get_fields(call.keys.batches_open(), taken.tokens)
-  calls.try(call, append_all, opened, taken, entries, counts)
-  -- Even after a failure, stores the references of the batches opened so far.
+  local rooms = calls.try(call, take_room, taken, entries) or {}
+  while #counts < #taken.tokens do
+    calls.try(call, append_from, opened, taken, entries, rooms, counts, #counts + 1)
+    if #counts < #taken.tokens then counts[#counts + 1] = 0 end
+  end
+  -- The batches opened so far are entered even after a failure.
   opening.enter(call, opened)
   bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
 end

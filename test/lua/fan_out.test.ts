@@ -61,18 +61,17 @@ describe('many at once', () => {
   });
 });
 
-test('a publish that fails at one subscriber leaves the batches of the others whole', async () => {
+test('a publish that fails at one subscriber leaves the batches of the others whole, and they get the event', async () => {
   const tokens = Array.from({ length: 20 }, (_, n) => `s${n}`);
   for (const token of tokens) await bus.subscribe(token, { max: 2 });
   await bus.publish('a', 'widgets', ['e1']);
   for (const token of tokens.slice(10)) await bus.subscribe(token, { max: 1 });
   const { redis: commands, keys } = bus.store;
-  const whole = (await commands.smembers(keys.topic_subscribers('widgets'))).indexOf('s15');
   await commands.set(keys.subscriber('s15'), 'no hash');
   await assert.rejects(bus.publish('b', 'widgets', ['e2']), /WRONGTYPE/);
   await commands.del(keys.subscriber('s15'));
   await bus.subscribe('s15', { max: 1 });
   const { gauges } = await bus.state();
   const events = Object.values(gauges.events).reduce((sum, each) => sum + each);
-  assert.equal(events, 20 + whole);
+  assert.equal(events, 20 + 19);
 });

@@ -1,0 +1,75 @@
+import { LRUCache } from 'lru-cache';
+import { BusError } from '../errors.ts';
+import type { Partitions } from '../store/partitions.ts';
+import type { Publication } from './publication.ts';
+
+type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
+
+/** This many copies for subscribers take Redis as long as one event. */
+const COPIES_PER_EVENT = 50;
+/**
+ * Maximum copies of one publication, which is stored as a whole. They block Redis for 50 to 60 ms (a million for
+ * 210 ms), and no memory limit interrupts a script.
+ */
+const MAX_COPIES = 200_000;
+/**
+ * Maximum events of a publication to a topic whose subscribers have not been counted. A larger publication
+ * waits for the count.
+ */
+const MAX_EVENTS_UNCOUNTED = 10;
+const MAX_TOPICS_REMEMBERED = 10_000;
+
+/** Bounds the copies of publications: an event is copied for each subscriber of its topic. */
+export class Copies {
+  readonly #partitions: Partitions;
+  /** The number of subscribers of each topic at its last publication. */
+  readonly #subscribers = new LRUCache<string, number>({ max: MAX_TOPICS_REMEMBERED });
+
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
+  }
+
+  /** Notes how many subscribers a topic has. */
+  note(topic: string, subscribers: number): void {
+    this.#subscribers.set(topic, subscribers);
+  }
+
+  /** As many events take Redis as long as the copies of these. */
+  weigh(publication: Counted): number {
+    return this.#count(publication) / COPIES_PER_EVENT;
+  }
+
+  /** Throws body_too_large, at once or later, if the topic has too many subscribers for this many events. */
+  check(publication: Counted): Promise<void> | undefined {
+    const { topic, events } = publication;
+    if (events.length > MAX_EVENTS_UNCOUNTED && !this.#subscribers.has(topic))
+      return this.#countSubscribers(topic).then(() => this.check(publication));
+    return this.#count(publication) <= MAX_COPIES ? undefined : this.#refuseUnlessKnown(publication);
+  }
+
+  #count({ topic, events }: Counted): number {
+    return events.length * (this.#subscribers.get(topic) ?? 1);
+  }
+
+  async #countSubscribers(topic: string): Promise<void> {
+    const home = this.#partitions.ofTopic(topic);
+    const count = home.command((redis, keys) => redis.scard(keys.topic_subscribers(topic)));
+    this.#subscribers.set(topic, await count);
+  }
+
+  /** Throws body_too_large unless the publication is a repeat, since a repeat copies nothing. */
+  async #refuseUnlessKnown({ topic, idempotency }: Counted): Promise<void> {
+    const home = this.#partitions.ofTopic(topic);
+    if (idempotency) {
+      const { digest } = idempotency;
+      const known = await home.command((redis, keys) => redis.exists(keys.idempotency(digest)));
+      if (known === 1) return;
+    }
+    const subscribers = this.#subscribers.get(topic) ?? 1;
+    const maxEvents = Math.floor(MAX_COPIES / subscribers);
+    throw new BusError(
+      'body_too_large',
+      `${topic} has ${subscribers} subscribers; send ${maxEvents} events at a time at most`,
+    );
+  }
+}
