@@ -20,6 +20,8 @@ export interface PublishingOptions {
   publishers?: number;
   /** Events a second, offered by all publishers together. */
   perSecond?: number;
+  /** How many ms each event waits before it is published. */
+  delayMs?: () => number;
   /** Repeats a POST with the same `Idempotency-Key` until its events are accepted. */
   again?: boolean;
 }
@@ -96,9 +98,9 @@ export class Publishing {
   }
 
   async #offer(urls: string[], post: number): Promise<void> {
-    const { topic, name, again = false } = this.#options;
+    const { topic, name, delayMs, again = false } = this.#options;
     const headers: Record<string, string> = again ? { 'idempotency-key': `${name}-${post}` } : {};
-    const body = urls.map((url) => ({ type: 'create', url }));
+    const body = urls.map((url) => ({ type: 'create', url, ...(delayMs && { delay: delayMs() }) }));
     for (let turn = post; ; turn++) {
       if (await this.#post(`/topics/${topic}`, body, headers, turn)) {
         this.#ledger.accept(topic, urls);

@@ -2,6 +2,7 @@ import type { Scenario } from './scenario.ts';
 import { badSubscribers } from './scenarios/bad_subscribers.ts';
 import { client } from './scenarios/client.ts';
 import { clocks } from './scenarios/clocks.ts';
+import { delayed } from './scenarios/delayed.ts';
 import { frozenWorker } from './scenarios/frozen_worker.ts';
 import { hostileClients } from './scenarios/hostile_clients.ts';
 import { joins } from './scenarios/joins.ts';
@@ -27,6 +28,7 @@ export const SCENARIOS: readonly Scenario[] = [
   redisProxy,
   poison,
   ordered,
+  delayed,
   joins,
   badSubscribers,
   hostileClients,

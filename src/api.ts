@@ -16,6 +16,9 @@ import { DeadLetters } from './delivering/dead_letters.ts';
 import { deadLettersApi } from './delivering/dead_letters_api.ts';
 import { autodrops, Queue } from './delivering/queue.ts';
 import { DIALECTS, type Dialect } from './dialect.ts';
+import { delayedApi } from './flow/delayed_api.ts';
+import { DelayedEvents } from './flow/delayed_events.ts';
+import { Delaying } from './flow/delaying.ts';
 import { Joins } from './flow/joins.ts';
 import { joinsApi } from './flow/joins_api.ts';
 import { CallLimits } from './http/call_limits.ts';
@@ -41,6 +44,7 @@ import { auditApi } from './records/audit_api.ts';
 import { Jobs } from './records/jobs.ts';
 import { jobsApi } from './records/jobs_api.ts';
 import type { Route } from './route.ts';
+import { shareOfBytes } from './store/client_quota.ts';
 import type { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 import { pauseApi } from './subscribing/pause_api.ts';
@@ -73,6 +77,7 @@ export function buildApi(given: ApiParts): Built {
       ...metricsApi(parts),
       ...publishApi(parts),
       ...topicsApi(parts),
+      ...delayedApi(parts),
       ...subscriptionsApi(parts),
       ...subscribersApi(parts),
       ...pauseApi(parts),
@@ -108,6 +113,9 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     // Read at each call, because the memory limit of Redis may change.
     get maxClientKeys() {
       return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
+    },
+    get maxClientBytes() {
+      return shareOfBytes(config.clientDelayedShare, guard.maxBytes);
     },
   };
 
@@ -148,12 +156,14 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     minTokenLength: config.minTokenLength,
     forceSsl: config.forceSsl,
     publisher: new Publisher(partitions, recorder, limits, storageFull),
+    delaying: new Delaying(partitions, recorder, limits, storageFull),
     rateLimit: RateLimit.of(control, config),
     budget: new WorkBudget(),
     topics,
     isTopic: (name: string) => topics.has(name),
     history: new History(control),
     jobs: new Jobs(partitions),
+    delayedEvents: new DelayedEvents(partitions),
     ...{ subscriptions, removed, deadLetters },
     isSubscriber: (token: string) => subscriptions.has(token),
     subscribers: () => subscriptions.tokens(),

@@ -6,6 +6,8 @@ export interface Event {
   type?: string;
   url: string;
   timestamp?: number;
+  at?: number;
+  delay?: number;
   data?: unknown;
 }
 

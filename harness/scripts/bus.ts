@@ -27,6 +27,23 @@ export type Published = [
   idempotency?: { digest: string; fingerprint: string } | undefined,
 ];
 
+/** An event of a publication with a time, which `at` or `delay` is (ms); without them it is due at once. */
+export interface Timed {
+  id: string;
+  at?: number;
+  delay?: number;
+  /** By default the id. */
+  text?: string;
+  rest?: string;
+}
+
+/** Whose delayed events they are, and what limits them. */
+interface Delaying {
+  client?: string;
+  key?: { digest: string; fingerprint: string };
+  limits?: Partial<typeof DELAY_LIMITS>;
+}
+
 /** The batch that a call of `autodrop` began to count. */
 export type Begun = Omit<Arguments<'autodrop'>, 'cuts'>;
 
@@ -39,6 +56,13 @@ export const PUBLISH_LIMITS = {
   maxTopics: ROOM,
   maxClientTopics: ROOM,
   maxClientKeys: ROOM,
+};
+/** Limits of `delay` that no test reaches by accident. */
+export const DELAY_LIMITS = {
+  ...PUBLISH_LIMITS,
+  maxDelayMs: 31_536_000_000,
+  maxClientDelayed: 100_000,
+  maxClientBytes: 1_000_000_000,
 };
 const OVERLAP_MS = 60_000;
 
@@ -120,6 +144,36 @@ export class Bus extends WorkerCalls {
 
   async resume(token: string, by: 'operator' | 'subscriber' = 'operator'): Promise<Reply<'resume'>> {
     return this.store.run('resume', { token, by, laneLimitMax: LANE_LIMIT_MAX });
+  }
+
+  /** A publication of the client `shop` with delayed events. Returns what became of it, and what was added at once. */
+  async delay(
+    seed: string,
+    topic: string,
+    events: Timed[],
+    { client = 'shop', key, limits = {} }: Delaying = {},
+  ) {
+    const { outcomes, added } = await this.store.run('delay', {
+      ...{ uidSeed: seedOf(seed), ...DELAY_LIMITS, maxClientKeys: 10, ...limits },
+      publications: [{ topic, client, ...key, events: events.map((each) => ({ text: each.id, ...each })) }],
+    });
+    const [{ outcome, index } = { outcome: '', index: undefined }] = outcomes;
+    return { outcome, index, added: Object.fromEntries(added.flatMap(addedBySubscriber)) };
+  }
+
+  /** Publishes what is due, in one call. Returns the ids of what is published by topic, and whether more is due. */
+  async publishDelayed(seed: string) {
+    const reply = await this.store.run('publish_delayed', { uidSeed: seedOf(seed) });
+    const published = Object.fromEntries(reply.published.map(({ topic, events }) => [topic, events]));
+    return { ...reply, published };
+  }
+
+  /** Has delayed events of a topic fall due: their times come this much nearer. */
+  async hasten(topic: string, ms: number): Promise<void> {
+    const { redis, keys } = this.store;
+    for (const entry of await redis.zrange(keys.delayed_due(topic), '0', '-1'))
+      await redis.zincrby(keys.delayed_due(topic), -ms, entry);
+    await redis.zincrby(keys.delayed_topics(), -ms, topic);
   }
 
   async runJob(job: string, q: QueueName = 'main'): Promise<Reply<'run_job'>> {

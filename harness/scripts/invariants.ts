@@ -3,6 +3,7 @@ import { packJob, SHARES } from '../../src/store/job.ts';
 import { type KeyName, LAYOUT } from '../../src/store/keys.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { assertDeadLetters } from './dead_letters.ts';
+import { assertDelayed } from './delayed.ts';
 import { assertGaps } from './gaps.ts';
 import { imageOf, type Readable } from './image.ts';
 import { assertJoins } from './joins.ts';
@@ -37,7 +38,7 @@ const SHAPES = Object.entries(LAYOUT)
 
 /**
  * Checks the whole Redis. Every batch has one job and its index entries, and every job is in exactly one
- * state. Gauges equal the contents of the lists. Current batches are open, dead letters are whole,
+ * state. Gauges equal the contents of the lists. Current batches are open, dead letters and delayed events are whole,
  * subscriptions are stored on both sides, and there is no other key.
  */
 export async function assertConsistent(store: Partition): Promise<void> {
@@ -64,6 +65,7 @@ export async function assertImageConsistent(store: Readable): Promise<void> {
   await assertCurrent(store, state);
   await assertDeadLetters(store);
   await assertGaps(store);
+  await assertDelayed(store);
   await assertSubscriptions(store);
   await assertJoins(store);
 }

@@ -1,6 +1,7 @@
 --[[
 Topics: deletes topics, and keeps the list of the topics that each client owns.
 ]]
+local delayed = include('delayed')
 local join_tokens = include('join_tokens')
 local topics = {}
 
@@ -10,9 +11,18 @@ function topics.publisher(call, topic)
   return publisher and publisher ~= '' and publisher or nil
 end
 
--- Deletes a topic, and ends its subscriptions. If it is a source of joins, it stays as that, without a publisher.
+-- Returns nothing if the client is the publisher of the topic, or if root asks and there is no client; otherwise the
+-- reason for the refusal.
+function topics.refusal(call, topic, client)
+  if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
+  if client and topics.publisher(call, topic) ~= client then return 'forbidden' end
+end
+
+-- Deletes a topic with its delayed events, and ends its subscriptions. If it is a source of joins, it stays as that,
+-- without a publisher. Returns how many events were delayed.
 function topics.remove(call, topic)
   local keys, publisher, joined = call.keys, topics.publisher(call, topic), {}
+  local delayed_events = publisher and delayed.remove_topic(call, publisher, topic) or 0
   for _, token in ipairs(redis.call('SMEMBERS', keys.topic_subscribers(topic))) do
     if join_tokens.is_join(token) then
       joined[#joined + 1] = token
@@ -24,6 +34,7 @@ function topics.remove(call, topic)
   redis.call('DEL', keys.topic_subscribers(topic), keys.topic(topic))
   if #joined == 0 then redis.call('SREM', keys.topics(), topic) end
   for _, token in ipairs(joined) do redis.call('SADD', keys.topic_subscribers(topic), token) end
+  return delayed_events
 end
 
 -- Deletes a topic that has neither a publisher nor a subscription. Otherwise changes nothing.

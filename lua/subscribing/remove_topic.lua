@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 --[[
-remove_topic: delete a topic and end its subscriptions. Queued events of the topic are still delivered.
+remove_topic: delete a topic and its delayed events, and end its subscriptions. Queued events of the topic are still
+delivered. `delayed` is the number of its delayed events.
 
 `client` is the token of the client that asks; without it root asks. A client may only remove a topic of which
 it is the publisher; otherwise the reply is `forbidden`. If there is no such topic, the reply is
@@ -10,10 +11,9 @@ local counters = include('counters')
 local topics = include('topics')
 
 return function(call, args)
-  local topic = args.topic
-  if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
-  if args.client and topics.publisher(call, topic) ~= args.client then return 'forbidden' end
-  topics.remove(call, topic)
+  local refusal = topics.refusal(call, args.topic, args.client)
+  if refusal then return { outcome = refusal, delayed = 0 } end
+  local delayed = topics.remove(call, args.topic)
   counters.fold(call, args.series)
-  return 'ok'
+  return { outcome = 'ok', delayed = delayed }
 end

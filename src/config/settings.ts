@@ -148,6 +148,12 @@ const delivering = {
   maxIdempotencyKeys: setting('ROUTEMASTER_MAX_IDEMPOTENCY_KEYS', whole(1, 1_000_000_000), '100000').help(
     'Maximum Idempotency-Keys of a client in that time; fewer if they could take 5 % of the memory of Redis.',
   ),
+  maxClientDelayed: setting('ROUTEMASTER_MAX_CLIENT_DELAYED', whole(0, 1_000_000_000), '100000').help(
+    'Maximum events of a client that wait to be published later (`at`, `delay`).',
+  ),
+  clientDelayedShare: setting('ROUTEMASTER_CLIENT_DELAYED_SHARE', whole(0, 100), '5').help(
+    'Per cent of the memory limit of Redis that the delayed events of a client may take.',
+  ),
   maxJoinKeys: setting('ROUTEMASTER_MAX_JOIN_KEYS', whole(1, 10_000_000), '100000').help(
     'Maximum open keys of a join; with more, its oldest key expires early.',
   ),

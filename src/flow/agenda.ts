@@ -6,6 +6,7 @@ import type { Recorder } from '../metrics/recorder.ts';
 import { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { DueEvents } from './due_events.ts';
 import { joinExpiry } from './join_expiry.ts';
 
 interface AgendaParts {
@@ -22,7 +23,9 @@ interface AgendaParts {
 /** What the scheduler of a partition publishes at its time: for each kind a function that publishes what is due. */
 export function agendaOf({ config, partitions, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);
+  const dueEvents = new DueEvents({ ...parts, limits: config, onFull });
   return {
+    delayed: (signal) => dueEvents.publish(signal),
     joins: joinExpiry({ ...parts, guard, settings: config }),
   } satisfies Partial<Record<AgendaKind, (signal: AbortSignal) => Promise<void>>>;
 }

@@ -6,6 +6,7 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
+import { delayedCuts, dropDelayed } from './delayed_drop.ts';
 import { type Cut, fairCuts, oldestCut, sum } from './fair_share.ts';
 import type { RepairParts } from './job_parts.ts';
 import { findShortage, type Shortage } from './shortage.ts';
@@ -68,6 +69,7 @@ export class Autodrop {
         'Redis is short of memory; dropping the oldest dead letters and batches',
       );
     const drops = new Map<string, Drops>();
+    const delayed = new Map<string, number>();
     try {
       for (let any = true; any && shortage?.targetBytes !== undefined; ) {
         any = false;
@@ -78,10 +80,16 @@ export class Autodrop {
           drops.set(subscriber, join(drops.get(subscriber), dropped));
           any = true;
         }
+        for await (const { topic, events } of this.#dropDelayed(shortage.targetBytes, shortage, signal)) {
+          this.#recorder.delayedDropped(topic, events);
+          delayed.set(topic, events + (delayed.get(topic) ?? 0));
+          any = true;
+        }
         // The plan rests on estimates, so it may not have freed enough.
         if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
+      for (const [topic, events] of delayed) this.#log.warn({ topic, events }, 'dropped delayed events');
       await this.#report(drops);
     }
   }
@@ -118,6 +126,13 @@ export class Autodrop {
       plan = carriedOut(plan, cuts);
       yield* drops;
     }
+  }
+
+  /** Drops delayed events if all batches together were not enough. */
+  #dropDelayed(target: number, { memory, holdings, delayed }: Shortage, signal: AbortSignal) {
+    const freeBytes = memory.used - target - sum(holdings.map(({ bytes }) => bytes));
+    const cuts = freeBytes > 0 ? delayedCuts(delayed, freeBytes) : [];
+    return dropDelayed(this.#partition, this.#limits, cuts, target, signal);
   }
 
   /** Logs at most once a minute that other data fills Redis, and what to do about it. */

@@ -1,13 +1,16 @@
 import { sleep } from '../clock.ts';
 import { type Memory, type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import { type DelayedHolding, delayedHoldings } from './delayed_drop.ts';
 import { type Holding, sum } from './fair_share.ts';
 
 export interface Shortage {
   memory: Memory;
   /** Estimates of what each subscriber holds. */
   holdings: Holding[];
-  /** Estimate of the bytes that Redis would free if all batches and dead letters were dropped. */
+  /** What the delayed events of topics take. */
+  delayed: DelayedHolding[];
+  /** Estimate of the bytes that Redis would free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
   /** Memory to which autodrop should drop, in bytes; undefined if other data alone exceeds the high mark. */
   targetBytes: number | undefined;
@@ -30,8 +33,9 @@ export async function findShortage(
   const memory = { ...now, used: Math.min(before.used, now.used) };
   if (memory.used <= (mark ?? memory.highMark)) return undefined;
   const holdings = await estimateHoldings(partition);
-  const droppableBytes = sum(holdings.map(({ bytes }) => bytes));
-  return { memory, holdings, droppableBytes, targetBytes: targetOf(memory, droppableBytes) };
+  const delayed = await delayedHoldings(partition);
+  const droppableBytes = sum([...holdings, ...delayed].map(({ bytes }) => bytes));
+  return { memory, holdings, delayed, droppableBytes, targetBytes: targetOf(memory, droppableBytes) };
 }
 
 /**

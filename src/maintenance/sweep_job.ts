@@ -23,13 +23,13 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
   };
 }
 
-/** Logs each finding. Subscribers appear under their public names, because a token can be a credential. */
+/** Logs each finding. Clients appear under their public names, because a token can be a credential. */
 async function report(findings: readonly Finding[], publicNames: PublicNames, log: Log): Promise<void> {
-  const tokens = findings.filter(namesSubscriber).map(({ name }) => name);
+  const tokens = findings.filter(hasToken).map(({ name }) => name);
   const publicName = await publicNames.of(tokens).catch(() => () => 'unknown, as Redis is away');
   for (const finding of findings) {
     const { kind, name } = finding;
-    const line = { kind, [FINDING_KINDS[kind]]: namesSubscriber(finding) ? publicName(name) : name };
+    const line = { kind, [FINDING_KINDS[kind]]: hasToken(finding) ? publicName(name) : name };
     if (kind.endsWith('_unreadable'))
       log.error(line, 'the sweep found an inconsistency that it cannot repair');
     else if (kind === 'batch_of_ruby')
@@ -38,6 +38,6 @@ async function report(findings: readonly Finding[], publicNames: PublicNames, lo
   }
 }
 
-function namesSubscriber({ kind }: Finding): boolean {
-  return FINDING_KINDS[kind] === 'subscriber';
+function hasToken({ kind }: Finding): boolean {
+  return FINDING_KINDS[kind] === 'subscriber' || FINDING_KINDS[kind] === 'client';
 }

@@ -1,7 +1,7 @@
 import { type Metric, Registry } from 'prom-client';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
-import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
+import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
 
 interface Series {
   labels: Record<string, string>;
@@ -43,6 +43,13 @@ const HISTOGRAMS: readonly Histogram[] = [
     help: 'Time from the creation of a batch until its subscriber took it.',
     figure: 'latency.end_to_end',
     bounds: LATENCY_SECONDS,
+    labels: [],
+  },
+  {
+    name: 'routemaster_delayed_lateness_seconds',
+    help: 'Time from when a delayed event was due until it was published.',
+    figure: 'delayed.lateness',
+    bounds: LATENESS_SECONDS,
     labels: [],
   },
 ];

@@ -42,6 +42,11 @@ const COUNTERS = {
   'events.added': counter('events_added', 'Events put in the queue of a subscriber.', QUEUE),
   'events.removed': counter('events_removed', 'Events that left the queue of a subscriber.', QUEUE),
   'events.autodropped': counter('events_autodropped', 'Events dropped because memory ran short.', QUEUE),
+  'delayed.dropped': counter(
+    'events_delayed_dropped',
+    'Delayed events dropped because memory ran short.',
+    TOPIC,
+  ),
   'delivery.events': counter('delivery_events', 'Events in attempted deliveries.', RESULT),
   'delivery.batches': counter('delivery_batches', 'Attempted deliveries.', RESULT),
   'delivery.time': counter('delivery_seconds', 'Time taken by deliveries.', RESULT, MS),
@@ -83,6 +88,8 @@ const IN_HISTOGRAMS = [
   'delivery.duration.sum',
   'latency.end_to_end.bucket',
   'latency.end_to_end.sum',
+  'delayed.lateness.bucket',
+  'delayed.lateness.sum',
 ] as const;
 
 const GAUGES = {
@@ -101,6 +108,7 @@ const GAUGES = {
     SUBSCRIBER,
   ),
   'subscriber.health_points': gauge('subscriber_health_points', 'Health: 0 to 100 (perfect).', SUBSCRIBER),
+  'delayed.events': gauge('events_delayed', 'Events that wait for their time.', TOPIC),
   'subscribers.paused': gauge('subscribers_paused', 'Subscribers that are paused, by whom.', { by: 'by' }),
   'joins.open': gauge('joins_open', 'Open keys of a join.', SUBSCRIBER),
   'jobs.count': gauge('jobs', 'Jobs by queue and state.', { queue: 'queue', status: 'state' }),

@@ -91,6 +91,7 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     for (const [status, count] of Object.entries(jobs)) gauge('jobs.count', count, { queue, status });
     gauge('jobs.due', due, { queue });
   }
+  for (const [topic, events] of reading.delayed) gauge('delayed.events', events, { topic });
   const { memory, cpuSeconds } = reading;
   gauge('workers.count', reading.workers);
   gauge('redis.bytes_used', memory.used);

@@ -1,4 +1,5 @@
 import { isJoinToken } from '../join_token.ts';
+import { delayedCounts } from '../store/delayed_counts.ts';
 import { QUEUES, type QueueName } from '../store/job.ts';
 import { infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
@@ -23,6 +24,7 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
         readings.map(({ queues }) => queues[index]),
       ),
     ),
+    delayed: readings.flatMap(({ delayed }) => [...delayed]),
     workers: readings.reduce((sum, { workers }) => sum + workers, 0),
     memory: memoryIn(memory, limits),
     cpuSeconds: { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') },
@@ -34,11 +36,12 @@ async function readPartition(partition: Partition) {
     Promise.all([redis.time(), redis.hlen(keys.workers())]),
   );
   const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
-  const [subscribers, ...queues] = await Promise.all([
+  const [subscribers, delayed, ...queues] = await Promise.all([
     readSubscribers(partition, nowMs),
+    delayedCounts(partition),
     ...QUEUES.map((queue) => readQueue(partition, queue, nowMs)),
   ]);
-  return { subscribers, queues, workers };
+  return { subscribers, delayed, queues, workers };
 }
 
 function byToken(one: { token: string }, other: { token: string }): number {

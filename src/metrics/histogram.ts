@@ -7,6 +7,10 @@ export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
+/** An idle bus publishes a delayed event within milliseconds of its time; one that was down, whenever it is back. */
+export const LATENESS_SECONDS = [
+  0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
+];
 
 export function bucketOf(bounds: readonly number[], ms: number): string {
   return String(bounds.find((seconds) => ms <= seconds * 1000) ?? '+Inf');

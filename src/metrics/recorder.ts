@@ -1,5 +1,5 @@
 import type { Counters } from './counters.ts';
-import { bucketOf, DELIVERY_SECONDS, LATENCY_SECONDS } from './histogram.ts';
+import { bucketOf, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
 
 interface DeliveryResult {
   /** The subscriber's token. */
@@ -36,6 +36,22 @@ export class Recorder {
   /** Events were dropped from a queue or dead letters because memory ran short. */
   autodropped(queue: string, events: number): void {
     this.#counters.increment('events.autodropped', { queue }, events);
+  }
+
+  /** Delayed events were published, each so many ms after it was due. */
+  publishedLate(lateMs: readonly number[]): void {
+    for (const [le, { length }] of Map.groupBy(lateMs, (ms) => bucketOf(LATENESS_SECONDS, ms)))
+      this.#counters.increment('delayed.lateness.bucket', { le }, length);
+    this.#counters.increment(
+      'delayed.lateness.sum',
+      {},
+      lateMs.reduce((sum, ms) => sum + ms, 0),
+    );
+  }
+
+  /** Delayed events of a topic were dropped because memory ran short. */
+  delayedDropped(topic: string, events: number): void {
+    this.#counters.increment('delayed.dropped', { topic }, events);
   }
 
   buried(queue: string, reason: string, events: number): void {

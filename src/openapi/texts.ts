@@ -35,7 +35,7 @@ const SHOP = 'shop--psbsfvxhjewnxiczhqc0';
 const BILLING = 'billing--0u7hfgkz3dq2p6xrwm5e';
 const URL = 'https://shop.example.com/products/1';
 
-const TOPIC = { name: 'products', publisher: SHOP, events: 1204 };
+const TOPIC = { name: 'products', publisher: SHOP, events: 1204, delayed: 1, dropped: null };
 
 const SUBSCRIBER = {
   ...{ subscriber: BILLING, uuid: null, callback: 'https://billing.example.com/events' },
@@ -141,7 +141,7 @@ export const TEXTS: Record<string, RouteText> = {
     chapter: 'Publishing',
     summary: 'Publish events',
     description:
-      'One event, an array of events or, as `application/x-ndjson`, one event a line: at most 10,000 events and 5 MiB. All of them are stored, or none. The first client that publishes to a topic owns it. The answer comes when every subscriber has the events in its queue. A publish under an `Idempotency-Key` can be repeated, and is stored once.',
+      'One event, an array of events or, as `application/x-ndjson`, one event a line: at most 10,000 events and 5 MiB. All of them are stored, or none. An event with `at` or `delay` waits until it is due. The first client that publishes to a topic owns it. The answer comes when every subscriber has the events in its queue. A publish under an `Idempotency-Key` can be repeated, and is stored once.',
     body: { type: 'update', url: URL, data: { price: 42 } },
     parameters: [
       {
@@ -161,6 +161,18 @@ export const TEXTS: Record<string, RouteText> = {
       },
       RateLimit: { description: 'How much of that is left.', schema: { type: 'string' } },
     },
+  },
+  'GET /topics/:name/delayed': {
+    chapter: 'Publishing',
+    summary: 'List the events of a topic that wait',
+    description:
+      'In the order in which they will be published, in pages of 100 or `limit`, which may have fewer: follow the header `Link`. For the publisher of the topic, root and viewers.',
+    answer: [{ at: DELIVERED_EVENT.t, event: DELIVERED_EVENT }],
+  },
+  'DELETE /topics/:name/delayed/:id': {
+    chapter: 'Publishing',
+    summary: 'Delete an event that waits',
+    description: 'For the publisher of the topic and root.',
   },
   'GET /topics': { chapter: 'Topics', summary: 'List topics', description: PAGED, answer: [TOPIC] },
   'DELETE /topics/:name': DELETE_TOPIC,

@@ -13,11 +13,41 @@ export interface Event {
   data?: string | undefined;
 }
 
+/** An event with a time of its own. Redis's clock decides whether it is published at once or later. */
+export interface TimedEvent {
+  id: string;
+  /** When it is due (ms since the Unix epoch), or how many ms after Redis gets it: one of the two. */
+  at?: number;
+  delay?: number;
+  text: string;
+  /** If it is there, the time at which the event is due goes between `text` and `rest`. */
+  rest?: string;
+}
+
 /**
  * Returns the JSON text of an event, which Redis stores and subscribers get. Lua recognizes it by its first
  * byte, and reads the topic from its first two members (`drop_records.lua`).
  */
-export function eventText({ id, topic, type, url, timestamp, data }: Event): string {
-  const head = `{"id":"${id}","topic":"${topic}","type":"${type}","url":${JSON.stringify(url)},"t":${timestamp}`;
-  return data === undefined ? `${head}}` : `${head},"data":${data}}`;
+export function eventText(event: Event): string {
+  const [before, after] = aroundTimestamp(event);
+  return `${before}${event.timestamp}${after}`;
+}
+
+/** Returns an event that is due at a time. Without a timestamp it gets that of the time. */
+export function timedEvent(
+  event: Omit<Event, 'timestamp'>,
+  timestamp: number | undefined,
+  due: { at: number } | { delay: number },
+): TimedEvent {
+  const [before, after] = aroundTimestamp(event);
+  const { id } = event;
+  const known = timestamp ?? ('at' in due ? due.at : undefined);
+  if (known === undefined) return { id, ...due, text: before, rest: after };
+  return { id, ...due, text: `${before}${known}${after}` };
+}
+
+/** Returns the JSON text before the timestamp of an event, and behind it. */
+function aroundTimestamp({ id, topic, type, url, data }: Omit<Event, 'timestamp'>): [string, string] {
+  const before = `{"id":"${id}","topic":"${topic}","type":"${type}","url":${JSON.stringify(url)},"t":`;
+  return [before, data === undefined ? '}' : `,"data":${data}}`];
 }

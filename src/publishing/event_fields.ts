@@ -2,12 +2,14 @@ import type { Config } from '../config.ts';
 import type { EventDialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
-import { EVENT_TYPES, type EventType, eventText } from './event.ts';
+import { EVENT_TYPES, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
 /** Maximum characters of an unknown field's name that an answer repeats. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
-const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data']);
+const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
+/** How far ahead an event may be due: a year. */
+export const MAX_DELAY_MS = 31_536_000_000;
 // Visible ASCII characters that JSON does not escape.
 export const ID = /^[!#-[\]-~]{1,64}$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
@@ -34,8 +36,11 @@ interface EventSource {
   limits: EventLimits;
 }
 
-/** Returns the text of a parsed event. Throws bad_event with the `field`, and the `index` if there is one. */
-export function readEvent(value: unknown, index: number | undefined, source: EventSource): string {
+/** An event that was read: its text, or a timed event if it has a time of its own. */
+export type ReadEvent = string | TimedEvent;
+
+/** Returns a parsed event. Throws bad_event with the `field`, and the `index` if there is one. */
+export function readEvent(value: unknown, index: number | undefined, source: EventSource): ReadEvent {
   try {
     return read(value, source);
   } catch (error) {
@@ -49,21 +54,23 @@ export function asProblem({ field, message }: BadEvent, index: number | undefine
   return new BusError('bad_event', where + message, { members });
 }
 
-function read(value: unknown, { topic, nowMs, limits }: EventSource): string {
+function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
   }
   if (!limits.ignoresUnknownFields) refuseUnknownFields(value);
-  const { id, type, url, timestamp, data } = value as Record<string, unknown>;
+  const { id, type, url, timestamp, data, at, delay } = value as Record<string, unknown>;
   if (!TYPES.has(type)) throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}`);
-  return eventText({
+  const event = {
     id: readId(id),
     topic,
     type: type as EventType,
     url: readUrl(url, limits.maxUrlLength),
-    timestamp: readTimestamp(limits.loosensTimestamps ? loosened(timestamp) : timestamp, nowMs),
     data: readData(data, limits.maxEventDataBytes),
-  });
+  };
+  const given = readTimestamp(limits.loosensTimestamps ? loosened(timestamp) : timestamp);
+  const due = readDue(at ?? undefined, delay ?? undefined);
+  return due ? timedEvent(event, given, due) : eventText({ ...event, timestamp: given ?? nowMs });
 }
 
 function refuseUnknownFields(value: object): void {
@@ -87,10 +94,27 @@ function readUrl(url: unknown, maxLength: number): string {
   return url;
 }
 
-function readTimestamp(timestamp: unknown, nowMs: number): number {
-  if (timestamp === undefined || timestamp === null) return nowMs;
+function readTimestamp(timestamp: unknown): number | undefined {
+  if (timestamp === undefined || timestamp === null) return undefined;
   if (Number.isSafeInteger(timestamp)) return timestamp as number;
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
+}
+
+/** Returns when an event is due; undefined if that is now. Only Redis knows whether `at` is too far ahead. */
+function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
+  if (at === undefined && delay === undefined) return undefined;
+  if (at !== undefined && delay !== undefined)
+    throw new BadEvent('delay', 'an event has either at or delay, not both');
+  if (at !== undefined) {
+    if (Number.isSafeInteger(at)) return { at: at as number };
+    throw new BadEvent('at', 'at must be a whole number of milliseconds since 1970');
+  }
+  if (!Number.isInteger(delay) || (delay as number) < 0 || (delay as number) > MAX_DELAY_MS)
+    throw new BadEvent(
+      'delay',
+      `delay must be a whole number of milliseconds from 0 to ${MAX_DELAY_MS}, a year`,
+    );
+  return delay === 0 ? undefined : { delay: delay as number };
 }
 
 /**

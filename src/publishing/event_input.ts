@@ -1,7 +1,7 @@
 import { BusError } from '../errors.ts';
 import { isDeep, parseJson, SHORT_TEXT, trimmed } from '../json.ts';
 import { ArrayPieces, isArray } from './array_pieces.ts';
-import { asProblem, BadEvent, type EventLimits, readEvent, tooDeep } from './event_fields.ts';
+import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDeep } from './event_fields.ts';
 
 export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event beside its data. */
@@ -26,10 +26,10 @@ export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
 }
 
 /**
- * Reads an event, an array, or NDJSON. Returns the texts of the events. Throws bad_body, body_too_large, or
- * bad_event with the `field`, and with the `index` if there can be several events.
+ * Reads an event, an array, or NDJSON. Throws bad_body, body_too_large, or bad_event with the `field`, and with the
+ * `index` if there can be several events.
  */
-export function readEvents(body: EventBody): string[] {
+export function readEvents(body: EventBody): ReadEvent[] {
   const maxLength = maxLengthIn(body);
   if (body.isNdjson) return readAll([...parseLines(body.text, maxLength)].flat(), [], body);
   const value = parseBody(body.text, maxLength);
@@ -37,11 +37,11 @@ export function readEvents(body: EventBody): string[] {
 }
 
 /** Reads events as `readEvents` does, but yields about every millisecond. */
-export function* readInSteps(body: EventBody): Generator<void, string[]> {
+export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
   const maxLength = maxLengthIn(body);
   if (!isNdjson && !isArray(text)) return readEvents(body);
-  const events: string[] = [];
+  const events: ReadEvent[] = [];
   for (const values of isNdjson ? parseLines(text, maxLength) : parsePieces(text, maxLength)) {
     if (values.length > 0) readAll(values, events, body);
     yield;
@@ -53,8 +53,8 @@ function maxLengthIn({ limits }: EventBody): number {
   return ESCAPED * limits.maxEventDataBytes + ENVELOPE_LENGTH;
 }
 
-/** Adds the texts of further events to those before them. */
-function readAll(values: readonly unknown[], events: string[], body: EventBody): string[] {
+/** Adds further events to those before them. */
+function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBody): ReadEvent[] {
   if (values.length === 0) throw new BusError('bad_event', 'there are no events in the body');
   if (events.length + values.length > MAX_EVENTS) throw tooMany();
   for (const value of values) events.push(readEvent(value, events.length, body));

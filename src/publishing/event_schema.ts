@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { EventDialect } from '../dialect.ts';
 import { NAMED } from '../named_schemas.ts';
 import { EVENT_TYPES } from './event.ts';
-import { ID, MAX_DATA_DEPTH } from './event_fields.ts';
+import { ID, MAX_DATA_DEPTH, MAX_DELAY_MS } from './event_fields.ts';
 import { MAX_EVENTS } from './event_input.ts';
 
 const type = z.enum(EVENT_TYPES).describe('What happened to it.');
@@ -30,7 +30,17 @@ export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimesta
       .describe('The id of the event, the same for every subscriber; unless given, the bus makes one.'),
     timestamp: timestamp
       .nullish()
-      .describe('When it happened, in ms since 1970; unless given, when the bus got it.'),
+      .describe('When it happened, in ms since 1970; unless given, when the bus got it, or when it is due.'),
+    at: z
+      .int()
+      .nullish()
+      .describe('When to publish it, in ms since 1970, at most a year ahead; unless given, at once.'),
+    delay: z
+      .int()
+      .min(0)
+      .max(MAX_DELAY_MS)
+      .nullish()
+      .describe('The same in ms from now. An event has `at` or `delay`, not both.'),
     data: data.describe(DATA),
   };
   const event = (ignoresUnknownFields ? z.object(fields) : z.strictObject(fields)).register(NAMED, {
@@ -39,16 +49,17 @@ export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimesta
   return z.union([event, z.array(event).min(1).max(MAX_EVENTS)]);
 }
 
+/** An event as subscribers get it, for the documentation. */
+export const DELIVERED_EVENT = z
+  .object({
+    id: z.string().describe('The id of the event, the same for every subscriber and at every attempt.'),
+    topic: z.string().describe('The name of the topic.'),
+    type,
+    url: z.string().describe(WHAT),
+    t: z.int().describe('When it happened, in ms since 1970.'),
+    data: data.describe('What the publisher sent; missing if there was none.'),
+  })
+  .register(NAMED, { name: 'DeliveredEvent' });
+
 /** The body of a delivery, for the documentation. */
-export const DELIVERED = z.array(
-  z
-    .object({
-      id: z.string().describe('The id of the event, the same for every subscriber and at every attempt.'),
-      topic: z.string().describe('The name of the topic.'),
-      type,
-      url: z.string().describe(WHAT),
-      t: z.int().describe('When it happened, in ms since 1970.'),
-      data: data.describe('What the publisher sent; missing if there was none.'),
-    })
-    .register(NAMED, { name: 'DeliveredEvent' }),
-);
+export const DELIVERED = z.array(DELIVERED_EVENT);

@@ -1,6 +1,7 @@
 import { uidSeed } from '../ids.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
+import type { ReadEvent } from './event_fields.ts';
 import type { Idempotency } from './idempotency.ts';
 
 /** Events of one client for one topic. Either all are stored or none. */
@@ -13,6 +14,11 @@ export interface Publication {
   idempotency?: Idempotency;
 }
 
+/** The same with an event that has a time of its own. */
+export interface TimedPublication extends Omit<Publication, 'events'> {
+  events: ReadEvent[];
+}
+
 /**
  * The result of a publication. Only `accepted` means that this call stored it. `repeated`: it was accepted
  * before under the same key. `key_reused`: another publication was accepted under its key.
@@ -21,6 +27,13 @@ export interface Publication {
  * idempotency keys.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
+
+/**
+ * The result of a timed publication. Beside the outcomes of others: `too_far`: an event is due more than a year ahead.
+ * `already_delayed`: one with its id waits already. `too_many_delayed`, `too_much_delayed`: the client may have no more.
+ * `index` is that of the event, from 0.
+ */
+export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 'index'>;
 
 /** Limits of a publish, and the time for which idempotency keys are remembered. */
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;

@@ -13,16 +13,17 @@ import { publishBody } from './event_schema.ts';
 import { idempotency } from './idempotency.ts';
 import { readIdempotencyKey } from './idempotency_key.ts';
 import { LongPublishes } from './long_publishes.ts';
-import type { Outcome, Publication, PublishLimits } from './publication.ts';
+import type { Publication, TimedOutcome, TimedPublication } from './publication.ts';
 import type { Publisher } from './publisher.ts';
 import type { RateHeaders, RateLimit } from './rate_limit.ts';
+import { type RefusalLimits, refuseUnlessStored } from './refusals.ts';
 import type { StorageGuard } from './storage_guard.ts';
-
-type KeyLimits = Pick<PublishLimits, 'idempotencyWindowMs' | 'maxClientKeys'>;
 
 interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
-  limits: KeyLimits & Pick<Config, 'maxEventDataBytes'>;
+  /** Takes the publications with events that have a time of their own. */
+  delaying: { publish(publication: TimedPublication): Promise<TimedOutcome> };
+  limits: RefusalLimits & Pick<Config, 'maxEventDataBytes'>;
   guard: Pick<StorageGuard, 'check'>;
   authentication: Pick<Authentication, 'confirm'>;
   rateLimit?: RateLimit | undefined;
@@ -59,6 +60,7 @@ export function publishApi(parts: PublishParts): Route[] {
         'bad_topic',
         'bad_event',
         'topic_claimed',
+        'already_delayed',
         'limit_reached',
         'idempotency_key_reused',
         'too_many_keys',
@@ -72,7 +74,7 @@ export function publishApi(parts: PublishParts): Route[] {
 }
 
 function handlers(parts: PublishParts) {
-  const { publisher, limits, guard, authentication, rateLimit, budget, dialect } = parts;
+  const { publisher, delaying, limits, guard, authentication, rateLimit, budget, dialect } = parts;
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
   const stored = { status: dialect.published };
   const longPublishes = new LongPublishes();
@@ -101,13 +103,22 @@ function handlers(parts: PublishParts) {
     // It may have waited for seconds behind others of its client, which may have been removed or limited meanwhile.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
     if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
-    const publication: Publication = { topic, client, events };
+    const publication: TimedPublication = { topic, client, events };
     if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
-    const outcome = await publisher.publish(publication);
-    refuseUnlessStored(outcome, topic, limits);
+    const { outcome, index } = await storeAll(publication);
+    refuseUnlessStored({ outcome, index }, topic, limits);
     if (outcome !== 'repeated') return rates ? { ...stored, headers: { ...rates } } : stored;
     return { ...stored, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
   }
+
+  async function storeAll(publication: TimedPublication): Promise<TimedOutcome> {
+    if (!isUntimed(publication)) return delaying.publish(publication);
+    return { outcome: await publisher.publish(publication), index: undefined };
+  }
+}
+
+function isUntimed(publication: TimedPublication): publication is Publication {
+  return publication.events.every((event) => typeof event === 'string');
 }
 
 function refuseUnlessAllowed(caller: Caller, topic: string): void {
@@ -124,35 +135,4 @@ async function inTurns<T>(steps: Generator<void, T>, client: string, budget: Bud
 
 function keyIn(headers: IncomingHttpHeaders): string | undefined {
   return readIdempotencyKey(headers['idempotency-key'] as string | undefined);
-}
-
-function refuseUnlessStored(outcome: Outcome, topic: string, limits: KeyLimits): void {
-  if (outcome === 'no_room')
-    throw new BusError(
-      'limit_reached',
-      `the bus has no room for more topics, and none is called ${topic}; delete some, or have ROUTEMASTER_MAX_TOPICS raised`,
-    );
-  if (outcome === 'owns_too_many')
-    throw new BusError(
-      'limit_reached',
-      'this client owns as many topics as it may; delete some, or have ROUTEMASTER_MAX_CLIENT_TOPICS raised',
-    );
-  if (outcome === 'claimed_by_other')
-    throw new BusError(
-      'topic_claimed',
-      `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
-    );
-  if (outcome === 'too_many_keys') {
-    const seconds = Math.ceil(limits.idempotencyWindowMs / limits.maxClientKeys / 1000);
-    throw new BusError(
-      'too_many_keys',
-      `this client used more Idempotency-Keys than it may; nothing was stored. Try again in ${seconds} s, and publish more events at a time`,
-      { headers: { 'Retry-After': String(seconds) } },
-    );
-  }
-  if (outcome === 'key_reused')
-    throw new BusError(
-      'idempotency_key_reused',
-      'something else was published under this Idempotency-Key a while ago; send a key again only with the same topic and body',
-    );
 }

@@ -14,3 +14,8 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));
 }
+
+/** Returns how many bytes of a Redis of `redisMaxBytes` (0 if it has no limit) so many per cent are. */
+export function shareOfBytes(percent: number, redisMaxBytes: number): number {
+  return redisMaxBytes === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((redisMaxBytes * percent) / 100);
+}

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { seriesOf } from '../metrics/series.ts';
 import { NAMED } from '../named_schemas.ts';
 import type { Reply } from '../store/contracts.ts';
+import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
@@ -10,13 +11,23 @@ const SLICE = 500;
 
 /**
  * A topic. `publisher` is the token of the client that owns it, null before the first publish. `events` is
- * the number of events ever accepted.
+ * the number of events ever published, and `delayed` that of those that wait for their time. `dropped` says how many of
+ * these were dropped for want of memory, and between which times they were due.
  */
 export const TOPIC = z
   .object({
     name: z.string(),
     publisher: z.string().nullable().describe('The client that owns it; null before the first publish.'),
-    events: z.int().describe('How many events it ever had.'),
+    events: z.int().describe('How many events were ever published to it.'),
+    delayed: z.int().describe('How many of its events wait for their time.'),
+    dropped: z
+      .object({
+        events: z.int(),
+        from: z.int().describe('When the first of them was due.'),
+        to: z.int().describe('When the last of them was due.'),
+      })
+      .nullable()
+      .describe('Delayed events that were dropped for want of memory.'),
   })
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
@@ -56,31 +67,40 @@ export class Topics {
     return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /** Removes a topic and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
+  /** Removes a topic, its delayed events and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
   remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
     const series = seriesOf({ topic: name });
     return this.#partitions.ofTopic(name).run('remove_topic', { topic: name, client, series });
   }
 }
 
-function readTopics(partition: Partition, names: readonly string[]): Promise<Topic[]> {
+const FIELDS = ['publisher', 'counter', 'dropped_events', 'dropped_from', 'dropped_to'];
+
+async function readTopics(partition: Partition, names: readonly string[]): Promise<Topic[]> {
+  const delayed = await delayedCounts(partition);
   return partition.command(async (redis, keys) => {
     const hashes: (string | null)[][] = [];
     // Uses pipelines: 10,000 single commands would delay other requests by 150 ms.
     for (let from = 0; from < names.length; from += SLICE) {
       const slice = names.slice(from, from + SLICE);
-      const pipeline = redis.pipeline(
-        slice.map((name) => ['hmget', keys.topic(name), 'publisher', 'counter']),
-      );
+      const pipeline = redis.pipeline(slice.map((name) => ['hmget', keys.topic(name), ...FIELDS]));
       for (const [error, hash] of (await pipeline.exec()) ?? []) {
         if (error) throw error;
         hashes.push(hash as (string | null)[]);
       }
     }
-    return names.map((name, index) => ({
-      name,
-      publisher: hashes[index]?.[0] || null,
-      events: Number(hashes[index]?.[1] ?? 0),
-    }));
+    return names.map((name, index) => topicOf(name, hashes[index] ?? [], delayed.get(name) ?? 0));
   });
+}
+
+/** `hash` has the values of FIELDS. */
+function topicOf(name: string, hash: readonly (string | null)[], delayed: number): Topic {
+  const [publisher, counter, dropped, from, to] = hash;
+  return {
+    name,
+    publisher: publisher || null,
+    events: Number(counter ?? 0),
+    delayed,
+    dropped: dropped ? { events: Number(dropped), from: Number(from), to: Number(to) } : null,
+  };
 }

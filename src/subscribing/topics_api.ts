@@ -5,6 +5,7 @@ import { allows } from '../authentication/scope.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
+import type { Log } from '../log.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
@@ -15,8 +16,10 @@ export interface TopicParams {
   name: string;
 }
 
+/** The topic in a path. */
+export const TOPIC_NAMED = { name: z.string().regex(TOPIC_NAME).describe('The name of the topic.') };
 export const TOPIC_PARAMS: Input<TopicParams> = {
-  schema: z.object({ name: z.string().regex(TOPIC_NAME).describe('The name of the topic.') }),
+  schema: z.object(TOPIC_NAMED),
   wording: { code: 'bad_topic', whole: `a topic name has ${TOPIC_NAME_RULE}` },
 };
 
@@ -25,6 +28,7 @@ interface TopicsParts {
   pages: Pages;
   publicNames: PublicNames;
   clients: Pick<Clients, 'find'>;
+  log: Log;
 }
 
 /** `/topics`, without publishing. */
@@ -44,7 +48,7 @@ export function topicsApi(parts: TopicsParts): Route[] {
   ];
 }
 
-function handlers({ topics, pages, publicNames, clients }: TopicsParts) {
+function handlers({ topics, pages, publicNames, clients, log }: TopicsParts) {
   /**
    * Throws unless the client may publish to the topic. A limited client keeps its topics, so that nobody else
    * can take their names and subscribers. Asks Redis, because a deletion cannot be undone, and the cache of
@@ -82,10 +86,12 @@ function handlers({ topics, pages, publicNames, clients }: TopicsParts) {
 
     async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
       if (caller.role === 'client') await refuseUnlessMayPublish(caller.token, name);
-      const outcome = await topics.remove(name, caller.role === 'client' ? caller.token : undefined);
+      const token = caller.role === 'client' ? caller.token : undefined;
+      const { outcome, delayed } = await topics.remove(name, token);
       if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${name}`);
       if (outcome === 'forbidden')
         throw new BusError(outcome, `only the publisher of ${name}, or root, may delete it`);
+      if (delayed > 0) log.info({ topic: name, delayed }, 'deleted a topic with its delayed events');
       return NO_CONTENT;
     },
   };

@@ -6,6 +6,7 @@ import { PrintingProcess, root } from '../../harness/processes/command.ts';
 const FILES = [
   'autodrop',
   'dead_letters',
+  'delayed',
   'delivery',
   'giving_back',
   'joins',

@@ -160,7 +160,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
       assert.equal(after[key], before[key], key);
     }
     assert.deepEqual(await new Topics(new Partitions(redis.store)).list(), [
-      { name: 'widgets', publisher: 'publisher--42', events: 41 },
+      { name: 'widgets', publisher: 'publisher--42', events: 41, delayed: 0, dropped: null },
     ]);
     const [report] = await subscriptionsOf(redis.store).list();
     assert.deepEqual([report?.topics, report?.events.queued], [['widgets'], 4]);

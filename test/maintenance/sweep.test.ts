@@ -12,6 +12,7 @@ import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { Partition } from '../../src/store/partition.ts';
 import './sweep/batches.ts';
 import './sweep/dead_letters.ts';
+import './sweep/delayed.ts';
 import './sweep/gauges.ts';
 import './sweep/jobs.ts';
 import './sweep/joins.ts';

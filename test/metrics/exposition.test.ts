@@ -50,7 +50,9 @@ beforeEach(async () => {
 test('an empty bus shows every family, and the metrics of the process', async () => {
   const families = await show();
   const ours = [...families.keys()].filter((name) => name.startsWith('routemaster_'));
-  const histograms = ['routemaster_delivery_duration_seconds', 'routemaster_latency_seconds'];
+  const histograms = ['delivery_duration', 'latency', 'delayed_lateness'].map(
+    (each) => `routemaster_${each}_seconds`,
+  );
   assert.deepEqual(ours, [...Object.values(FAMILIES).map(({ name }) => name), ...histograms]);
   assert.ok(families.has('process_cpu_seconds_total') && families.has('nodejs_eventloop_lag_seconds'));
   assert.deepEqual(series(families, 'routemaster_redis_memory_max_bytes'), {

@@ -39,6 +39,18 @@ test('an empty bus has gauges of 0', async () => {
   assert.ok(cpuSeconds.system > 0 || cpuSeconds.user > 0);
 });
 
+test('topics show how many of their events are delayed, if any are', async () => {
+  await publish(1);
+  assert.deepEqual((await gauges()).delayed, []);
+  const later = (id: string) => ({ id, delay: 3_600_000 });
+  await bus.delay('a', 'widgets', [later('e1'), later('e2')]);
+  await bus.delay('b', 'gadgets', [later('e1')]);
+  assert.deepEqual((await gauges()).delayed.sort(), [
+    ['gadgets', 1],
+    ['widgets', 2],
+  ]);
+});
+
 describe('subscribers', () => {
   test('show their queued events and batches, or 0', async () => {
     await subscribe('empty', 0, 10);

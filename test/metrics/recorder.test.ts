@@ -35,6 +35,19 @@ test('events that enter and leave a queue are counted', () => {
   ]);
 });
 
+test('delayed events are counted by how late they are, and those that were dropped by topic', () => {
+  recorder.publishedLate([0, 1, 7, 1]);
+  recorder.publishedLate([0]);
+  recorder.delayedDropped('widgets', 3);
+  assert.deepEqual(counted, [
+    ['delayed.lateness.bucket', { le: '0.002' }, 3],
+    ['delayed.lateness.bucket', { le: '0.01' }, 1],
+    ['delayed.lateness.sum', {}, 9],
+    ['delayed.lateness.bucket', { le: '0.002' }, 1],
+    ['delayed.dropped', { topic: 'widgets' }, 3],
+  ]);
+});
+
 test('a dead letter is counted, with its events, by reason', () => {
   recorder.buried('a', 'max_age', 7);
   assert.deepEqual(counted, [

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readDeadLetters } from '../../harness/scripts/dead_letters.ts';
+import { readDelayed } from '../../harness/scripts/delayed.ts';
 import type { Readable } from '../../harness/scripts/image.ts';
 import { shortName } from '../../harness/scripts/names.ts';
 import type { State } from '../../harness/scripts/state.ts';
@@ -13,6 +14,7 @@ export async function assertEqual(model: Model, seen: Readable, state: State): P
   await assertLetters(model, seen);
   await assertWorkers(model, seen, state);
   await assertTopics(model, seen);
+  await assertDelayed(model, seen);
   for (const token of model.subscribers.keys()) await assertSubscriber(model, seen, token);
   const live = [...Object.values(state.batches), ...Object.values(await readDeadLetters(seen))];
   for (const token of model.accepted.keys()) assertPlaces(model, live, token);
@@ -69,6 +71,20 @@ async function assertTopics(model: Model, { redis, keys }: Readable): Promise<vo
     const expected = owned.map(([topic]) => topic).sort();
     assert.deepEqual((await redis.smembers(keys.topics_owned(owner))).sort(), expected, `what ${owner} owns`);
   }
+}
+
+async function assertDelayed(model: Model, seen: Readable): Promise<void> {
+  const found = Object.entries(await readDelayed(seen));
+  const expected = [...new Set(model.delayed.map(({ topic }) => topic))].map((topic) => [
+    topic,
+    model.delayedOf(topic).map(({ event }) => event),
+  ]);
+  const ids = found.map(([topic, events]) => [topic, events.map(({ id }) => id)]);
+  assert.deepEqual(
+    Object.fromEntries(ids),
+    Object.fromEntries(expected),
+    'delayed events stand by their times',
+  );
 }
 
 async function assertSubscriber(model: Model, { redis, keys }: Readable, token: string): Promise<void> {

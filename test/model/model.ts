@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict';
-import type { Batch, Ending, Failure, Hold, Publication, Settings, Subscriber } from './things.ts';
+import type {
+  Batch,
+  DelayedEvent,
+  Ending,
+  Failure,
+  Hold,
+  Publication,
+  Settings,
+  Subscriber,
+} from './things.ts';
 
 /** How long a worker holds a job without being heard of. Times are of the model: they pass when a step says so. */
 export const LEASE_MS = 250_000;
@@ -30,6 +39,8 @@ export class Model {
   readonly holds = new Map<string, Hold>();
   /** The jobs of `aux`. */
   readonly aux = new Set<string>();
+  /** In the order of acceptance. */
+  readonly delayed: DelayedEvent[] = [];
   /** By subscriber, in the order of acceptance. */
   readonly accepted = new Map<string, string[]>();
   readonly endings = new Map<string, Map<string, Ending>>();
@@ -41,6 +52,40 @@ export class Model {
     const outcomes = publications.map((each) => this.#accept(each, added));
     for (const [token, events] of added) this.#append(token, events);
     return outcomes;
+  }
+
+  /** The events of the publication are due; the others of it are to be published later. */
+  delay(publication: Publication, later: DelayedEvent[]): string {
+    const { topic, client, key } = publication;
+    const isRefused = key && this.fingerprints.has(key.digest);
+    if (isRefused || (this.publishers.get(topic) ?? client) !== client)
+      return String(this.publish([publication])[0]);
+    const waits = new Set(this.delayedOf(topic).map(({ event }) => event));
+    if (later.some(({ event }) => waits.has(event))) return 'already_delayed';
+    this.publish([publication]);
+    this.delayed.push(...later);
+    return 'accepted';
+  }
+
+  /** The delayed events of a topic, in the order in which they are due. */
+  delayedOf(topic: string): DelayedEvent[] {
+    return this.delayed.filter((each) => each.topic === topic).sort((one, other) => one.dueMs - other.dueMs);
+  }
+
+  /** Publishes what is due. Returns how many events of each topic. */
+  publishDelayed(): Record<string, number> {
+    const due = this.delayed.filter(({ dueMs }) => dueMs <= this.nowMs);
+    const published: Record<string, number> = {};
+    const added = new Map<string, string[]>();
+    for (const each of due.sort((one, other) => one.dueMs - other.dueMs)) {
+      const { topic, event } = each;
+      published[topic] = (published[topic] ?? 0) + 1;
+      for (const [token, { topics }] of this.subscribers)
+        if (topics.has(topic)) added.set(token, [...(added.get(token) ?? []), event]);
+      this.delayed.splice(this.delayed.indexOf(each), 1);
+    }
+    for (const [token, events] of added) this.#append(token, events);
+    return published;
   }
 
   #accept({ topic, client, events, key }: Publication, added: Map<string, string[]>): number | string {
@@ -155,6 +200,7 @@ export class Model {
     this.topics.delete(topic);
     this.publishers.delete(topic);
     for (const { topics } of this.subscribers.values()) topics.delete(topic);
+    for (const each of this.delayedOf(topic)) this.delayed.splice(this.delayed.indexOf(each), 1);
   }
 
   /**

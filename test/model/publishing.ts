@@ -116,8 +116,9 @@ export async function leave(world: World, model: Model, token: string): Promise<
 }
 
 export async function removeTopic(world: World, model: Model, topic: string): Promise<string> {
-  const expected = model.topics.has(topic) ? 'ok' : 'topic_not_found';
-  assert.equal(await world.bus.store.run('remove_topic', { topic, series: [] }), expected);
+  const outcome = model.topics.has(topic) ? 'ok' : 'topic_not_found';
+  const expected = { outcome, delayed: model.delayedOf(topic).length };
+  assert.deepEqual(await world.bus.store.run('remove_topic', { topic, series: [] }), expected);
   model.removeTopic(topic);
   return `removeTopic ${topic}`;
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import type { WorkerKind } from '../../src/delivering/queue.ts';
 import * as auxJobs from './aux_jobs.ts';
+import * as delaying from './delaying.ts';
 import * as delivering from './delivering.ts';
 import * as publishing from './publishing.ts';
 import { step } from './step.ts';
@@ -31,17 +32,26 @@ const often = seldom.map((no) => !no);
 const client = fc.constantFrom('', '', ...TOKENS);
 const how = fc.constantFrom<('ack' | 'nack' | 'bury')[]>('ack', 'nack', 'bury');
 
+const wishClient = fc.oneof(
+  { weight: 20, arbitrary: fc.constant('shop') },
+  { weight: 1, arbitrary: fc.constant('mill') },
+);
+const wishKey = fc.oneof(
+  { weight: 5, arbitrary: fc.constant(undefined) },
+  { weight: 1, arbitrary: fc.constantFrom('k1', 'k2', 'k3', 'k4') },
+);
 const wish = fc.record({
   topic,
-  client: fc.oneof(
-    { weight: 20, arbitrary: fc.constant('shop') },
-    { weight: 1, arbitrary: fc.constant('mill') },
-  ),
+  client: wishClient,
   count: fc.integer({ min: 1, max: 5 }),
-  key: fc.oneof(
-    { weight: 5, arbitrary: fc.constant(undefined) },
-    { weight: 1, arbitrary: fc.constantFrom('k1', 'k2', 'k3', 'k4') },
-  ),
+  key: wishKey,
+});
+const delayWish = fc.record({
+  topic,
+  client: wishClient,
+  waits: fc.array(fc.constantFrom(undefined, 0, 0, 1, 3), { minLength: 1, maxLength: 5 }),
+  repeats: seldom,
+  key: wishKey,
 });
 const request = fc.record({
   token,
@@ -58,6 +68,10 @@ const fault = fc.record({ delayed: yes, throttled: often, noted: yes, pause: sel
 export const anyStep = fc.oneof(
   ...[
     step(6, publishing.publish, fc.array(wish, { minLength: 1, maxLength: 3 })),
+    step(3, delaying.delay, delayWish),
+    step(3, delaying.publishDelayed),
+    step(1, delaying.deleteDelayed, n, fc.constantFrom('', 'shop', 'mill')),
+    step(1, delaying.dropDelayed, topic, few),
     step(3, publishing.subscribe, request),
     step(1, publishing.pause, token, pauser),
     step(1, publishing.resume, token, pauser),

@@ -58,6 +58,13 @@ export interface Publication {
   key?: { digest: string; fingerprint: string };
 }
 
+/** An event that waits for its time, which is of the model. */
+export interface DelayedEvent {
+  topic: string;
+  event: string;
+  dueMs: number;
+}
+
 /** Where an event is that is neither in a batch nor in a dead letter. */
 export type Ending = 'received' | 'dropped' | 'purged' | 'left';
 

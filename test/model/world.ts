@@ -17,6 +17,12 @@ end
 for _, worker in ipairs(redis.call('HKEYS', 'workers')) do redis.call('HINCRBY', 'workers', worker, -ms) end
 for _, worker in ipairs(redis.call('HKEYS', 'leases')) do redis.call('HINCRBY', 'leases', worker, -1000 * ms) end
 redis.call('DECRBY', 'leases:last', 1000 * ms)
+for _, topic in ipairs(redis.call('ZRANGE', 'delayed:topics', 0, -1)) do
+  redis.call('ZINCRBY', 'delayed:topics', -ms, topic)
+  for _, entry in ipairs(redis.call('ZRANGE', 'delayed:due:' .. topic, 0, -1)) do
+    redis.call('ZINCRBY', 'delayed:due:' .. topic, -ms, entry)
+  end
+end
 for _, token in ipairs(redis.call('SMEMBERS', 'subscribers')) do
   local subscriber = 'subscriber:' .. token
   if redis.call('HEXISTS', subscriber, 'throttled_until') == 1 then redis.call('HINCRBY', subscriber, 'throttled_until', -ms) end
@@ -33,6 +39,7 @@ export class World {
   #seen!: Readable & { image: Image };
   #names = 0;
   #events = 0;
+  #ticks = 0;
 
   constructor(bus: Bus, counted: () => void) {
     this.bus = bus;
@@ -60,6 +67,11 @@ export class World {
       rest = Math.floor(rest / 26);
     }
     return word;
+  }
+
+  /** Returns a larger number each time. */
+  tick(): number {
+    return ++this.#ticks;
   }
 
   events(n: number): string[] {

@@ -89,7 +89,7 @@ describe('every line for curl', () => {
   const api = new Api({ env: { ROUTEMASTER_CALLBACK_ALLOW: '203.0.113.0/24' } });
   beforeEach(() => api.reset());
 
-  /** What the lines take from the shell: a client that is a subscriber with a dead letter, a job and a topic, or a join. */
+  /** What the lines take from the shell: a client that is a subscriber with a dead letter, a job and a topic, a join, or an event that waits. */
   async function variables(line: string): Promise<Record<string, string>> {
     const made = await api.call('POST', '/api_tokens', { as: 'root', body: '{"name":"shop"}' });
     const { token, secret } = JSON.parse(made.text);
@@ -103,11 +103,14 @@ describe('every line for curl', () => {
     const subscription = { topics: ['products'], callback: 'https://203.0.113.9/', ...settings };
     await call('/subscription', JSON.stringify(subscription));
     await call('/topics/products', '{"type":"noop","url":"https://a.example/1"}');
+    const waiting = { id: 'waits', type: 'noop', url: 'https://a.example/2', delay: 3_600_000 };
+    const waits = line.includes('/delayed/');
+    if (waits) await call('/topics/products', JSON.stringify(waiting));
     if (line.includes('/joins/')) await call('/joins/products', JOIN, 'PUT');
     const listed = async (path: string) =>
       JSON.parse((await api.call('GET', path, { as: 'root' })).text)[0]?.id;
     if (dies) await buryAll(api.store);
-    const ID = await listed(line.includes('/jobs') ? '/jobs' : '/dead_letters');
+    const ID = waits ? waiting.id : await listed(line.includes('/jobs') ? '/jobs' : '/dead_letters');
     const BUS = `http://127.0.0.1:${api.port}`;
     return { BUS, ROOT_KEY, SHOP: `${token}:${secret}`, TOKEN: token, ID: ID ?? '' };
   }

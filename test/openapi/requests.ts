@@ -13,6 +13,8 @@ const UNSAID: readonly { code: string; field?: string }[] = [
   // A cursor of another listing, or a subscriber that only root may name.
   // A source that is named twice, or a circle.
   { code: 'bad_join' },
+  // Both `at` and `delay`.
+  { code: 'bad_event', field: 'delay' },
   { code: 'bad_query', field: 'after' },
   { code: 'bad_query', field: 'client' },
   { code: 'bad_query', field: 'join' },

@@ -10,8 +10,9 @@ const NOW_MS = 1_795_166_913_608;
 const LIMITS = { maxEventDataBytes: 65_536, ...DIALECTS.none.events };
 const url = 'https://a.example.com/w/1';
 
-const stored = (text: string) =>
+const readAll = (text: string) =>
   readEvents({ text, isNdjson: false, topic: 'widgets', nowMs: NOW_MS, limits: LIMITS });
+const stored = (text: string) => readAll(text).map(String);
 const storedOne = (members: string) => String(stored(`{"type":"noop","url":"${url}",${members}}`));
 
 describe('an event is stored as the JSON text that is delivered', () => {
@@ -37,6 +38,46 @@ describe('an event is stored as the JSON text that is delivered', () => {
     const ids = stored(body).map((text) => JSON.parse(text).id);
     assert.equal(new Set(ids).size, 1000);
     assert.ok(ids.every((id) => /^[\w-]{16}$/.test(id)));
+  });
+});
+
+describe('an event with a time of its own', () => {
+  const timed = (members: string) => readAll(`{"id":"x","type":"noop","url":"${url}",${members}}`)[0];
+  const before = `{"id":"x","topic":"widgets","type":"noop","url":"${url}","t":`;
+
+  test('has that time, unless its publisher gives it another', () => {
+    assert.deepEqual(timed('"at":7'), { id: 'x', at: 7, text: `${before}7}` });
+    assert.deepEqual(timed('"at":7,"timestamp":5'), { id: 'x', at: 7, text: `${before}5}` });
+    assert.deepEqual(timed('"delay":7,"timestamp":5'), { id: 'x', delay: 7, text: `${before}5}` });
+  });
+
+  test('leaves room for a time that only Redis knows', () => {
+    assert.deepEqual(timed('"delay":7'), { id: 'x', delay: 7, text: before, rest: '}' });
+    assert.deepEqual(timed('"delay":7,"data":[1]'), {
+      id: 'x',
+      delay: 7,
+      text: before,
+      rest: ',"data":[1]}',
+    });
+  });
+
+  test('has none without a delay', () => {
+    for (const members of ['"delay":0', '"delay":null', '"at":null', '"at":null,"delay":0'])
+      assert.equal(timed(members), `${before}${NOW_MS}}`);
+  });
+
+  test('may stand among others', () => {
+    const [one, other] = readAll(
+      `[{"id":"x","type":"noop","url":"${url}"},{"id":"x","type":"noop","url":"${url}","at":7}]`,
+    );
+    assert.deepEqual([one, other], [`${before}${NOW_MS}}`, { id: 'x', at: 7, text: `${before}7}` }]);
+  });
+
+  test('is known to clients of the Ruby Routemaster too, which never send one by chance', () => {
+    const text = `{"type":"noop","url":"${url}","timestamp":"5","delay":7,"color":"teal"}`;
+    const limits = { maxEventDataBytes: 65_536, ...DIALECTS.routemaster.events };
+    const [event] = readEvents({ text, isNdjson: false, topic: 'widgets', nowMs: NOW_MS, limits });
+    assert.equal(typeof event === 'object' && event.delay, 7);
   });
 });
 

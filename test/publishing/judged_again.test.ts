@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
+import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
@@ -39,7 +39,8 @@ async function slowWeb(t: TestContext) {
   const routes = publishApi({
     ...{ authentication, dialect: DIALECTS.none, guard: { check: () => undefined } },
     publisher: new Publisher(partitions, { published: () => {}, added: () => {} }, PUBLISH_LIMITS),
-    limits: { ...PUBLISH_LIMITS, maxEventDataBytes: 65_536 },
+    delaying: { publish: () => Promise.reject(new Error('no event has a time')) },
+    limits: { ...DELAY_LIMITS, maxEventDataBytes: 65_536 },
     budget: {
       turn: () => {
         waiting++;

@@ -17,14 +17,14 @@ interface Read {
 
 function read(text: string, isNdjson = false): Read {
   const body = { text, isNdjson, topic: 'widgets', nowMs: 5, limits: LIMITS };
-  if (!isLong(body)) return { texts: readEvents(body), steps: 1, longestMs: 0 };
+  if (!isLong(body)) return { texts: readEvents(body).map(String), steps: 1, longestMs: 0 };
   const reading = readInSteps(body);
   let longestMs = 0;
   for (let steps = 1; ; steps++) {
     const before = process.threadCpuUsage();
     const step = reading.next();
     longestMs = Math.max(longestMs, cpuMs(before));
-    if (step.done) return { texts: step.value, steps, longestMs };
+    if (step.done) return { texts: step.value.map(String), steps, longestMs };
   }
 }
 

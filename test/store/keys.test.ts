@@ -62,9 +62,11 @@ describe('a script', () => {
     assert.deepEqual(
       refused.map(({ name }) => name),
       [
+        'delay',
         'expire_keys',
         'join_events',
         'publish',
+        'publish_delayed',
         'put_join',
         'register_client',
         'revive',

@@ -5,6 +5,7 @@ import {
   type CallName,
   type Entry,
   type ListName,
+  type ListParams,
   requestOf,
 } from './calls.ts';
 import type { CallOptions } from './deadline.ts';
@@ -63,9 +64,10 @@ export abstract class Api {
   /** Makes a call that lists, a page at a time, and yields its entries. */
   async *list<C extends ListName>(
     call: C,
-    { signal, timeoutMs, ...query }: ListOptions<C>,
+    options: ListOptions<C> & ListParams<C>,
   ): AsyncGenerator<Entry<C>, void, void> {
-    let path: string | undefined = requestOf(call, { query: { limit: PAGE, ...query } }).path;
+    const { signal, timeoutMs, params, ...query }: CallOptions & { params?: object } = options;
+    let path: string | undefined = requestOf(call, { params, query: { limit: PAGE, ...query } }).path;
     while (path !== undefined) {
       const answer: Answer = await this.request({ method: 'GET', path }, true, { signal, timeoutMs });
       yield* (contentOf(answer) ?? []) as Entry<C>[];
@@ -135,6 +137,15 @@ export abstract class Api {
 
   topics(options: ListOptions<'GET /topics'> = {}) {
     return this.list('GET /topics', options);
+  }
+
+  /** What waits to be published to a topic, in the order in which it is due. */
+  delayedEvents(topic: string, options: ListOptions<'GET /topics/:name/delayed'> = {}) {
+    return this.list('GET /topics/:name/delayed', { ...options, params: { name: topic } });
+  }
+
+  removeDelayedEvent(topic: string, id: string, options?: CallOptions) {
+    return this.call('DELETE /topics/:name/delayed/:id', { params: { name: topic, id } }, options);
   }
 
   removeTopic(name: string, options?: CallOptions) {

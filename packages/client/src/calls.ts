@@ -29,6 +29,11 @@ export type ListName = {
     : never;
 }[CallName];
 
+/** The parameters of the path of a list, if it has any. */
+export type ListParams<C extends ListName> = [ParamsIn<C>] extends [never]
+  ? unknown
+  : { params: Record<ParamsIn<C>, string> };
+
 /** An entry of a list. */
 export type Entry<C extends ListName> = NonNullable<CallAnswer<C>> extends (infer E)[] ? E : never;
 

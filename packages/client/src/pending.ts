@@ -10,8 +10,11 @@ export interface NewEvent<Data = unknown> {
   url: string;
   /** 1 to 64 visible ASCII characters other than `"` and `\`; unless given, the bus makes one. */
   id?: string | undefined;
-  /** Milliseconds since 1970; unless given, the time at which the bus gets it. */
+  /** Milliseconds since 1970; unless given, the time at which the bus gets it, or at which it is due. */
   timestamp?: number | undefined;
+  /** When it is to be published, up to a year ahead: milliseconds since 1970, or in `delay` from when the bus gets it. */
+  at?: number | undefined;
+  delay?: number | undefined;
   /** Any JSON. */
   data?: Data | undefined;
 }
@@ -62,6 +65,11 @@ export class Pending {
   late(timeoutMs: number): void {
     const { mayBeDone, lastFailure: cause } = this.#giveUp(this);
     this.#reject(new TimeLimitError(timeoutMs, { mayBeDone, cause }));
+  }
+
+  /** True if the event is to be published later. */
+  get isTimed(): boolean {
+    return this.#event.at !== undefined || this.#event.delay !== undefined;
   }
 
   /** Writes the event as JSON. Throws what JSON.stringify throws. */

@@ -1,4 +1,3 @@
-import { BadEventError } from './generated/problems.ts';
 import { Group } from './group.ts';
 import type { Pending, Progress } from './pending.ts';
 import { ProblemError } from './problem.ts';
@@ -7,12 +6,14 @@ import type { Transport } from './transport.ts';
 
 /** Bounds of a request; the bus takes 10,000 events and 5 MiB. A single event may be longer. */
 const MAX_EVENTS = 1000;
+/** The bus takes 500 events with a time of their own. They ride alone, so that their limits refuse no others. */
+const MAX_TIMED_EVENTS = 500;
 const MAX_CHARACTERS = 1_048_576;
 /** By how much groups grow again after each success. */
 const GROWTH = 1.25;
 
 /** The bus stores a request whole or not at all. With these codes it says that an event in it is at fault. */
-const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'body_too_large', 'http_413']);
+const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
 /** What became of a refused group: these of its events are refused, with this error. */
 interface Refusal {
@@ -78,10 +79,13 @@ export class TopicQueue {
 
   #take(): Pending[] {
     const events: Pending[] = [];
+    const [first] = this.#waiting;
+    const maxEvents = first?.isTimed ? Math.min(this.#maxEvents, MAX_TIMED_EVENTS) : this.#maxEvents;
     let characters = 0;
     for (const event of this.#waiting) {
       characters += event.text.length;
-      if (events.length > 0 && (characters > MAX_CHARACTERS || events.length >= this.#maxEvents)) break;
+      if (event.isTimed !== first?.isTimed) break;
+      if (events.length > 0 && (characters > MAX_CHARACTERS || events.length >= maxEvents)) break;
       events.push(event);
       this.#waiting.delete(event);
     }
@@ -94,7 +98,7 @@ export class TopicQueue {
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
-    const index = error instanceof BadEventError ? Number(error.members.index) : Number.NaN;
+    const index = Number(error.members.index);
     const bad = events.length === 1 ? events[0] : events[index];
     const others = events.filter((event) => event !== bad && !this.#givenUp.has(event));
     this.#waiting = new Set([...others, ...this.#waiting]);
@@ -105,9 +109,10 @@ export class TopicQueue {
 
 /** Leaves out the place of the event in its group, which the caller does not know. */
 function aboutOne(error: ProblemError): ProblemError {
-  if (!(error instanceof BadEventError)) return error;
-  const { index: _, ...members } = error.members;
+  const { index, ...members } = error.members;
+  if (index === undefined) return error;
   const { code, status, title, retryAfterMs } = error;
   const detail = error.detail.replace(/^event \d+: /, '');
-  return new BadEventError({ code, status, title, detail, members, retryAfterMs });
+  const OfItsCode = error.constructor as typeof ProblemError;
+  return new OfItsCode({ code, status, title, detail, members, retryAfterMs });
 }

@@ -16,6 +16,10 @@ export interface Seen {
   joining: Set<string>;
   /** Joins with open keys. */
   joins: Set<string>;
+  /** Topics with delayed events. */
+  delayed: Set<string>;
+  /** Clients with delayed events. */
+  delaying: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
   /** Batches that seemed to have no job; at most `maxJobs`. */
@@ -40,6 +44,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
     owners: new Set(),
     joining: new Set(),
     joins: new Set(),
+    delayed: new Set(),
+    delaying: new Set(),
     workers: new Set(),
     jobless: new Set(),
   };
@@ -93,6 +99,9 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   add(seen.joining, keys.joins_of(''));
   add(seen.joins, keys.open_keys(''));
   add(seen.joins, keys.open_keys_since(''));
+  add(seen.delayed, keys.delayed_due(''));
+  add(seen.delayed, keys.delayed_events(''));
+  add(seen.delaying, keys.delayed_held(''));
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 

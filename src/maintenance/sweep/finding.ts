@@ -28,6 +28,12 @@ export const FINDING_KINDS = {
   batches_miscounted: 'subscriber',
   events_miscounted: 'subscriber',
   dead_letters_miscounted: 'subscriber',
+  delayed_without_text: 'event',
+  delayed_without_entry: 'event',
+  delayed_without_topic: 'topic',
+  delayed_topic_misplaced: 'topic',
+  delayed_bytes_miscounted: 'topic',
+  delayed_miscounted: 'client',
 } as const;
 
 type FindingKind = keyof typeof FINDING_KINDS;
@@ -39,6 +45,6 @@ export function isFindingKind(kind: string): kind is FindingKind {
 /** An inconsistency that a sweep repaired. Unreadable data is only reported, for a person to look at. */
 export interface Finding {
   kind: FindingKind;
-  /** Depending on the kind: a batch's id, a job's name, a worker's id, or a subscriber's token. */
+  /** Depending on the kind: a batch's id, a job's name, a worker's id, a token, a topic, or a topic and an event's id. */
   name: string;
 }

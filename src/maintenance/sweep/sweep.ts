@@ -1,5 +1,6 @@
 import type { Partition } from '../../store/partition.ts';
 import { sweepBatches } from './batches.ts';
+import { sweepDelayed } from './delayed.ts';
 import type { Finding } from './finding.ts';
 import { sweepGauges } from './gauges.ts';
 import { JobSweep } from './jobs.ts';
@@ -45,6 +46,7 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   // event's batch is converted to one of this bus.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
+  await sweepDelayed(walk, seen);
   await sweepLeftovers(walk, { owners });
   return findings;
 }

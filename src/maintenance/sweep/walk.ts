@@ -12,7 +12,14 @@ const SLICE = 300;
 const MIN_REST_MS = 5;
 
 /** The scripts that repair something and return a list of findings. */
-type RepairScript = 'sweep_batches' | 'sweep_jobs' | 'sweep_workers' | 'sweep_lanes' | 'sweep_joins';
+type RepairScript =
+  | 'sweep_batches'
+  | 'sweep_jobs'
+  | 'sweep_workers'
+  | 'sweep_lanes'
+  | 'sweep_joins'
+  | 'sweep_delayed_texts'
+  | 'sweep_delayed_held';
 
 /** Reads one slice of elements, and returns it with the cursor of the next slice. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;

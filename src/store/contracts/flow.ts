@@ -1,5 +1,6 @@
 import type { Contract } from '../contract.ts';
 import { held, lanes } from './delivering.ts';
+import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /** The rules of a join that a call goes by, and the limits of what it publishes. */
 const join = {
@@ -23,6 +24,65 @@ const refusal = 'claimed_by_other|no_room|owns_too_many';
 const published = [{ topic: 'text', events: 'number', bytes: 'number', subscribers: 'text' }] as const;
 
 export const flowContracts = {
+  delay: {
+    arguments: {
+      uidSeed: 'text',
+      ...LIMITS,
+      maxDelayMs: 'number',
+      maxClientDelayed: 'number',
+      maxClientBytes: 'number',
+      publications: [
+        {
+          topic: 'text',
+          client: 'text',
+          digest: 'text?',
+          fingerprint: 'bytes?',
+          events: [{ id: 'text', at: 'digits?', delay: 'digits?', text: 'text', rest: 'text?' }],
+        },
+      ],
+    },
+    reply: {
+      outcomes: [
+        {
+          outcome: `${OUTCOMES}|too_far|already_delayed|too_many_delayed|too_much_delayed`,
+          index: 'number?',
+          subscribers: 'number',
+          events: 'number',
+          bytes: 'number',
+        },
+      ],
+      added: [{ events: 'number', subscribers: 'text' }],
+    },
+  },
+  publish_delayed: {
+    arguments: { uidSeed: 'text' },
+    reply: {
+      published: [
+        { topic: 'text', events: 'number', bytes: 'number', subscribers: 'text', lateMs: ['number'] },
+      ],
+      lost: [{ topic: 'text', id: 'text' }],
+      isLeft: 'flag',
+    },
+  },
+  list_delayed: {
+    arguments: {
+      topic: 'text',
+      client: 'text?',
+      limit: 'number',
+      maxBytes: 'number',
+      afterMs: 'digits?',
+      afterPlace: 'number?',
+    },
+    reply: {
+      outcome: 'ok|topic_not_found|forbidden',
+      events: [{ at: 'number', place: 'number', text: 'text' }],
+      hasMore: 'flag',
+    },
+  },
+  delete_delayed: {
+    arguments: { topic: 'text', client: 'text?', id: 'text' },
+    reply: 'ok|topic_not_found|forbidden|delayed_event_not_found',
+  },
   put_join: {
     arguments: {
       token: 'text',

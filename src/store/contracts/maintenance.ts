@@ -78,6 +78,10 @@ export const maintenanceContracts = {
       begunTopics: eventsByTopic,
     },
   },
+  drop_delayed: {
+    arguments: { cuts: [{ topic: 'text', maxDeleted: 'number' }] },
+    reply: [{ topic: 'text', events: 'number', fromMs: 'number', toMs: 'number' }],
+  },
   holdings: {
     arguments: { samples: 'number', tokens: ['text'] },
     reply: [{ batches: 'number', bytes: 'number' }],
@@ -113,6 +117,27 @@ export const maintenanceContracts = {
   sweep_topics: {
     arguments: { owner: 'text?', topics: ['text'] },
     reply: 'number',
+  },
+  sweep_delayed: {
+    arguments: { topic: 'text', from: 'number', added: 'number', members: 'number', bytes: 'number' },
+    reply: {
+      from: 'number',
+      added: 'number',
+      members: 'number',
+      bytes: 'number',
+      isFinished: 'flag',
+      hasStrays: 'flag',
+      client: 'text?',
+      findings,
+    },
+  },
+  sweep_delayed_texts: {
+    arguments: { topic: 'text', ids: ['bytes'] },
+    reply: findings,
+  },
+  sweep_delayed_held: {
+    arguments: { tokens: ['text'] },
+    reply: findings,
   },
   sweep_gauges: {
     arguments: { what: 'batches|dead_letters', token: 'text', cuts: 'number', counted: slices },

@@ -1,19 +1,27 @@
 import type { Contract } from '../contract.ts';
 
+/** What limits publications. */
+export const LIMITS = {
+  idempotencyWindowMs: 'number',
+  maxTopics: 'number',
+  maxClientTopics: 'number',
+  maxClientKeys: 'number',
+} as const;
+
+/** What becomes of a publication. */
+export const OUTCOMES = 'accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys';
+
 export const publishingContracts = {
   publish: {
     arguments: {
       uidSeed: 'text',
-      idempotencyWindowMs: 'number',
-      maxTopics: 'number',
-      maxClientTopics: 'number',
-      maxClientKeys: 'number',
+      ...LIMITS,
       publications: {
         each: { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
       },
     },
     reply: {
-      outcomes: ['accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys'],
+      outcomes: [OUTCOMES],
       subscribers: ['number'],
       added: [{ events: 'number', subscribers: 'text' }],
     },

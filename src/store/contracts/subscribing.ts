@@ -44,7 +44,7 @@ export const subscribingContracts = {
   },
   remove_topic: {
     arguments: { topic: 'text', client: 'text?', series },
-    reply: 'ok|topic_not_found|forbidden',
+    reply: { outcome: 'ok|topic_not_found|forbidden', delayed: 'number' },
   },
   drop_queue: {
     arguments: { token: 'text', maxBatches: 'number', untilMs: 'number' },

@@ -30,6 +30,8 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'GET /subscribers': (bus) => bus.call('GET /subscribers', { query: { limit: 5 } }),
   'GET /health/ping.json': (bus) => bus.call('GET /health/ping.json', {}),
   'GET /topics': (bus) => drain(bus.topics()),
+  'GET /topics/:name/delayed': (bus) => drain(bus.delayedEvents('NAME')),
+  'DELETE /topics/:name/delayed/:id': (bus) => bus.removeDelayedEvent('NAME', 'ID'),
   'DELETE /topics/:name': (bus) => bus.removeTopic('NAME'),
   'POST /subscription': (bus) => bus.subscribe({ topics: [], callback: 'https://shop.example.com' }),
   'GET /subscriptions': (bus) => drain(bus.subscriptions()),
@@ -73,7 +75,7 @@ describe('each call of the HTTP API has a method', () => {
     test(call, async () => {
       const web = await ScriptedWeb.start();
       await method(web.client());
-      const path = call.replace(/:\w+/, (name) => name.slice(1).toUpperCase());
+      const path = call.replaceAll(/:\w+/g, (name) => name.slice(1).toUpperCase());
       assert.deepEqual(
         web.requests.map((each) => `${each.method} ${each.path.replace(/[?].*/, '')}`),
         [path],

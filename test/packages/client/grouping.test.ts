@@ -3,7 +3,12 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { until } from '../../../harness/until.ts';
-import { BadEventError, ClosedError, ProblemError } from '../../../packages/client/src/index.ts';
+import {
+  AlreadyDelayedError,
+  BadEventError,
+  ClosedError,
+  ProblemError,
+} from '../../../packages/client/src/index.ts';
 import { type Answer, problem, ScriptedWeb, say } from './scripted_web.ts';
 
 const url = (n: number) => `https://shop.example.com/orders/${n}`;
@@ -64,6 +69,36 @@ test('a request has 1,000 events and a MiB at most, or one event', async () => {
     [2, 2],
   );
   await bus.updated('orders', url(4), { data: 'x'.repeat(2_000_000) });
+});
+
+test('events with a time of their own ride apart, 500 at a time, in their places', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  await Promise.all([
+    bus.noop('orders', url(1)),
+    ...urls(700).map((each) => bus.noop('orders', each, { delay: 5 })),
+    bus.noop('orders', url(2), { at: 5 }),
+    bus.noop('orders', url(3)),
+  ]);
+  assert.deepEqual(
+    web.requests.map((each) => each.urls.length),
+    [1, 500, 201, 1],
+  );
+  assert.ok(web.requests[1]?.body.includes('"delay":5'));
+});
+
+test('an event whose id waits already is refused alone', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  web.answers(problem(409, 'already_delayed', { index: 1, field: 'id', detail: 'event 1: it waits' }));
+  const outcomes = await Promise.allSettled(urls(3).map((each) => bus.noop('orders', each, { delay: 5 })));
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  const { reason } = outcomes[1] as PromiseRejectedResult;
+  assert.ok(reason instanceof AlreadyDelayedError);
+  assert.deepEqual([reason.detail, reason.members], ['it waits', { field: 'id' }]);
 });
 
 test('an event that is refused is refused alone, without its place among strangers', async () => {

@@ -59,7 +59,10 @@ test('events arrive with what was given', async (t) => {
 });
 
 test('an event has the fields that the bus takes', async (t) => {
-  const fields = { id: 1, type: 1, url: 1, timestamp: 1, data: 1 } satisfies Record<keyof NewEvent, 1>;
+  const fields = { id: 1, type: 1, url: 1, timestamp: 1, data: 1, at: 1, delay: 1 } satisfies Record<
+    keyof NewEvent,
+    1
+  >;
   const { shop, topic } = await scene(t);
   const event = { type: 'noop', url: url(1), other: 1 } as NewEvent;
   const names = Object.keys(fields).join(', ');

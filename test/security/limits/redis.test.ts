@@ -249,6 +249,20 @@ describe('a bus whose Redis is behind TLS and has the ACL of docs/operating.md',
     await assertPermitted();
   });
 
+  test('keeps delayed events, sweeps, lists, deletes and publishes them', async (t) => {
+    const { publisher, topic, receiver } = await bus.scene(t);
+    await publisher.publish(topic, [
+      { id: 'goes', url: 'https://a.example/1', delay: 60_000 },
+      { id: 'comes', url: 'https://a.example/2', delay: 100 },
+    ]);
+    await receiver.delivery(1);
+    const stats = () => bus.store.redis.info('commandstats');
+    await until(async () => /^cmdstat_hstrlen:/m.test(await stats()), { what: 'a sweep has come by' });
+    assert.equal(((await publisher.call('GET', `/topics/${topic}/delayed`)) as unknown[]).length, 1);
+    await publisher.call('DELETE', `/topics/${topic}/delayed/goes`);
+    await assertPermitted();
+  });
+
   test('sweeps, frees the jobs of a dead worker, and shows figures', async (t) => {
     const { publisher, topic, subscriber, receiver } = await bus.scene(t);
     const release = receiver.hold();

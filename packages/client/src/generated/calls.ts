@@ -414,7 +414,13 @@ export interface Calls {
   'GET /topics': {
     query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
-    answer: { name: string; publisher: string | null; events: number }[];
+    answer: {
+      name: string;
+      publisher: string | null;
+      events: number;
+      delayed: number;
+      dropped: { events: number; from: number; to: number } | null;
+    }[];
   };
   'DELETE /topics/:name': {
     query: undefined;
@@ -422,6 +428,26 @@ export interface Calls {
     answer: undefined;
   };
   'POST /topics/:name': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
+  'GET /topics/:name/delayed': {
+    query: { limit?: number | undefined; after?: string | undefined };
+    body: undefined;
+    answer: {
+      at: number;
+      event: {
+        id: string;
+        topic: string;
+        type: 'create' | 'update' | 'delete' | 'noop';
+        url: string;
+        t: number;
+        data?: unknown | undefined;
+      };
+    }[];
+  };
+  'DELETE /topics/:name/delayed/:id': {
     query: undefined;
     body: undefined;
     answer: undefined;

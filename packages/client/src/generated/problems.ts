@@ -82,6 +82,11 @@ export class TopicNotFoundError extends ProblemError {
   declare readonly code: 'topic_not_found';
 }
 
+/** 404: There is no such delayed event. */
+export class DelayedEventNotFoundError extends ProblemError {
+  declare readonly code: 'delayed_event_not_found';
+}
+
 /** 404: There is no such dead letter. */
 export class DeadLetterNotFoundError extends ProblemError {
   declare readonly code: 'dead_letter_not_found';
@@ -120,6 +125,11 @@ export class JobNotScheduledError extends ProblemError {
 /** 409: An operator paused this subscriber. */
 export class PausedByOperatorError extends ProblemError {
   declare readonly code: 'paused_by_operator';
+}
+
+/** 409: An event with this id waits already. */
+export class AlreadyDelayedError extends ProblemError {
+  declare readonly code: 'already_delayed';
 }
 
 /** 409: A client with a secret has this token. */
@@ -215,6 +225,7 @@ export const PROBLEMS = {
   subscriber_not_found: SubscriberNotFoundError,
   client_not_found: ClientNotFoundError,
   topic_not_found: TopicNotFoundError,
+  delayed_event_not_found: DelayedEventNotFoundError,
   dead_letter_not_found: DeadLetterNotFoundError,
   job_not_found: JobNotFoundError,
   join_not_found: JoinNotFoundError,
@@ -223,6 +234,7 @@ export const PROBLEMS = {
   request_timeout: RequestTimeoutError,
   job_not_scheduled: JobNotScheduledError,
   paused_by_operator: PausedByOperatorError,
+  already_delayed: AlreadyDelayedError,
   client_has_secret: ClientHasSecretError,
   limit_reached: LimitReachedError,
   body_too_large: BodyTooLargeError,

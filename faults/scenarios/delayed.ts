@@ -1,0 +1,71 @@
+import type { Delivery } from '../../harness/http/receiver.ts';
+import { until } from '../../harness/until.ts';
+import { sleep } from '../../src/clock.ts';
+import type { Scenario } from '../scenario.ts';
+
+const LEASE_MS = 2000;
+const PER_POST = 10;
+/** Redis's clock and this process's differ by what is rounded. */
+const EARLY_MS = 2;
+/** Every so many kills, Redis is killed in place of a worker. */
+const REDIS_EVERY = 2;
+const MIN_KILLS = 4;
+
+/** Two workers publish delayed events that are due all the time; one of them, or Redis, is killed again and again. */
+export const delayed: Scenario = {
+  name: 'delayed',
+  title: 'delayed events with random delays, while workers and Redis get SIGKILL again and again',
+  events: { full: 20_000, quick: 300 },
+  bus: {
+    redis: { appendonly: 'yes', appendfsync: 'always' },
+    env: { ROUTEMASTER_WORKER_LEASE: String(LEASE_MS / 1000) },
+  },
+  async run(lab) {
+    await lab.start('web');
+    const workers = [await lab.start('worker'), await lab.start('worker')];
+    const audiences = [
+      await lab.subscribe('search', { topic: 'widgets', max: 100, timeout: 20 }),
+      await lab.subscribe('mail', { topic: 'widgets', max: 1 }),
+    ];
+    const random = lab.random.fork('delays');
+    const maxDelayMs = lab.quick ? 1500 : 15_000;
+    const publishing = lab.publish({
+      topic: 'widgets',
+      ...{ publishers: 4, perPost: PER_POST, perSecond: lab.quick ? 200 : 500, again: true },
+      delayMs: () => random.whole(0, maxDelayMs),
+    });
+    const { redis, keys } = lab.bus.store;
+    const anyWaits = () => redis.zcard(keys.delayed_topics()).catch(() => 1);
+    const kills = { worker: 0, redis: 0 };
+    for (let kill = 1; kill <= MIN_KILLS || publishing.accepted < lab.events; kill++) {
+      await Promise.race([sleep(random.between(300, lab.quick ? 700 : 2500)), publishing.done]);
+      if (kill % REDIS_EVERY === 0) {
+        await lab.bus.redis.kill('SIGKILL');
+        await sleep(random.between(0, lab.quick ? 200 : 1500));
+        await lab.bus.redis.restart();
+        kills.redis++;
+      } else {
+        const nth = kills.worker++ % 2;
+        await workers[nth]?.kill();
+        workers[nth] = await lab.start('worker');
+      }
+      lab.say(`killed workers ${kills.worker} times, Redis ${kills.redis} times`);
+    }
+    await publishing.stop();
+    await until(async () => (await anyWaits()) === 0, { timeoutMs: 60_000, what: 'no event waits' });
+    await lab.settle();
+
+    const early = audiences.flatMap(({ receiver }) => receiver.deliveries.flatMap(earlyEvents));
+    lab.bar('none early', early.length === 0, early.slice(0, 3).join(', '));
+    const { storedTwice } = lab.ledger.totals();
+    lab.bar('stored twice 0', storedTwice === 0, `${storedTwice}`);
+  },
+};
+
+/** The events that came before they were due, which their timestamps say. */
+function earlyEvents({ atMs, events }: Delivery): string[] {
+  const arrivedMs = performance.timeOrigin + atMs;
+  return events
+    .filter(({ t }) => arrivedMs < t - EARLY_MS)
+    .map(({ url, t }) => `${url} ${Math.round(t - arrivedMs)} ms`);
+}

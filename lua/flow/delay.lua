@@ -1,0 +1,146 @@
+#!lua
+--[[
+delay: accept publications some of whose events are to be published later.
+
+A publication is accepted or refused as a whole, before any event is stored. publish.lua says what refuses it, and what
+idempotency keys do. An event is due at `at`, or `delay` after now (both ms), or else now. What is not due yet is stored
+for its topic (delayed.lua). The other events are stored as by publish.lua, in the order of the publication. `text` is
+the event; if there is a `rest`, the time at which the event is due goes between the two.
+
+Further refusals: `too_far` if an event is due more than `max_delay_ms` from now; `already_delayed` if an event of the
+topic with its id waits already, or comes twice; `too_many_delayed` and `too_much_delayed` if the client would have
+more delayed events than `max_client_delayed`, or these would take more than `max_client_bytes`. `index` is the place of
+the event that refuses its publication, from 0.
+
+`events` and `bytes` of an outcome are those of the events that were published at once. `added` is that of publish.lua.
+]]
+local delayed = include('delayed')
+local intake = include('intake')
+local storing = include('storing')
+
+-- Returns the delayed events that this call has accepted of a topic.
+local function waiting_of(waiting, topic)
+  local events = waiting.topics[topic]
+  if not events then
+    events = { ids = {} }
+    waiting.topics[topic] = events
+  end
+  return events
+end
+
+-- Returns what a client has, with what this call has accepted of it.
+local function held_by(call, waiting, client)
+  local held = waiting.clients[client]
+  if not held then
+    held = {}
+    held.events, held.bytes = delayed.held_by(call, client)
+    waiting.clients[client] = held
+  end
+  return held
+end
+
+-- Returns the time at which an event is due (ms), as text too. An event without a time was due long ago.
+local function due_of(call, event)
+  if not event.delay then return tonumber(event.at) or 0, event.at end
+  local due_ms = call.now_ms + event.delay
+  return due_ms, string.format('%d', due_ms)
+end
+
+-- Parts the events of a publication. Returns the texts of those that are due, and a list of those that wait, with
+-- `bytes` that they will take, and the `last` of them to be due. Returns nothing and an index if one is due too late.
+local function part(call, publication, max_delay_ms)
+  local due_events, later = {}, { bytes = 0 }
+  for i, event in ipairs(publication.events) do
+    local due_ms, due = due_of(call, event)
+    local text = event.rest and event.text .. due .. event.rest or event.text
+    if due_ms <= call.now_ms then
+      due_events[#due_events + 1] = text
+    elseif due_ms > call.now_ms + max_delay_ms then
+      return nil, i - 1
+    else
+      local waiting = { id = event.id, due_ms = due_ms, due = due, text = text, index = i - 1 }
+      later[#later + 1] = waiting
+      later.bytes = later.bytes + delayed.bytes_of(#text)
+      if not later.last or due_ms >= later.last.due_ms then later.last = waiting end
+    end
+  end
+  return due_events, later
+end
+
+-- Returns the index of an event whose id waits already or comes twice; nothing if there is none.
+local function find_repeated(call, waiting, topic, later)
+  local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
+  for _, event in ipairs(later) do
+    local id = event.id
+    if ids[id] or known[id] or redis.call('HEXISTS', hash, id) == 1 then return event.index end
+    ids[id] = true
+  end
+end
+
+local function judge_room(held, later, args)
+  if held.events + #later > args.max_client_delayed then return 'too_many_delayed' end
+  if held.bytes + later.bytes > args.max_client_bytes then return 'too_much_delayed' end
+end
+
+-- Returns nothing if events may wait; otherwise the reason for the refusal, and the index of the event if there is one.
+-- If any event of a repeated publication still waits, the last one does: so a repeat is known even where there is no
+-- room for it, at little cost.
+local function judge_later(call, args, waiting, publication, held, later)
+  local full = judge_room(held, later, args)
+  local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
+  if repeated then return 'already_delayed', repeated end
+  return full
+end
+
+local function refused(outcome, index)
+  return { outcome = outcome, index = index, subscribers = 0, events = 0, bytes = 0 }
+end
+
+-- Stores what is due of an accepted publication, and keeps what waits for `delayed.add`. Returns the record for the
+-- reply.
+local function accept(call, taken, waiting, publication, due_events, later)
+  local topic = intake.accept(call, taken, publication)
+  local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
+  if #due_events > 0 then
+    intake.add(call, taken, topic, { list = due_events, first = 1, last = #due_events })
+    record.subscribers = #topic.subscribers
+    for _, text in ipairs(due_events) do record.bytes = record.bytes + #text end
+  end
+  local all = waiting_of(waiting, topic.name)
+  for _, event in ipairs(later) do
+    all[#all + 1] = event
+    all.ids[event.id] = true
+  end
+  return record
+end
+
+-- Accepts a publication or refuses it. Returns the record for the reply.
+local function take(call, args, taken, waiting, publication)
+  local refusal, index = intake.judge(call, taken, publication), nil
+  if refusal then return refused(refusal) end
+  local due_events, later = part(call, publication, args.max_delay_ms)
+  if not due_events then return refused('too_far', later) end
+  if #later > 0 then
+    local held = held_by(call, waiting, publication.client)
+    refusal, index = judge_later(call, args, waiting, publication, held, later)
+    if refusal then return refused(refusal, index) end
+    held.events, held.bytes = held.events + #later, held.bytes + later.bytes
+  end
+  return accept(call, taken, waiting, publication, due_events, later)
+end
+
+return function(call, args)
+  local taken, outcomes = intake.begin(call, args), {}
+  local waiting = { topics = {}, clients = {} }
+  for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
+  intake.end_run(taken)
+  storing.store(call, args.uid_seed, taken)
+  -- If storing failed, the publisher may send the publications again, so nothing of them may be known yet.
+  if not call.failure then
+    for name, events in pairs(waiting.topics) do
+      if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end
+    end
+    intake.remember(call, taken, args.idempotency_window_ms)
+  end
+  return { outcomes = outcomes, added = storing.added(taken) }
+end

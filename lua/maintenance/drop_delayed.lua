@@ -1,0 +1,46 @@
+#!lua flags=allow-oom
+--[[
+drop_delayed: free memory by deleting delayed events, those that are due last first.
+
+Each of `cuts` names a topic, and how many of its events to delete at most. What was dropped is noted for the publisher
+in the hash of the topic, in the same step: how many events, and the times between which they were due. `drops` has the
+same of this call, for each topic that lost events.
+]]
+local delayed = include('delayed')
+local topics = include('topics')
+
+local function note(call, drop)
+  local topic = call.keys.topic(drop.topic)
+  local from_ms, to_ms = unpack(redis.call('HMGET', topic, 'dropped_from', 'dropped_to'))
+  redis.call('HINCRBY', topic, 'dropped_events', drop.events)
+  redis.call('HSET', topic,
+    'dropped_from', string.format('%d', math.min(drop.from_ms, tonumber(from_ms) or math.huge)),
+    'dropped_to', string.format('%d', math.max(drop.to_ms, tonumber(to_ms) or 0)))
+end
+
+-- Deletes the last events of a topic. Returns the record for the reply; nothing if there is nothing to delete.
+local function cut_down(call, topic, max_deleted)
+  local publisher = topics.publisher(call, topic)
+  local last = redis.call('ZRANGE', call.keys.delayed_due(topic), 0, max_deleted - 1, 'REV', 'WITHSCORES')
+  if not publisher or #last == 0 then return end
+  local entries, ids, bytes = {}, {}, 0
+  for i = 1, #last, 2 do
+    local id = delayed.id_of(last[i])
+    entries[#entries + 1], ids[#ids + 1] = last[i], id
+    bytes = bytes + (delayed.bytes_at(call, topic, id) or 0)
+  end
+  delayed.remove(call, publisher, topic, entries, ids, bytes)
+  return { topic = topic, events = #ids, from_ms = tonumber(last[#last]), to_ms = tonumber(last[2]) }
+end
+
+return function(call, args)
+  local drops = {}
+  for _, cut in ipairs(args.cuts) do
+    local drop = cut_down(call, cut.topic, cut.max_deleted)
+    if drop then
+      note(call, drop)
+      drops[#drops + 1] = drop
+    end
+  end
+  return drops
+end

@@ -1,0 +1,78 @@
+#!lua flags=allow-oom
+--[[
+sweep_delayed: check the delayed events of a topic, some in each call, and repair what does not fit together.
+
+Each entry has a text, and the topic is in `delayed:topics` by the time of its first event. Delayed events of a topic
+that does not exist are deleted. The first call has `from` 0. The caller passes `from`, `added`, `members` and `bytes`
+of the reply on to the next one, until it `is_finished`. If no event came or went meanwhile, the last call compares the
+bytes with those that its client holds. `has_strays` says that there are more texts than entries. `client` is the
+publisher of the topic.
+]]
+local delayed = include('delayed')
+local findings = include('findings')
+local topics = include('topics')
+
+-- How many entries a call checks.
+local SLICE = 300
+
+local function delete_all(call, topic, found)
+  local keys = call.keys
+  local deleted = redis.call('EXISTS', keys.delayed_due(topic), keys.delayed_events(topic))
+    + redis.call('ZREM', keys.delayed_topics(), topic)
+  redis.call('UNLINK', keys.delayed_due(topic), keys.delayed_events(topic))
+  if deleted > 0 then findings.add(found, 'delayed_without_topic', topic) end
+end
+
+-- Checks entries from a rank on. Returns how many there were, how many of them were removed, and the bytes of the
+-- others.
+local function check_entries(call, topic, from, found)
+  local due, bytes, removed = call.keys.delayed_due(topic), 0, 0
+  local entries = redis.call('ZRANGE', due, from, from + SLICE - 1)
+  for _, entry in ipairs(entries) do
+    local id = delayed.id_of(entry)
+    local event_bytes = delayed.bytes_at(call, topic, id)
+    bytes = bytes + (event_bytes or 0)
+    if not event_bytes then
+      removed = removed + redis.call('ZREM', due, entry)
+      findings.add(found, 'delayed_without_text', topic .. ' ' .. id)
+    end
+  end
+  return #entries, removed, bytes
+end
+
+local function check_place(call, topic, found)
+  local listed = redis.call('ZSCORE', call.keys.delayed_topics(), topic)
+  local first = redis.call('ZRANGE', call.keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
+  if listed == (first or false) then return end
+  delayed.enter_topic(call, topic)
+  findings.add(found, 'delayed_topic_misplaced', topic)
+end
+
+return function(call, args)
+  local topic, found = args.topic, {}
+  local publisher = topics.publisher(call, topic)
+  local reply = { from = 0, added = 0, members = 0, bytes = 0, is_finished = true, has_strays = false }
+  reply.findings = found
+  if not publisher then
+    delete_all(call, topic, found)
+    return reply
+  end
+  local due = call.keys.delayed_due(topic)
+  local added, members = tonumber(redis.call('HGET', call.keys.topic(topic), 'delayed')) or 0, redis.call('ZCARD', due)
+  local count, removed, bytes = check_entries(call, topic, args.from, found)
+  reply.client = publisher
+  reply.added = args.from == 0 and added or args.added
+  reply.members = (args.from == 0 and members or args.members) - removed
+  reply.bytes = (args.from == 0 and 0 or args.bytes) + bytes
+  reply.from = args.from + count - removed
+  reply.is_finished = count < SLICE
+  if reply.is_finished then
+    check_place(call, topic, found)
+    reply.has_strays = redis.call('HLEN', call.keys.delayed_events(topic)) > redis.call('ZCARD', due)
+    local is_exact = reply.added == added and reply.members == redis.call('ZCARD', due) and not reply.has_strays
+    if is_exact and delayed.set_bytes(call, publisher, topic, reply.bytes) then
+      findings.add(found, 'delayed_bytes_miscounted', topic)
+    end
+  end
+  return reply
+end

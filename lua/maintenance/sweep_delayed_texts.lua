@@ -1,0 +1,22 @@
+#!lua flags=allow-oom
+--[[
+sweep_delayed_texts: enter delayed events of a topic that have no entry. Nobody knows when they were due, so they are
+due now. Returns the findings.
+]]
+local delayed = include('delayed')
+local findings = include('findings')
+local topics = include('topics')
+
+return function(call, args)
+  local topic, found = args.topic, {}
+  if not topics.publisher(call, topic) then return found end
+  for _, id in ipairs(args.ids) do
+    local value = redis.call('HGET', call.keys.delayed_events(topic), id)
+    local now = string.format('%d', call.now_ms)
+    if value and redis.call('ZADD', call.keys.delayed_due(topic), 'NX', now, delayed.entry_of(value, id)) == 1 then
+      findings.add(found, 'delayed_without_entry', topic .. ' ' .. id)
+    end
+  end
+  delayed.enter_topic(call, topic)
+  return found
+end

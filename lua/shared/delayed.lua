@@ -1,0 +1,153 @@
+--[[
+Delayed: the events of topics that wait for their time.
+
+A topic has a sorted set of *entries* by due time (ms), and a hash of its events by id. An entry is the event's place
+followed by its id, and a value of the hash is the place followed by the text that will be delivered. Places are 12
+digits and grow. So events that are due at the same time stay in the order of acceptance, and an id leads to its entry.
+
+`delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
+its topics. The client is the publisher of the topic, which stays the same for as long as the topic exists.
+
+Entries are written before texts, and removed before them. So what a write that was cut off left behind is an entry
+that was never acknowledged, or a text whose event is stored or gone.
+]]
+local agenda = include('agenda')
+local bulk = include('bulk')
+local delayed = {}
+
+local PLACE = '%012d'
+local PLACE_LENGTH = 12
+-- What an event takes in Redis beside its text, with an id of 16 characters: 240 to 270 bytes were measured.
+local OVERHEAD_BYTES = 250
+-- Fields of `delayed:held:{token}` beside the names of topics.
+local EVENTS, BYTES = ':events', ':bytes'
+
+-- Returns what an event takes in Redis, from the length of its text.
+function delayed.bytes_of(length)
+  return length + OVERHEAD_BYTES
+end
+
+function delayed.id_of(entry)
+  return entry:sub(PLACE_LENGTH + 1)
+end
+
+function delayed.text_of(value)
+  return value:sub(PLACE_LENGTH + 1)
+end
+
+function delayed.entry_of(value, id)
+  return value:sub(1, PLACE_LENGTH) .. id
+end
+
+function delayed.place_of(entry)
+  return tonumber(entry:sub(1, PLACE_LENGTH))
+end
+
+-- Returns what an event of a topic takes in Redis, without reading its text; nothing if it has no text.
+function delayed.bytes_at(call, topic, id)
+  local length = redis.call('HSTRLEN', call.keys.delayed_events(topic), id)
+  if length > 0 then return delayed.bytes_of(length - PLACE_LENGTH) end
+end
+
+-- Returns how many delayed events a client has, and their bytes.
+function delayed.held_by(call, token)
+  local events, bytes = unpack(redis.call('HMGET', call.keys.delayed_held(token), EVENTS, BYTES))
+  return tonumber(events) or 0, tonumber(bytes) or 0
+end
+
+-- Returns the bytes that the delayed events of a topic take.
+function delayed.bytes_in(call, publisher, topic)
+  return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
+end
+
+-- Counts events in, or out if the numbers are negative.
+local function count(call, publisher, topic, events, bytes)
+  local held = call.keys.delayed_held(publisher)
+  if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
+    redis.call('DEL', held)
+    return
+  end
+  redis.call('HINCRBY', held, BYTES, bytes)
+  if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
+end
+
+-- Sets the bytes of a topic, for the sweep. Returns whether others were set.
+function delayed.set_bytes(call, publisher, topic, bytes)
+  if delayed.bytes_in(call, publisher, topic) == bytes then return false end
+  redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
+  return true
+end
+
+-- Sets what a client holds to the sums over its topics, for the sweep. Returns whether anything else was set.
+function delayed.correct_held(call, token)
+  local keys, held = call.keys, call.keys.delayed_held(token)
+  local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false
+  for i = 1, #fields, 2 do
+    local topic = fields[i]
+    local is_its = redis.call('HGET', keys.topic(topic), 'publisher') == token
+    local members = is_its and redis.call('ZCARD', keys.delayed_due(topic)) or 0
+    if members > 0 then
+      events, bytes = events + members, bytes + fields[i + 1]
+    elseif topic ~= EVENTS and topic ~= BYTES then
+      redis.call('HDEL', held, topic)
+      is_wrong = true
+    end
+  end
+  local held_events, held_bytes = delayed.held_by(call, token)
+  if held_events == events and held_bytes == bytes then return is_wrong end
+  if events > 0 then
+    redis.call('HSET', held, EVENTS, events, BYTES, bytes)
+  else
+    redis.call('DEL', held)
+  end
+  return true
+end
+
+-- Enters a topic in `delayed:topics` by the time of its first event, or removes it there.
+function delayed.enter_topic(call, topic)
+  local keys = call.keys
+  local due = redis.call('ZRANGE', keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
+  if due then
+    agenda.enter(call, keys.delayed_topics(), topic, tonumber(due))
+  else
+    redis.call('ZREM', keys.delayed_topics(), topic)
+  end
+end
+
+-- Adds events of a topic, in the order of acceptance: `id`, `due` (ms, as text), `text`. No id may be there already.
+function delayed.add(call, publisher, topic, events)
+  local keys, entries, values, bytes = call.keys, {}, {}, 0
+  local before = redis.call('HINCRBY', keys.topic(topic), 'delayed', #events) - #events
+  for i, event in ipairs(events) do
+    local place = string.format(PLACE, before + i)
+    entries[2 * i - 1], entries[2 * i] = event.due, place .. event.id
+    values[2 * i - 1], values[2 * i] = event.id, place .. event.text
+    bytes = bytes + delayed.bytes_of(#event.text)
+  end
+  bulk.command('ZADD', keys.delayed_due(topic), entries)
+  bulk.command('HSET', keys.delayed_events(topic), values)
+  count(call, publisher, topic, #events, bytes)
+  delayed.enter_topic(call, topic)
+end
+
+-- Removes events of a topic. `bytes` is the sum of what they take.
+function delayed.remove(call, publisher, topic, entries, ids, bytes)
+  bulk.command('ZREM', call.keys.delayed_due(topic), entries)
+  bulk.command('HDEL', call.keys.delayed_events(topic), ids)
+  count(call, publisher, topic, -#ids, -bytes)
+  delayed.enter_topic(call, topic)
+end
+
+-- Removes all events of a topic. Returns how many they were.
+function delayed.remove_topic(call, publisher, topic)
+  local keys = call.keys
+  local events = redis.call('ZCARD', keys.delayed_due(topic))
+  if events > 0 then
+    count(call, publisher, topic, -events, -delayed.bytes_in(call, publisher, topic))
+    redis.call('UNLINK', keys.delayed_due(topic), keys.delayed_events(topic))
+    redis.call('ZREM', keys.delayed_topics(), topic)
+  end
+  return events
+end
+
+return delayed

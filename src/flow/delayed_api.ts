@@ -1,0 +1,122 @@
+import { z } from 'zod';
+import { allows } from '../authentication/scope.ts';
+import type { Caller } from '../caller.ts';
+import { BusError } from '../errors.ts';
+import { NAMED } from '../named_schemas.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
+import { DELIVERED_EVENT } from '../publishing/event_schema.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import type { Reply } from '../store/contracts.ts';
+import { TOPIC_NAMED, TOPIC_PARAMS, type TopicParams } from '../subscribing/topics_api.ts';
+import type { DelayedEvents, DelayedPlace } from './delayed_events.ts';
+
+interface EventParams extends TopicParams {
+  id: string;
+}
+
+const EVENT_PARAMS: Input<EventParams> = {
+  schema: z.object({ ...TOPIC_NAMED, id: z.string().describe('The id of the event.') }),
+  wording: TOPIC_PARAMS.wording,
+};
+
+const page = z.strictObject({
+  limit: LIMIT,
+  after: z
+    .string(PLACE_RULE)
+    .regex(/^\d{1,15}-\d{1,15}$/, PLACE_RULE)
+    .transform(readPlace)
+    .optional()
+    .describe(PLACE_MEANING),
+});
+type PageQuery = z.infer<typeof page>;
+const PAGE: Input<PageQuery> = { schema: page, wording: QUERY_WORDING };
+
+/** `event` is what will be delivered. */
+const DELAYED = z.array(
+  z
+    .object({
+      at: z.int().describe('When it is due, in ms since 1970.'),
+      event: DELIVERED_EVENT,
+    })
+    .register(NAMED, { name: 'DelayedEvent' }),
+);
+
+interface ListCall {
+  caller: Caller;
+  path: string;
+  params: TopicParams;
+  query: PageQuery;
+}
+
+/** `/topics/:name/delayed`, for the publisher of a topic and root; viewers see it. */
+export function delayedApi(parts: { delayedEvents: DelayedEvents }): Route[] {
+  const { list, remove } = handlers(parts);
+  return [
+    route('GET /topics/:name/delayed', ALL, {
+      params: TOPIC_PARAMS,
+      query: PAGE,
+      answers: { 200: DELAYED },
+      errors: ['bad_topic', 'bad_query', 'topic_not_found'],
+      handle: list,
+    }),
+    route('DELETE /topics/:name/delayed/:id', BOTH, {
+      action: 'delayed_event.delete',
+      params: EVENT_PARAMS,
+      answers: NOTHING,
+      errors: ['bad_topic', 'topic_not_found', 'delayed_event_not_found'],
+      handle: remove,
+    }),
+  ];
+}
+
+function handlers({ delayedEvents }: { delayedEvents: DelayedEvents }) {
+  return {
+    async list({ caller, path, params: { name }, query: { limit, after } }: ListCall) {
+      const found = await delayedEvents.list(name, limit ?? DEFAULT_LISTED, after, clientOf(caller));
+      refuse(found.outcome, name);
+      const { events, hasMore } = found;
+      const last = hasMore ? events.at(-1) : undefined;
+      const link = last && nextLink(path, { limit, after: `${last.at}-${last.place}` });
+      const headers = { 'Content-Type': 'application/json; charset=utf-8', ...link };
+      return { ...ok(json(events)), headers };
+    },
+
+    async remove({ caller, params: { name, id } }: { caller: Caller; params: EventParams }) {
+      if (caller.role === 'client' && !allows(caller.scopes?.publish, name)) throw forbidden(name);
+      const outcome = await delayedEvents.delete(name, id, clientOf(caller));
+      refuse(outcome, name);
+      return NO_CONTENT;
+    },
+  };
+}
+
+function clientOf(caller: Caller): string | undefined {
+  return caller.role === 'client' ? caller.token : undefined;
+}
+
+function refuse(outcome: Reply<'delete_delayed'>, topic: string): void {
+  if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${topic}`);
+  if (outcome === 'forbidden') throw forbidden(topic);
+  if (outcome === 'delayed_event_not_found')
+    throw new BusError(
+      outcome,
+      `no event with this id waits in ${topic}; it may have been published or deleted`,
+    );
+}
+
+function forbidden(topic: string): BusError {
+  return new BusError(
+    'forbidden',
+    `only the publisher of ${topic}, or root, may see and delete what waits in it`,
+  );
+}
+
+/** Yields the events as JSON. Their texts are not parsed, so that large numbers keep their digits. */
+async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<string> {
+  yield `[${events.map(({ at, text }) => `{"at":${at},"event":${text}}`).join(',')}]`;
+}
+
+function readPlace(text: string): DelayedPlace {
+  const [at, place] = text.split('-').map(Number);
+  return { at: at ?? 0, place: place ?? 0 };
+}

@@ -1,0 +1,114 @@
+import { BusError, StorageFull } from '../errors.ts';
+import { uidSeed } from '../ids.ts';
+import { Copies } from '../publishing/copies.ts';
+import { MAX_DELAY_MS } from '../publishing/event_fields.ts';
+import {
+  addedBySubscriber,
+  type PublishLimits,
+  type TimedOutcome,
+  type TimedPublication,
+} from '../publishing/publication.ts';
+import { BYTES_PER_EVENT, MAX_EVENTS_PER_CALL, type PublishFigures } from '../publishing/publisher.ts';
+import { Batcher } from '../store/batcher.ts';
+import type { Arguments } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+
+/** Maximum events with a time of their own in a publication, which cannot be split: they take Redis some 4 ms. */
+const MAX_TIMED = 500;
+/** To store an event for later takes Redis as long as to publish so many in an array. */
+const EVENTS_PER_TIMED = 10;
+
+/** Limits of publications, and of what is delayed of one client. */
+export type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
+
+/** Stores publications with events that are to be published later, some in one script call. */
+export class Delaying {
+  readonly #partitions: Partitions;
+  readonly #figures: PublishFigures;
+  readonly #limits: DelayLimits;
+  readonly #onFull: () => void;
+  readonly #copies: Copies;
+  readonly #batchers: ReadonlyMap<Partition, Batcher<TimedPublication, TimedOutcome>>;
+
+  /** `onFull` is called when Redis is out of memory: the caller must free some at once. */
+  constructor(partitions: Partitions, figures: PublishFigures, limits: DelayLimits, onFull = () => {}) {
+    this.#partitions = partitions;
+    this.#figures = figures;
+    this.#limits = limits;
+    this.#onFull = onFull;
+    this.#copies = new Copies(partitions);
+    this.#batchers = new Map(partitions.all.map((partition) => [partition, this.#batcherOf(partition)]));
+  }
+
+  /**
+   * Resolves when each event waits for its time, or is in the batch of every subscriber; or when it is certain that
+   * nothing was stored. Throws as `Publisher.publish` does, and body_too_large for too many events with a time.
+   */
+  async publish(publication: TimedPublication): Promise<TimedOutcome> {
+    if (countTimed(publication) > MAX_TIMED)
+      throw new BusError(
+        'body_too_large',
+        `more than ${MAX_TIMED} events with at or delay in one request; send ${MAX_TIMED} at most`,
+      );
+    await this.#copies.check(publication);
+    const home = this.#partitions.ofTopic(publication.topic);
+    return (this.#batchers.get(home) as Batcher<TimedPublication, TimedOutcome>).add(publication);
+  }
+
+  #batcherOf(partition: Partition): Batcher<TimedPublication, TimedOutcome> {
+    return new Batcher((group) => this.#storeGroup(partition, group), {
+      max: MAX_EVENTS_PER_CALL,
+      weigh: (publication) => this.#weigh(publication),
+      ownerOf: ({ client }) => client,
+    });
+  }
+
+  #weigh(publication: TimedPublication): number {
+    const { events } = publication;
+    const bytes = events.reduce((sum, event) => sum + textOf(event).length, 0);
+    const asEvents = events.length + (EVENTS_PER_TIMED - 1) * countTimed(publication);
+    return Math.max(asEvents, bytes / BYTES_PER_EVENT, this.#copies.weigh(publication));
+  }
+
+  async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {
+    const { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys } = this.#limits;
+    const { maxClientDelayed, maxClientBytes } = this.#limits;
+    const calling = partition.run('delay', {
+      uidSeed: uidSeed(),
+      ...{ idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys },
+      ...{ maxClientDelayed, maxClientBytes, maxDelayMs: MAX_DELAY_MS },
+      publications: group.map(argumentsOf),
+    });
+    const { outcomes, added } = await calling.catch((error: unknown) => {
+      if (error instanceof StorageFull) this.#onFull();
+      throw error;
+    });
+    for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
+      const { topic } = group[index] as TimedPublication;
+      // If no event was due at once, the subscribers were not counted.
+      if (events === 0) continue;
+      this.#copies.note(topic, subscribers);
+      this.#figures.published(topic, events, bytes);
+    }
+    for (const [subscriber, events] of added.flatMap(addedBySubscriber))
+      this.#figures.added(subscriber, events);
+    return outcomes;
+  }
+}
+
+type Event = TimedPublication['events'][number];
+
+const textOf = (event: Event) => (typeof event === 'string' ? event : event.text);
+
+function countTimed({ events }: TimedPublication): number {
+  return events.reduce((sum, event) => sum + (typeof event === 'string' ? 0 : 1), 0);
+}
+
+function argumentsOf(publication: TimedPublication): Arguments<'delay'>['publications'][number] {
+  const { topic, client, idempotency, events } = publication;
+  return {
+    ...{ topic, client, digest: idempotency?.digest, fingerprint: idempotency?.fingerprint },
+    events: events.map((event) => (typeof event === 'string' ? { id: '', text: event } : event)),
+  };
+}

@@ -1,0 +1,94 @@
+import { sleep } from '../clock.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
+import { delayedCounts } from '../store/delayed_counts.ts';
+import { type MemoryLimits, readMemory } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
+import { fairCuts } from './fair_share.ts';
+
+/** Maximum events that one script call drops; 500 take Redis some 2 ms. */
+const MAX_DROPPED = 500;
+/** Wait between two reads of Redis's memory while Redis frees what was dropped. */
+const FREEING_MS = 5;
+
+/** What the delayed events of a topic take. */
+export interface DelayedHolding {
+  topic: string;
+  /** The client that owns the topic. */
+  client: string;
+  events: number;
+  bytes: number;
+}
+
+type Cut = Arguments<'drop_delayed'>['cuts'][number];
+export type DelayedDrop = Reply<'drop_delayed'>[number];
+
+/** Returns what the delayed events of all topics take. Throws as Partition does. */
+export async function delayedHoldings(partition: Partition): Promise<DelayedHolding[]> {
+  const counts = await delayedCounts(partition);
+  const holdings: DelayedHolding[] = [];
+  for (const [topic, events] of counts) {
+    const client = await partition.command((redis, keys) => redis.hget(keys.topic(topic), 'publisher'));
+    if (!client) continue;
+    const bytes = await partition.command((redis, keys) => redis.hget(keys.delayed_held(client), topic));
+    holdings.push({ topic, client, events, bytes: Number(bytes ?? 0) });
+  }
+  return holdings;
+}
+
+/**
+ * Returns how many events of each topic to drop to free so many bytes. Clients that hold more than a certain share are
+ * cut down to it, each by the same part of the events of all its topics.
+ */
+export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: number): Cut[] {
+  const byClient = Map.groupBy(holdings, ({ client }) => client);
+  const clients = [...byClient].map(([token, all]) => ({
+    token,
+    batches: all.reduce((sum, { events }) => sum + events, 0),
+    bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
+  }));
+  const eventsOf = new Map(clients.map(({ token, batches }) => [token, batches]));
+  return fairCuts(clients, freeBytes).flatMap(({ token = '', maxDeleted }) => {
+    const part = maxDeleted / (eventsOf.get(token) ?? 1);
+    return (byClient.get(token) ?? []).map(({ topic, events }) => ({
+      topic,
+      maxDeleted: Math.ceil(events * part),
+    }));
+  });
+}
+
+/** Drops what the cuts say, but stops when Redis uses no more than the target. Yields what was dropped. */
+export async function* dropDelayed(
+  partition: Partition,
+  limits: MemoryLimits,
+  cuts: readonly Cut[],
+  target: number,
+  signal: AbortSignal,
+): AsyncGenerator<DelayedDrop> {
+  let plan = cuts.filter(({ maxDeleted }) => maxDeleted > 0);
+  while (plan.length > 0 && !signal.aborted) {
+    const { used, unfreed } = await readMemory(partition, limits);
+    if (used <= target) return;
+    if (unfreed > 0) {
+      await sleep(FREEING_MS, signal);
+      continue;
+    }
+    const cuts = nextOf(plan);
+    const drops = await partition.run('drop_delayed', { cuts });
+    plan = plan
+      .map((cut, index) => ({ ...cut, maxDeleted: cut.maxDeleted - (cuts[index]?.maxDeleted ?? 0) }))
+      .filter(({ maxDeleted }) => maxDeleted > 0);
+    yield* drops;
+  }
+}
+
+/** Returns the first cuts of the plan, together at most MAX_DROPPED events. */
+function nextOf(plan: readonly Cut[]): Cut[] {
+  let room = MAX_DROPPED;
+  const next: Cut[] = [];
+  for (const { topic, maxDeleted } of plan) {
+    if (room === 0) break;
+    next.push({ topic, maxDeleted: Math.min(room, maxDeleted) });
+    room -= Math.min(room, maxDeleted);
+  }
+  return next;
+}

@@ -1,0 +1,44 @@
+import type { Reply } from '../../store/contracts.ts';
+import type { Seen } from './batches.ts';
+import { slices, type Walk } from './walk.ts';
+
+/** Maximum ids that one call looks at: their texts are read. */
+const TEXTS = 50;
+
+/** Repairs the delayed events of all topics, and what clients are said to hold of them. */
+export async function sweepDelayed(
+  walk: Walk,
+  { delayed, delaying }: Pick<Seen, 'delayed' | 'delaying'>,
+): Promise<void> {
+  const topics = new Set(delayed);
+  const clients = new Set(delaying);
+  for await (const slice of walk.members('zset', walk.partition.keys.delayed_topics()))
+    for (const topic of slice) topics.add(String(topic));
+  for (const topic of topics) {
+    if (walk.aborted) return;
+    const { hasStrays, client } = await sweepTopic(walk, topic);
+    if (client !== undefined) clients.add(client);
+    if (!hasStrays) continue;
+    await enterStrays(walk, topic);
+    await sweepTopic(walk, topic);
+  }
+  for (const tokens of slices(clients)) await walk.repair('sweep_delayed_held', { tokens });
+}
+
+async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delayed'>> {
+  let reply = await walk.run('sweep_delayed', { topic, from: 0, added: 0, members: 0, bytes: 0 });
+  walk.report(reply.findings);
+  while (!reply.isFinished && !walk.aborted) {
+    const { from, added, members, bytes } = reply;
+    reply = await walk.run('sweep_delayed', { topic, from, added, members, bytes });
+    walk.report(reply.findings);
+  }
+  return reply;
+}
+
+/** Enters the events of a topic that have no entry. */
+async function enterStrays(walk: Walk, topic: string): Promise<void> {
+  for await (const ids of walk.members('hash', walk.partition.keys.delayed_events(topic)))
+    for (let at = 0; at < ids.length; at += TEXTS)
+      await walk.repair('sweep_delayed_texts', { topic, ids: ids.slice(at, at + TEXTS) });
+}

@@ -1,0 +1,70 @@
+import { BusError } from '../errors.ts';
+import type { PublishLimits, TimedOutcome } from './publication.ts';
+
+export interface RefusalLimits extends Pick<PublishLimits, 'idempotencyWindowMs' | 'maxClientKeys'> {
+  maxClientDelayed: number;
+  maxClientBytes: number;
+}
+
+/** Throws unless the publication was accepted, now or before. */
+export function refuseUnlessStored(
+  { outcome, index }: TimedOutcome,
+  topic: string,
+  limits: RefusalLimits,
+): void {
+  if (outcome === 'no_room')
+    throw new BusError(
+      'limit_reached',
+      `the bus has no room for more topics, and none is called ${topic}; delete some, or have ROUTEMASTER_MAX_TOPICS raised`,
+    );
+  if (outcome === 'owns_too_many')
+    throw new BusError(
+      'limit_reached',
+      'this client owns as many topics as it may; delete some, or have ROUTEMASTER_MAX_CLIENT_TOPICS raised',
+    );
+  if (outcome === 'claimed_by_other')
+    throw new BusError(
+      'topic_claimed',
+      `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
+    );
+  if (outcome === 'too_many_keys') throw tooManyKeys(limits);
+  if (outcome === 'key_reused')
+    throw new BusError(
+      'idempotency_key_reused',
+      'something else was published under this Idempotency-Key a while ago; send a key again only with the same topic and body',
+    );
+  refuseDelay({ outcome, index }, topic, limits);
+}
+
+function tooManyKeys({ idempotencyWindowMs, maxClientKeys }: RefusalLimits): BusError {
+  const seconds = Math.ceil(idempotencyWindowMs / maxClientKeys / 1000);
+  return new BusError(
+    'too_many_keys',
+    `this client used more Idempotency-Keys than it may; nothing was stored. Try again in ${seconds} s, and publish more events at a time`,
+    { headers: { 'Retry-After': String(seconds) } },
+  );
+}
+
+function refuseDelay({ outcome, index = 0 }: TimedOutcome, topic: string, limits: RefusalLimits): void {
+  if (outcome === 'too_far')
+    throw new BusError('bad_event', `event ${index}: at is more than a year ahead`, {
+      members: { index, field: 'at' },
+    });
+  if (outcome === 'already_delayed')
+    throw new BusError(
+      'already_delayed',
+      `event ${index}: an event with its id waits in ${topic} already, or stands before it; nothing was stored`,
+      { members: { index, field: 'id' } },
+    );
+  const advice = 'wait until some are published, delete some, or';
+  if (outcome === 'too_many_delayed')
+    throw new BusError(
+      'limit_reached',
+      `this client may have ${limits.maxClientDelayed} delayed events; ${advice} have ROUTEMASTER_MAX_CLIENT_DELAYED raised`,
+    );
+  if (outcome === 'too_much_delayed')
+    throw new BusError(
+      'limit_reached',
+      `the delayed events of this client may take ${limits.maxClientBytes} bytes of Redis; ${advice} have ROUTEMASTER_CLIENT_DELAYED_SHARE or the memory of Redis raised`,
+    );
+}

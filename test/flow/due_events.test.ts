@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { type CapturedLog, capturedLog } from '../../harness/captured_log.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { readDelayed } from '../../harness/scripts/delayed.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { until } from '../../harness/until.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+import { DueEvents } from '../../src/flow/due_events.ts';
+import { readMemory } from '../../src/store/memory.ts';
+
+const MB = 1024 * 1024;
+const HOUR_MS = 3_600_000;
+/** The high mark is at 14 MB. */
+const limits = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB };
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const signal = new AbortController().signal;
+let recorded: CapturedLog;
+let counted: Record<string, number>;
+let full: number;
+
+function dueEvents(): DueEvents {
+  const count = (name: string, n: number) => {
+    counted[name] = (counted[name] ?? 0) + n;
+  };
+  const recorder = {
+    published: (topic: string, events: number) => count(`published ${topic}`, events),
+    added: (subscriber: string, events: number) => count(`added ${subscriber}`, events),
+    publishedLate: (lateMs: readonly number[]) => count('late', lateMs.length),
+  };
+  return new DueEvents({ partition: redis.store, limits, onFull: () => full++, recorder, log: recorded.log });
+}
+
+const delay = (n: number) =>
+  bus.delay(
+    'a',
+    'widgets',
+    Array.from({ length: n }, (_, i) => ({ id: `e${i}`, delay: HOUR_MS })),
+  );
+const waiting = async () => (await readDelayed(redis.store)).widgets?.length ?? 0;
+const isShort = async () => (await readMemory(redis.store, limits)).used > 14 * MB;
+
+async function fill(): Promise<void> {
+  for (let i = 0; !(await isShort()); i++) await redis.store.redis.set(`other${i}`, 'x'.repeat(MB));
+}
+const others = async () => redis.store.redis.keys('other*');
+
+beforeEach(async () => {
+  await redis.flush();
+  [recorded, counted, full] = [capturedLog(), {}, 0];
+  await bus.subscribe('alice', { max: 1000 });
+});
+afterEach(() => assertConsistent(redis.store));
+
+describe('what is due', () => {
+  test('is published in as many calls as it takes, and counted', async () => {
+    await delay(1000);
+    await bus.hasten('widgets', HOUR_MS);
+    await dueEvents().publish(signal);
+    assert.equal(await waiting(), 0);
+    assert.deepEqual(counted, { 'published widgets': 1000, 'added alice': 1000, late: 1000 });
+  });
+
+  test('waits while Redis stores more than the high mark, which is said once, and is published afterwards', async () => {
+    await delay(5);
+    await bus.hasten('widgets', HOUR_MS);
+    const publishing = dueEvents();
+    await fill();
+    await publishing.publish(signal);
+    await publishing.publish(signal);
+    assert.deepEqual([await waiting(), full], [5, 2]);
+    assert.equal(recorded.lines.length, 1);
+    assert.ok(recorded.says(/short of memory; delayed events that are due wait/));
+    await redis.store.redis.del(...(await others()));
+    await publishing.publish(signal);
+    assert.equal(await waiting(), 0);
+  });
+
+  test('waits while Redis has reached its own limit', async () => {
+    await delay(5);
+    await bus.hasten('widgets', HOUR_MS);
+    await redis.store.redis.config('SET', 'maxmemory', '1');
+    const publishing = new DueEvents({
+      ...{ partition: redis.store, onFull: () => full++, log: recorded.log },
+      limits: { redisMaxBytes: 0, redisMinFreeBytes: 0 },
+      recorder: {
+        published: () => assert.fail(),
+        added: () => assert.fail(),
+        publishedLate: () => assert.fail(),
+      },
+    });
+    await publishing.publish(signal);
+    await redis.store.redis.config('SET', 'maxmemory', '0');
+    assert.deepEqual([await waiting(), full], [5, 1]);
+  });
+
+  test('waits when the process stops', async () => {
+    await delay(5);
+    await bus.hasten('widgets', HOUR_MS);
+    await dueEvents().publish(AbortSignal.abort());
+    assert.equal(await waiting(), 5);
+  });
+
+  test('is an error in the log if its text is gone', async () => {
+    await delay(2);
+    await bus.hasten('widgets', HOUR_MS);
+    await redis.store.redis.hdel('delayed:events:widgets', 'e0');
+    await dueEvents().publish(signal);
+    const [line] = recorded.lines;
+    assert.deepEqual([line?.topic, line?.id], ['widgets', 'e0']);
+    await redis.store.run('sweep_delayed_held', { tokens: ['shop'] });
+  });
+
+  test('is left to the next call while Redis is away', async () => {
+    const { store } = redis;
+    await redis.redis.kill();
+    await assert.rejects(dueEvents().publish(signal), StorageUnavailable);
+    await redis.redis.restart();
+    await until(() => store.redis.ping());
+  });
+});
