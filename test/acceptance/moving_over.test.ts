@@ -113,7 +113,8 @@ test('its clients publish to their topics with their token and any password', as
   await until(() => receiver.events.length === 7);
   assert.deepEqual(receiver.urls.slice(-2), ['https://a.example.com/w/2', 'https://a.example.com/w/3']);
   const topics = await publisher.call('GET', '/topics');
-  assert.deepEqual(topics, [{ name: 'widgets', publisher: PUBLISHER, events: 43 }]);
+  const widgets = { name: 'widgets', publisher: PUBLISHER, events: 43, delayed: 0, dropped: null };
+  assert.deepEqual(topics, [widgets]);
   await assert.rejects(
     bus.clientOf(SUBSCRIBER, '').publish('widgets', { url: 'https://a.example.com/w/4' }),
     { status: 403 },
