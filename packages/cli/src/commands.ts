@@ -1,5 +1,6 @@
 import type { Command, Option } from './command.ts';
 import { printCompletion } from './completion.ts';
+import { examine } from './doctor.ts';
 import { listen } from './listening.ts';
 import {
   deleteTopic,
@@ -16,6 +17,7 @@ import {
 import { publish } from './publishing.ts';
 import { addSubscription, deleteSubscription, listSubscriptions } from './subscriptions.ts';
 import { addToken, deleteToken, listTokens } from './tokens.ts';
+import { top } from './top.ts';
 import { verify } from './verifying.ts';
 
 /** What every command takes. */
@@ -114,6 +116,13 @@ export const COMMANDS: readonly Command[] = [
     help: 'subscribe the client until Ctrl-C, and print each event; it must not have a subscription',
     run: listen,
   },
+  {
+    name: 'top',
+    args: [''],
+    options: { once: { type: 'boolean', help: 'show it once; rates need two readings' } },
+    help: 'show the whole bus until Ctrl-C: rates, queues, the oldest events, subscribers that fail',
+    run: top,
+  },
   { name: 'topic list', args: [''], help: 'list the topics', run: listTopics },
   { name: 'topic del', args: ['TOPIC'], help: 'remove a topic (its publisher, root)', run: deleteTopic },
   {
@@ -155,6 +164,12 @@ export const COMMANDS: readonly Command[] = [
     },
     help: 'say whether a delivery is genuine, or what is wrong',
     run: verify,
+  },
+  {
+    name: 'doctor',
+    args: [''],
+    help: 'check connection, TLS, clock, credentials, workers and callbacks, and say what to do',
+    run: examine,
   },
   {
     name: 'completion',

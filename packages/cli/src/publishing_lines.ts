@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { ProblemError, Routemaster } from '@routemaster/client';
 import { type Call, Failure } from './command.ts';
+import { number } from './tables.ts';
 
 /** A request has so much at most: half of what the bus takes, so that it holds each for a short time. */
 const MAX_LINES = 5000;
@@ -102,10 +103,6 @@ function isJson(line: string): boolean {
   } catch {
     return false;
   }
-}
-
-function number(count: number): string {
-  return count.toLocaleString('en-US');
 }
 
 /** What is stored, and a bar that shows it on a terminal. */

@@ -26,3 +26,8 @@ export function textOf(value: unknown): string {
 export function timeOf(ms: number): string {
   return new Date(ms).toISOString();
 }
+
+/** Such as 1,204. */
+export function number(count: number): string {
+  return count.toLocaleString('en-US');
+}

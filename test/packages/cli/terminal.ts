@@ -35,6 +35,20 @@ export class Terminal {
     });
   }
 
+  /** Starts a command on a screen of 100 columns and 30 rows; what is written to its stdin is typed. */
+  onScreen(command: string) {
+    return spawn('script', ['-qefc', `stty cols 100 rows 30; exec ${command}`, '/dev/null'], {
+      cwd: this.folder,
+      env: { PATH: process.env.PATH, HOME: this.folder, SHELL: '/bin/sh', TERM: 'xterm' },
+      stdio: 'pipe',
+    });
+  }
+
+  /** Starts `rtm` on a screen. */
+  rtmOnScreen(line: string) {
+    return this.onScreen(`${process.execPath} --conditions=routemaster-source ${MAIN} ${line}`);
+  }
+
   /** Resolves when the command has ended. */
   async rtm(line: string, { stdin = '', ...options }: TypedOptions = {}): Promise<Transcript> {
     const child = this.start(line.split(' ').filter(Boolean), options);

@@ -1,0 +1,117 @@
+import { type Figures, sumOf } from './figures.ts';
+
+/** The figures of a bus at a time, by the monotonic clock of this machine. */
+export interface Reading {
+  atMs: number;
+  figures: Figures;
+}
+
+export interface SubscriberLine {
+  subscriber: string;
+  queued: number;
+  oldest_seconds: number;
+  delivered: number;
+  failed: number;
+  /** 0 to 100; null if it has left, and something of it is still there. */
+  health: number | null;
+  dead_letters: number;
+}
+
+/** What `rtm top` shows. Rates are per second; null without an earlier reading. */
+export interface BusReport {
+  published: number;
+  published_rate: number | null;
+  delivered: number;
+  delivered_rate: number | null;
+  /** Deliveries that failed. */
+  failed: number;
+  failed_rate: number | null;
+  queued: number;
+  oldest_seconds: number;
+  dead_letters: number;
+  paused: number;
+  workers: number;
+  memory_bytes: number;
+  /** 0 if Redis has no limit. */
+  memory_max_bytes: number;
+  subscribers: (SubscriberLine & { delivered_rate: number | null; failed_rate: number | null })[];
+}
+
+/** Subscribers that fail come first, then those whose events wait longest. */
+export function reportOf(now: Reading, earlier?: Reading): BusReport {
+  const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
+  const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
+  // A counter is absent until it first counts.
+  const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
+  const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
+  const subscribers = [...lines.values()].map((line) => {
+    const was = before?.get(line.subscriber);
+    const rates = {
+      delivered_rate: rate(line.delivered, was?.delivered),
+      failed_rate: rate(line.failed, was?.failed),
+    };
+    return { ...line, ...rates };
+  });
+  return {
+    ...totals,
+    published_rate: rate(totals.published, were?.published),
+    delivered_rate: rate(totals.delivered, were?.delivered),
+    failed_rate: rate(totals.failed, were?.failed),
+    queued: sum(subscribers.map(({ queued }) => queued)),
+    oldest_seconds: Math.max(0, ...subscribers.map((each) => each.oldest_seconds)),
+    dead_letters: sum(subscribers.map((each) => each.dead_letters)),
+    subscribers: subscribers.sort(byUrgency),
+  };
+}
+
+function totalsOf(figures: Figures) {
+  return {
+    published: sumOf(figures, 'events_published_total'),
+    delivered: sumOf(figures, 'delivery_events_total', { status: 'success' }),
+    failed: sumOf(figures, 'delivery_batches_total', { status: 'failure' }),
+    paused: sumOf(figures, 'subscribers_paused'),
+    workers: sumOf(figures, 'workers'),
+    memory_bytes: sumOf(figures, 'redis_memory_used_bytes'),
+    memory_max_bytes: sumOf(figures, 'redis_memory_max_bytes'),
+  };
+}
+
+function linesOf(figures: Figures): Map<string, SubscriberLine> {
+  const lines = new Map<string, SubscriberLine>();
+  const add = (name: string, set: (line: SubscriberLine, value: number) => void, status?: string) => {
+    for (const { labels, value } of figures.get(name) ?? []) {
+      const { subscriber = '' } = labels;
+      if (status !== undefined && labels.status !== status) continue;
+      const line = lines.get(subscriber) ?? nothing(subscriber);
+      lines.set(subscriber, line);
+      set(line, value);
+    }
+  };
+  add('subscriber_queue_events', (line, value) => (line.queued = value));
+  add('subscriber_queue_oldest_age_seconds', (line, value) => (line.oldest_seconds = value));
+  add('subscriber_health_points', (line, value) => (line.health = value));
+  add('subscriber_dead_letters_batches', (line, value) => (line.dead_letters = value));
+  const known = new Set(lines.keys());
+  add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
+  add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
+  // The totals of subscribers that have left are no line.
+  for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
+  return lines;
+}
+
+function nothing(subscriber: string): SubscriberLine {
+  const none = { queued: 0, oldest_seconds: 0, delivered: 0, failed: 0, dead_letters: 0 };
+  return { subscriber, ...none, health: null };
+}
+
+type Urgency = Pick<SubscriberLine, 'health' | 'oldest_seconds' | 'delivered'>;
+
+function byUrgency(a: Urgency, b: Urgency): number {
+  return (
+    (a.health ?? 100) - (b.health ?? 100) || b.oldest_seconds - a.oldest_seconds || b.delivered - a.delivered
+  );
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

@@ -1,0 +1,141 @@
+import { ConnectionError, ProblemError, type Routemaster } from '@routemaster/client';
+import { type Call, collect, Failure } from './command.ts';
+import { callbackFindings } from './doctor_callbacks.ts';
+import { certificateFinding, type Finding } from './doctor_connections.ts';
+import { readFigures, sumOf } from './figures.ts';
+import { textOf } from './tables.ts';
+
+const TIMEOUT_MS = 10_000;
+/** A header Date has whole seconds, and the answer takes some time. */
+const MAX_SKEW_MS = 10_000;
+
+/** Says what is well with the bus as this machine and these credentials see it, and what is not. Throws if anything is not. */
+export async function examine(call: Call): Promise<void> {
+  const findings: Finding[] = [];
+  for await (const finding of findingsOf(call)) {
+    findings.push(finding);
+    if (!call.options.json) call.print(undefined, linesOf(finding));
+  }
+  call.print(findings, []);
+  const bad = findings.filter(({ isWell }) => !isWell).length;
+  if (bad > 0) throw new Failure('not_well', `${bad} of ${findings.length} checks found something`);
+}
+
+function linesOf({ check, isWell, detail, advice }: Finding): string[] {
+  const first = `${isWell ? 'ok  ' : 'BAD '} ${check.padEnd(12)} ${textOf(detail)}`;
+  return advice === undefined ? [first] : [first, `     ${' '.repeat(12)} ${advice}`];
+}
+
+async function* findingsOf(call: Call): AsyncGenerator<Finding> {
+  const { url } = call.target();
+  if (url.startsWith('https:')) yield await certificateFinding(url);
+  const reached = await reach(url);
+  yield reached.finding;
+  if (!reached.date) return;
+  yield clockFinding(reached);
+  // Attempts are not repeated: what fails now is what there is to tell.
+  const bus = call.connect({ timeoutMs: TIMEOUT_MS });
+  const [credentials, isKnown] = await credentialsFinding(bus);
+  yield credentials;
+  if (!isKnown) return;
+  yield await workersFinding(bus);
+  yield* callbackFindings(await collect(bus.subscriptions({ limit: 1000 })));
+}
+
+interface Reached {
+  finding: Finding;
+  /** The clock of the bus, and that of this machine at the same time, in ms; undefined if it was not reached. */
+  date?: { busMs: number; hereMs: number };
+}
+
+/** Asks for /health, which needs neither credentials nor Redis. */
+async function reach(url: string): Promise<Reached> {
+  const check = 'connection';
+  const [beganMs, hereMs] = [performance.now(), Date.now()];
+  try {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const response = await fetch(new URL('/health', url), { redirect: 'manual', signal });
+    await response.body?.cancel();
+    const tookMs = performance.now() - beganMs;
+    const detail = `${url} answered ${response.status} in ${Math.round(tookMs)} ms`;
+    if (response.status !== 200) {
+      const advice = 'Something else answers there, or a router in front of the bus: check --bus.';
+      return { finding: { check, isWell: false, detail, advice } };
+    }
+    const busMs = Date.parse(response.headers.get('date') ?? '');
+    return { finding: { check, isWell: true, detail }, date: { busMs, hereMs: hereMs + tookMs / 2 } };
+  } catch (error) {
+    const { code, message } = causeOf(error);
+    const detail = `${url} does not answer: ${message}`;
+    return { finding: { check, isWell: false, detail, advice: adviceFor(code) } };
+  }
+}
+
+function causeOf(error: unknown): { code: string; message: string } {
+  const cause = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+  return { code: cause.code ?? cause.name, message: cause.message || String(cause.code) };
+}
+
+function adviceFor(code: string): string {
+  if (/^(ENOTFOUND|EAI_AGAIN)$/.test(code)) return 'The name is not known here: check it, and DNS.';
+  if (code === 'ECONNREFUSED') return 'Nothing listens there: start the bus, or check host and port.';
+  if (/CERT|TLS|SSL/.test(code)) return 'See tls above.';
+  if (/Timeout|TIMEDOUT|CONNECT_TIMEOUT/.test(code)) return 'A firewall may drop packets on the way.';
+  return 'Check the network between this machine and the bus.';
+}
+
+function clockFinding({ date }: Reached): Finding {
+  const check = 'clock';
+  const skewMs = date ? date.hereMs - date.busMs : Number.NaN;
+  if (Number.isNaN(skewMs)) {
+    const advice = 'A router in front of the bus removes the header Date.';
+    return { check, isWell: false, detail: 'the bus does not say its time', advice };
+  }
+  // The header has cut off up to a second.
+  const seconds = Math.round((skewMs - 500) / 1000);
+  if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
+    return { check, isWell: true, detail: 'this machine and the bus agree about the time' };
+  const detail = `this machine is ${Math.abs(seconds)} s ${seconds > 0 ? 'ahead of' : 'behind'} the bus`;
+  const advice = 'Run NTP on both: receivers refuse signatures that are 300 s off, and ages are wrong.';
+  return { check, isWell: false, detail, advice };
+}
+
+async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: boolean]> {
+  const check = 'credentials';
+  try {
+    await bus.pulse();
+    return [{ check, isWell: true, detail: `the bus knows ${await whoIs(bus)}, and Redis answers it` }, true];
+  } catch (error) {
+    if (!(error instanceof ProblemError || error instanceof ConnectionError)) throw error;
+    const { code, message } = error;
+    const [isKnown, advice] = [code !== 'unauthenticated', ADVICE[code]];
+    const finding = { check: isKnown ? 'pulse' : check, isWell: false, detail: `${code}: ${message}` };
+    return [{ ...finding, ...(advice !== undefined && { advice }) }, false];
+  }
+}
+
+const ADVICE: Readonly<Record<string, string>> = {
+  unauthenticated:
+    'Check token and secret. A secret may have been replaced, or the client removed: root sees it by rtm token list.',
+  too_many_failures:
+    'Too many wrong credentials came from this address: correct them all, and wait a minute.',
+  storage_unavailable: 'The bus does not reach its Redis: see its log.',
+  rate_limited: 'These credentials call too often: something else uses them.',
+};
+
+/** Root, a viewer, or a client, by what they may see. */
+async function whoIs(bus: Routemaster): Promise<string> {
+  const isWatcher = await bus.call('GET /jobs', { query: { limit: 1 } }).then(
+    () => true,
+    () => false,
+  );
+  return isWatcher ? 'root or a viewer' : 'the client';
+}
+
+async function workersFinding(bus: Routemaster): Promise<Finding> {
+  const check = 'workers';
+  const figures = readFigures(await bus.metrics());
+  const [workers, due] = [sumOf(figures, 'workers'), sumOf(figures, 'jobs_due', { queue: 'main' })];
+  if (workers > 0) return { check, isWell: true, detail: `${workers} workers, ${due} deliveries due` };
+  return { check, isWell: false, detail: 'no worker is alive', advice: 'Start a worker process of the bus.' };
+}

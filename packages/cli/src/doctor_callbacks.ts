@@ -1,0 +1,53 @@
+import type { Calls } from '@routemaster/client';
+import { type Finding, reach } from './doctor_connections.ts';
+
+type Shown = Calls['GET /subscriptions']['answer'][number];
+/** That of another client has no health: a bus in compatibility mode shows it too. */
+type Subscription = Exclude<Shown, { paused_at?: undefined }>;
+
+/** Of all subscribers, root gets those that fail, so many at most. */
+const MAX_EXAMINED = 20;
+
+/** What the bus says of its deliveries, and whether this machine reaches the callback. Of many, those that are not well. */
+export async function* callbackFindings(shown: readonly Shown[]): AsyncGenerator<Finding> {
+  const all = shown.filter((each): each is Subscription => each.paused_at !== undefined);
+  const bad = all.filter((each) => each.paused_at !== null || each.health_points < 100);
+  const examined = all.length > 1 ? bad.slice(0, MAX_EXAMINED) : all;
+  for (const each of examined) yield await findingOf(each);
+  const rest = all.length - examined.length;
+  if (rest === 0 || bad.length > examined.length) return;
+  yield {
+    check: 'callbacks',
+    isWell: true,
+    detail: `the bus delivers to ${rest} subscribers without failures`,
+  };
+}
+
+async function findingOf(subscription: Subscription): Promise<Finding> {
+  const { subscriber, callback, health_points, paused_at, paused_by, last_attempted_at } = subscription;
+  const check = 'callback';
+  const unreached = await reach(callback);
+  const here = unreached === undefined ? 'this machine reaches it' : `from here: ${unreached}`;
+  const detail = `${subscriber} at ${callback}: ${here}`;
+  if (paused_at !== null) {
+    const advice =
+      paused_by === 'callback_gone'
+        ? 'It answered 410: subscribe again, or rtm sub resume, when it is back.'
+        : 'Go on with rtm sub resume.';
+    return { check, isWell: false, detail: `${detail}; paused by ${paused_by}`, advice };
+  }
+  if (health_points < 100) {
+    const advice =
+      unreached === undefined
+        ? 'Deliveries fail, though something listens: it must answer 2xx in time. Its log says more.'
+        : 'Deliveries fail: start the receiver, or subscribe with another callback.';
+    return { check, isWell: false, detail: `${detail}; health ${health_points} of 100`, advice };
+  }
+  if (last_attempted_at !== null)
+    return { check, isWell: true, detail: `${detail}; no delivery failed lately` };
+  // Nothing was delivered yet, so the bus cannot tell.
+  if (unreached === undefined) return { check, isWell: true, detail: `${detail}; nothing was delivered yet` };
+  const advice =
+    'Start the receiver. If it is in a network of the bus alone, publish something, and look again.';
+  return { check, isWell: false, detail: `${detail}; nothing was delivered yet`, advice };
+}

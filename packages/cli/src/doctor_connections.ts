@@ -1,0 +1,73 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+
+export interface Finding {
+  check: string;
+  isWell: boolean;
+  detail: string;
+  /** What to do, if it is not well. */
+  advice?: string;
+}
+
+const TIMEOUT_MS = 5000;
+const DAY_MS = 86_400_000;
+const MIN_LEFT_DAYS = 14;
+
+/** Whether the server has a certificate that this machine trusts, and for how long. */
+export async function certificateFinding(url: string): Promise<Finding> {
+  const check = 'tls';
+  const socket = open(new URL(url)) as TLSSocket;
+  const problem = await connected(socket, 'secureConnect');
+  const certificate = socket.getPeerCertificate();
+  const { authorized, authorizationError } = socket;
+  const version = socket.getProtocol();
+  socket.destroy();
+  if (problem !== undefined) {
+    const advice = 'Check host and port: https must be served there.';
+    return { check, isWell: false, detail: `no TLS connection: ${problem}`, advice };
+  }
+  if (!authorized) {
+    const code = String(authorizationError);
+    const detail = `the certificate is not trusted: ${code}; it is for ${certificate.subject?.CN}`;
+    const advice = /ALTNAME|not in the cert|does not match/.test(code)
+      ? 'It is for another name: call the bus by a name in the certificate.'
+      : 'Install its authority here (NODE_EXTRA_CA_CERTS names a file), or get another certificate.';
+    return { check, isWell: false, detail, advice };
+  }
+  const days = Math.floor((Date.parse(certificate.valid_to) - Date.now()) / DAY_MS);
+  const detail = `${version}, a trusted certificate for ${days} days more`;
+  if (days >= MIN_LEFT_DAYS) return { check, isWell: true, detail };
+  return { check, isWell: false, detail, advice: 'Renew the certificate.' };
+}
+
+/** Connects, with TLS if the URL is https, and sends nothing. Resolves with what went wrong; undefined if nothing did. */
+export async function reach(url: string): Promise<string | undefined> {
+  if (!URL.canParse(url)) return 'no URL';
+  const socket = open(new URL(url));
+  const problem = await connected(socket, 'encrypted' in socket ? 'secureConnect' : 'connect');
+  const isTrusted = !('authorized' in socket) || socket.authorized;
+  const why = 'authorizationError' in socket ? String(socket.authorizationError) : '';
+  socket.destroy();
+  return problem ?? (isTrusted ? undefined : `the certificate is not trusted: ${why}`);
+}
+
+function open({ protocol, hostname, port }: URL): Socket | TLSSocket {
+  const isTls = protocol === 'https:';
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const to = { host, port: Number(port || (isTls ? 443 : 80)) };
+  if (!isTls) return connect(to);
+  const isName = !/^[\d.]+$|:/.test(host);
+  return connectTls({ ...to, rejectUnauthorized: false, ...(isName && { servername: host }) });
+}
+
+/** Resolves when the event comes, or with what happened instead. */
+async function connected(socket: Socket, event: string): Promise<string | undefined> {
+  try {
+    await once(socket, event, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return undefined;
+  } catch (error) {
+    const { name, message, code } = error as NodeJS.ErrnoException;
+    return name === 'AbortError' ? `no connection within ${TIMEOUT_MS / 1000} s` : message || String(code);
+  }
+}

@@ -1,0 +1,98 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type BusReport, type Reading, reportOf } from './bus_report.ts';
+import type { Call } from './command.ts';
+import { readFigures } from './figures.ts';
+import { number, table } from './tables.ts';
+
+const REFRESH_MS = 2000;
+/** Counters lag by 5 seconds, so rates are over a longer time. */
+const RATES_OVER_MS = 10_000;
+
+/** A screen of its own, which leaves that of the shell as it was; and the cursor. */
+const ENTER = '\x1b[?1049h\x1b[?25l';
+const LEAVE = '\x1b[?25h\x1b[?1049l';
+const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
+
+/** Shows the bus until Ctrl-C: on a screen, or as lines of JSON. With --once, or without a terminal, it shows it once. */
+export async function top(call: Call): Promise<void> {
+  const { options, streams } = call;
+  const isScreen = streams.stdout.isTTY === true && !options.json && !options.once;
+  const isOnce = options.once === true || (!isScreen && !options.json);
+  const interrupted = call.interruption();
+  const reports = reportsOf(call, interrupted);
+  if (!isScreen) {
+    for await (const report of reports) {
+      call.print(report, linesOf(report, call));
+      if (isOnce) return;
+    }
+    return;
+  }
+  streams.stdout.write(ENTER);
+  try {
+    for await (const report of reports) {
+      const lines = linesOf(report, call).slice(0, streams.stdout.rows - 1);
+      const shown = lines.map((line) => `${line.slice(0, streams.stdout.columns)}${CLEAR_LINE}\n`);
+      streams.stdout.write(`${HOME}${shown.join('')}${CLEAR_BELOW}`);
+    }
+  } finally {
+    streams.stdout.write(LEAVE);
+  }
+}
+
+/** A report every two seconds, until the signal is aborted. */
+async function* reportsOf(call: Call, interrupted: AbortSignal): AsyncGenerator<BusReport> {
+  const bus = call.connect();
+  const readings: Reading[] = [];
+  while (!interrupted.aborted) {
+    const text = await bus.metrics({ signal: interrupted }).catch((error: unknown) => {
+      if (!interrupted.aborted) throw error;
+    });
+    if (text === undefined) return;
+    const now = { atMs: performance.now(), figures: readFigures(text) };
+    while (readings[1] && now.atMs - readings[1].atMs >= RATES_OVER_MS) readings.shift();
+    yield reportOf(now, readings[0]);
+    readings.push(now);
+    await sleep(REFRESH_MS, undefined, { signal: interrupted }).catch(() => {});
+  }
+}
+
+function linesOf(report: BusReport, call: Call): string[] {
+  const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes } = report;
+  const memory = `${bytes(memory_bytes)}${memory_max_bytes > 0 ? ` of ${bytes(memory_max_bytes)}` : ''}`;
+  const rows = report.subscribers.map((each) => [
+    ...[each.subscriber, stateOf(each), number(each.queued), duration(each.oldest_seconds)],
+    ...[rate(each.delivered_rate), rate(each.failed_rate), each.health, number(each.dead_letters)],
+  ]);
+  const time = new Date().toTimeString().slice(0, 8);
+  return [
+    `${call.target().url}  ${time}  workers ${number(report.workers)}  memory ${memory}`,
+    `published ${rate(published_rate)}/s  delivered ${rate(delivered_rate)}/s  failed deliveries ${rate(failed_rate)}/s`,
+    `queued ${number(report.queued)}  oldest ${duration(report.oldest_seconds)}  dead letters ${number(report.dead_letters)}  paused ${number(report.paused)}`,
+    '',
+    ...table(['SUBSCRIBER', 'STATE', 'QUEUED', 'OLDEST', 'EVENTS/S', 'FAILED/S', 'HEALTH', 'DEAD'], rows),
+  ];
+}
+
+function stateOf({ health, queued }: { health: number | null; queued: number }): string {
+  if (health === null) return 'left';
+  if (health === 100) return 'well';
+  return queued > 0 ? 'failing' : 'recovering';
+}
+
+function rate(perSecond: number | null): string {
+  if (perSecond === null) return '-';
+  return perSecond < 10 && perSecond > 0 ? perSecond.toFixed(1) : number(Math.round(perSecond));
+}
+
+function duration(seconds: number): string {
+  if (seconds === 0) return '-';
+  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
+}
+
+function bytes(count: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const step = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, count)) / 10));
+  return `${(count / 1024 ** step).toFixed(step === 0 ? 0 : 1)} ${units[step]}`;
+}

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { selfSigned } from '../../../harness/http/certificates.ts';
+import { answer } from '../../../harness/http/receiver.ts';
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { RunningBus } from '../../../harness/processes/running_bus.ts';
+import { until } from '../../../harness/until.ts';
+import { Terminal } from './terminal.ts';
+
+const bus = RunningBus.forTests();
+const terminal = new Terminal();
+const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
+
+/** A server that answers as no bus should. */
+async function serving(t: TestContext, listener: RequestListener, tls?: { key: string; cert: string }) {
+  const server = tls ? createTlsServer(tls, listener) : createServer(listener);
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+test('doctor ends with 0 if all is well', async (t) => {
+  const { subscriber, publisher, topic, receiver } = await bus.scene(t);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  await until(() => receiver.events.length === 1);
+  const { token, secret } = subscriber;
+  const { stdout, stderr, status } = await terminal.rtm(`doctor -b ${bus.url} -t ${token}:${secret}`);
+  assert.deepEqual([stderr, status], ['', 0], stdout);
+  const checks = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(/ +/).slice(0, 2).join(' '));
+  assert.deepEqual(checks, ['ok connection', 'ok clock', 'ok credentials', 'ok workers', 'ok callback']);
+  assert.match(stdout, /this machine reaches it; no delivery failed lately/);
+
+  const found = await terminal.rtm(`doctor --json ${asRoot()}`);
+  assert.equal(found.status, 0, found.stdout);
+  const findings: { check: string; isWell: boolean }[] = JSON.parse(found.stdout);
+  assert.ok(findings.every(({ isWell }) => isWell));
+});
+
+test('doctor finds a callback that fails, that nobody serves, or that is paused', async (t) => {
+  const failing = await bus.scene(t);
+  failing.receiver.usual = answer.status(500);
+  const event = { type: 'noop', url: 'https://shop.example.com/1' };
+  await failing.publisher.call('POST', `/topics/${failing.topic}`, event);
+  await until(() => failing.receiver.deliveries.length > 0);
+  const examined = () =>
+    terminal.rtm(`doctor -b ${bus.url} -t ${failing.subscriber.token}:${failing.subscriber.secret}`);
+  const bad = (stdout: string) => /^BAD {2}callback .*\n +(.*)$/m.exec(stdout)?.[1];
+  await until(async () => bad((await examined()).stdout));
+  const first = await examined();
+  assert.match(bad(first.stdout) ?? '', /^Deliveries fail, though something listens/);
+  assert.deepEqual([first.stderr, first.status], ['not_well: 1 of 5 checks found something\n', 2]);
+
+  const gone = await bus.receiver(t);
+  const { callback } = gone;
+  await gone.stop();
+  await failing.subscriber.call('POST', '/subscription', { topics: [], callback });
+  assert.match(
+    (await examined()).stdout,
+    /ECONNREFUSED.*health \d+ of 100\n +Deliveries fail: start the rec/,
+  );
+  await failing.subscriber.call('POST', '/subscriber/pause');
+  assert.match((await examined()).stdout, /paused by subscriber\n +Go on with rtm sub resume\./);
+  assert.match((await terminal.rtm(`doctor ${asRoot()}`)).stdout, /paused by subscriber/);
+  await failing.subscriber.call('DELETE', '/subscriber');
+});
+
+test('doctor finds wrong credentials, and nobody at all', async () => {
+  const wrong = await terminal.rtm(`doctor -b ${bus.url} -t nobody`);
+  assert.match(
+    wrong.stdout,
+    /^ok +connection .*\nok +clock .*\nBAD +credentials +unauthenticated: .*\n +Check token/,
+  );
+  assert.equal(wrong.status, 2);
+  const nobody = await terminal.rtm('doctor -b 127.0.0.1:9 -t x');
+  assert.match(nobody.stdout, /^BAD +connection .*\n +\w.*\n$/);
+  assert.deepEqual([nobody.stderr, nobody.status], ['not_well: 1 of 1 checks found something\n', 2]);
+});
+
+test('doctor finds a clock that is wrong, and a server that is no bus', async (t) => {
+  const port = await serving(t, ({ url }, response) => {
+    response.sendDate = false;
+    const date = new Date(Date.now() - 400_000).toUTCString();
+    response.writeHead(url === '/health' ? 200 : 401, { date }).end();
+  });
+  const { stdout } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t x`);
+  assert.match(stdout, /^BAD +clock +this machine is (399|400|401) s ahead of the bus\n +Run NTP/m);
+  const other = await serving(t, (_, response) => void response.writeHead(302, { location: '/' }).end());
+  assert.match(
+    (await terminal.rtm(`doctor -b 127.0.0.1:${other} -t x`)).stdout,
+    /answered 302.*\n +Something else/,
+  );
+});
+
+test('doctor finds a certificate that is not trusted, and plain http where https should be', async (t) => {
+  const ok: RequestListener = (_, response) => void response.end('{}');
+  const secure = await serving(t, ok, selfSigned());
+  const { stdout, status } = await terminal.rtm(`doctor -b https://127.0.0.1:${secure} -t x`);
+  assert.match(stdout, /^BAD +tls +the certificate is not trusted: .*\n +Install its authority/);
+  assert.equal(status, 2);
+  const plain = await serving(t, ok);
+  assert.match((await terminal.rtm(`doctor -b https://127.0.0.1:${plain} -t x`)).stdout, /^BAD +tls +no TLS/);
+});

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { answer } from '../../../harness/http/receiver.ts';
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { type Owner, RunningBus } from '../../../harness/processes/running_bus.ts';
+import { until } from '../../../harness/until.ts';
+import { readFigures, sumOf } from '../../../packages/cli/src/figures.ts';
+import { Terminal } from './terminal.ts';
+
+const CTRL_C = '\x03';
+const [ENTER, LEAVE] = ['\x1b[?1049h', '\x1b[?1049l'];
+
+const bus = RunningBus.forTests({ env: { ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '1' } });
+const terminal = new Terminal();
+const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
+
+/** Two subscribers: one that takes an event, and one that refuses it. */
+async function scene(t: Owner) {
+  const well = await bus.scene(t);
+  const failing = await bus.scene(t);
+  failing.receiver.usual = answer.status(500);
+  const publish = async () => {
+    for (const { publisher, topic } of [well, failing]) {
+      const event = { type: 'noop', url: 'https://shop.example.com/1' };
+      await publisher.call('POST', `/topics/${topic}`, event);
+    }
+  };
+  await publish();
+  await until(() => well.receiver.events.length > 0 && failing.receiver.deliveries.length > 0);
+  return { well: well.subscriber.token, failing: failing.subscriber.token, publish };
+}
+
+test('top shows the bus on a screen, those who fail first, and gives the screen back at Ctrl-C', async (t) => {
+  const { well, failing, publish } = await scene(t);
+  const screen = terminal.rtmOnScreen(`top ${asRoot()}`);
+  t.after(() => screen.kill('SIGKILL'));
+  let text = '';
+  screen.stdout.setEncoding('utf8').on('data', (piece) => (text += piece));
+  const frames = () => text.split('\x1b[H').slice(1);
+  await until(() => frames().length > 0);
+  await publish();
+  const counted = () =>
+    /published (?:[1-9]|0\.[1-9]).*delivered (?:[1-9]|0\.[1-9])/.test(frames().at(-1) ?? '');
+  await until(counted, { timeoutMs: 20_000, what: 'the rates are shown' });
+  screen.stdin.write(CTRL_C);
+  const [status] = await once(screen, 'close');
+  assert.equal(status, 0, text);
+  assert.ok(text.startsWith(ENTER) && text.trimEnd().endsWith(LEAVE), text);
+  const frame = frames().at(-1) ?? '';
+  assert.match(frame, new RegExp(`${failing} +failing +[12] [^]*${well} +well +0 `));
+  assert.match(frame, /workers [1-9]\d* +memory \d/);
+});
+
+test('top --once and --json are for scripts; without a terminal it shows the bus once', async (t) => {
+  const { failing } = await scene(t);
+  for (const options of ['--once', '']) {
+    const { stdout, stderr, status } = await terminal.rtm(`top ${options} ${asRoot()}`);
+    assert.match(stdout, new RegExp(`^queued [1-9].*[^]*^${failing} +failing +1 `, 'm'));
+    assert.deepEqual([stderr, status], ['', 0]);
+  }
+  const { stdout } = await terminal.rtm(`top --once --json ${asRoot()}`);
+  const report = JSON.parse(stdout);
+  const line = report.subscribers.find(({ subscriber }: { subscriber: string }) => subscriber === failing);
+  assert.deepEqual([line.queued, line.health < 100, report.delivered_rate], [1, true, null]);
+
+  const lines = terminal.start(['top', '--json', ...asRoot().split(' ')]);
+  t.after(() => lines.kill('SIGKILL'));
+  let text = '';
+  lines.stdout.setEncoding('utf8').on('data', (piece) => (text += piece));
+  await until(() => text.split('\n').length > 2, { timeoutMs: 20_000 });
+  lines.kill('SIGINT');
+  assert.deepEqual(await once(lines, 'close'), [0, null]);
+  assert.equal(typeof JSON.parse(text.split('\n')[1] ?? '').delivered_rate, 'number');
+});
+
+test('top says why it cannot see the bus', async () => {
+  const { stderr, status } = await terminal.rtm(`top --once -b ${bus.url} -t nobody`);
+  assert.match(stderr, /^unauthenticated: /);
+  assert.equal(status, 2);
+});
+
+test('figures are read with the labels that they have', () => {
+  const figures = readFigures(
+    [
+      '# HELP routemaster_a A figure',
+      'process_a 3',
+      'routemaster_a{subscriber="x\\"{},\\\\n",status="success"} 4',
+      'routemaster_a{subscriber="y",status="failure"} 1.5',
+      'routemaster_b 7',
+    ].join('\n'),
+  );
+  assert.deepEqual([...figures.keys()], ['a', 'b']);
+  assert.deepEqual(figures.get('a')?.[0]?.labels, { subscriber: 'x"{},\\n', status: 'success' });
+  assert.deepEqual(
+    [sumOf(figures, 'a'), sumOf(figures, 'a', { status: 'failure' }), sumOf(figures, 'c')],
+    [5.5, 1.5, 0],
+  );
+});
