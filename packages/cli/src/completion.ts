@@ -46,15 +46,41 @@ complete -o default -F _rtm rtm`;
 }
 
 function zsh(commands: Commands, common: readonly string[]): string {
-  return `autoload -U +X compinit bashcompinit && compinit && bashcompinit\n${bash(commands, common)}`;
+  const options = commands.map((each) => `    '${each.name} '*) completions=(${optionsOf(each, common)}) ;;`);
+  const words = [...followers(commands)].map(([before, after]) => {
+    return `    '${before === '' ? '' : `${before} `}') completions=(${[...after].join(' ')}) ;;`;
+  });
+  // `words` is a variable of zsh, which holds what is typed.
+  return `#compdef rtm
+_rtm() {
+  local typed='' word
+  local -a completions
+  for word in "\${(@)words[2,CURRENT-1]}"; do typed+="$word "; done
+  case "$typed" in
+${[...options, ...words].join('\n')}
+  esac
+  compadd -- $completions || _files
+}
+if ! whence compdef > /dev/null; then autoload -Uz compinit && compinit; fi
+compdef _rtm rtm`;
 }
 
 function fish(commands: Commands, common: readonly string[]): string {
-  const lines: string[] = [];
-  for (const [before, after] of followers(commands)) {
-    const condition = before === '' ? '__fish_use_subcommand' : `__fish_seen_subcommand_from ${before}`;
-    lines.push(`complete -c rtm -n '${condition}' -a '${[...after].join(' ')}'`);
-  }
-  const options = new Set([...common, ...commands.flatMap((each) => Object.keys(each.options ?? {}))]);
-  return [...lines, ...[...options].map((option) => `complete -c rtm -l ${option}`)].join('\n');
+  const words = [...followers(commands)].map(([before, after]) => {
+    const typed = before === '' ? '' : `${before} `;
+    return `complete -c rtm -f -n '__rtm_typed = "${typed}"' -a '${[...after].join(' ')}'`;
+  });
+  const options = commands.map((each) => {
+    return `complete -c rtm -n '__rtm_typed begins "${each.name} "' -a '${optionsOf(each, common)}'`;
+  });
+  return `function __rtm_typed
+  set -l words (commandline -opc)
+  set -l typed (string join ' ' -- $words[2..] '')
+  if test $argv[1] = begins
+    string match -q -- "$argv[2]*" "$typed"
+  else
+    test "$typed" = "$argv[2]"
+  end
+end
+${[...words, ...options].join('\n')}`;
 }

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -140,11 +139,4 @@ test('verify says whether a delivery is genuine, and what is wrong', async () =>
   const other = await verify(Buffer.from('another'), 'new');
   assert.match(other.stderr, /^not_genuine: no signature of the delivery fits/);
   assert.equal(other.status, 2);
-});
-
-test('the completion of bash completes commands and options', async () => {
-  const { stdout } = await terminal.rtm('completion bash');
-  write('complete.sh', `${stdout}\nCOMP_WORDS=(rtm sub p); COMP_CWORD=2; _rtm; echo "\${COMPREPLY[@]}"\n`);
-  const completed = execFileSync('bash', [join(terminal.folder, 'complete.sh')], { encoding: 'utf8' });
-  assert.equal(completed, 'pause\n');
 });
