@@ -16,14 +16,19 @@ Routemaster listens on ${busUrl}   (Ctrl-C stops it)
   root key   in ${rootKeyFrom}
   Redis      ${redis}
 
-To try it (README.md has the whole tour), run a subscriber in a second terminal:
-
-  bin/receive ${RECEIVER_PORT}
-
-and in a third, subscribe a client that is made for this, and publish an event:
+To try it (README.md has the whole tour), say in two other terminals where it is, and which client was made for this:
 
   BUS=${busUrl}
   TOUR=$(cat ${quote(tourClient)})
+
+Then listen in one of them, and publish in the other:
+
+  bin/rtm listen widgets -b $BUS -t "$TOUR"
+  bin/rtm pub created widgets https://example.com/widgets/1 -b $BUS -t "$TOUR"
+
+Or, with a subscriber that stays and with curl:
+
+  bin/receive ${RECEIVER_PORT}
   curl -u "$TOUR" -d '{"topics":["widgets"],"callback":"http://127.0.0.1:${RECEIVER_PORT}/events","uuid":"tour"}' $BUS/subscription
   curl -u "$TOUR" -d '{"type":"create","url":"https://example.com/widgets/1"}' $BUS/topics/widgets
 `;

@@ -48,6 +48,7 @@ const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] 
   { path: '/console/topics', name: 'Topics', roles: ALL },
   { path: '/console/clients', name: 'Clients', roles: WATCHERS },
   { path: '/console/audit', name: 'Audit', roles: WATCHERS },
+  { path: '/docs', name: 'API', roles: ALL },
 ];
 
 export interface Page {

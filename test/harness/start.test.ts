@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -8,7 +9,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { BusClient, type Credentials } from '../../harness/http/bus_client.ts';
 import { type Delivery, RECEIVER_PORT, Receiver } from '../../harness/local/sample_receiver.ts';
-import { Command } from '../../harness/processes/command.ts';
+import { Command, root } from '../../harness/processes/command.ts';
 import { freePort } from '../../harness/processes/ports.ts';
 import { killIfRunning, processesWith } from '../../harness/processes/processes.ts';
 import { until } from '../../harness/until.ts';
@@ -103,7 +104,7 @@ test('a second start delivers what the first accepted and could not deliver', as
   await receiver.stop();
 });
 
-test('what it prints subscribes and publishes, and has no credential in it', async () => {
+test('what it prints subscribes and publishes, and has no credential in it', async (t) => {
   const port = await freePort();
   const bus = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });
   await bus.prints(/topics\/widgets/);
@@ -113,15 +114,33 @@ test('what it prints subscribes and publishes, and has no credential in it', asy
   ] as const)
     assert.ok(!bus.output.includes(credential), file);
 
+  const printed = bus.output.split('\n').map((line) => line.trim());
+  const commands = (pattern: RegExp) =>
+    printed.filter((line) => /^(BUS|TOUR)=/.test(line) || pattern.test(line)).join('\n');
+  const paste = (pasted: string) => {
+    const { status, stderr } = spawnSync('sh', ['-ec', pasted], { encoding: 'utf8', cwd: root });
+    assert.equal(status, 0, stderr);
+  };
+
+  const listen = `${commands(/^bin\/rtm listen /)} --port ${port}`.replace(/^bin/m, 'exec bin');
+  const listening = spawn('sh', ['-ec', listen], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(() => listening.kill('SIGKILL'));
+  let heard = '';
+  listening.stdout.setEncoding('utf8').on('data', (text) => (heard += text));
+  const { token, secret } = tour();
+  const client = new BusClient(/BUS=(\S+)/.exec(bus.output)?.[1] ?? '', { token, secret });
+  await until(async () => ((await client.call('GET', '/subscriptions')) as unknown[]).length === 1);
+  paste(commands(/^bin\/rtm pub /));
+  await until(() => /widgets create https:\/\/example\.com\/widgets\/1\n/.test(heard));
+  listening.kill('SIGINT');
+  assert.deepEqual(await once(listening, 'close'), [0, null]);
+
   const deliveries: Delivery[] = [];
   const receiver = await Receiver.start(port, (delivery) => deliveries.push(delivery));
-  const pasted = bus.output.slice(bus.output.indexOf('BUS=')).split('/topics/widgets')[0];
-  const commands = `${pasted}/topics/widgets`.replaceAll(String(RECEIVER_PORT), String(port));
-  const { status, stderr } = spawnSync('sh', ['-ec', commands], { encoding: 'utf8' });
-  assert.equal(status, 0, stderr);
+  t.after(() => receiver.stop());
+  paste(commands(/^curl /).replaceAll(String(RECEIVER_PORT), String(port)));
   await until(() => deliveries.length > 0);
   assert.equal(deliveries[0]?.events[0]?.url, 'https://example.com/widgets/1');
-  await receiver.stop();
   await interrupted(bus);
 });
 
