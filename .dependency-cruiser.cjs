@@ -118,6 +118,7 @@ module.exports = {
     confine('undici', '^src/delivering/'),
     confine('express', '^src/http/'),
     confine('passport-http', '^src/authentication/'),
+    confine('croner', '^src/flow/'),
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

@@ -14,6 +14,7 @@ import { redisProxy } from './scenarios/redis_proxy.ts';
 import { rollingMove } from './scenarios/rolling_move.ts';
 import { steps } from './scenarios/steps.ts';
 import { storageFull } from './scenarios/storage_full.ts';
+import { triggers } from './scenarios/triggers.ts';
 import { webKill } from './scenarios/web_kill.ts';
 import { workerKill } from './scenarios/worker_kill.ts';
 
@@ -33,6 +34,7 @@ export const SCENARIOS: readonly Scenario[] = [
   badSubscribers,
   hostileClients,
   clocks,
+  triggers,
   storageFull,
   rollingMove,
   overload,

@@ -21,6 +21,8 @@ import { DelayedEvents } from './flow/delayed_events.ts';
 import { Delaying } from './flow/delaying.ts';
 import { Joins } from './flow/joins.ts';
 import { joinsApi } from './flow/joins_api.ts';
+import { Triggers } from './flow/triggers.ts';
+import { triggersApi } from './flow/triggers_api.ts';
 import { CallLimits } from './http/call_limits.ts';
 import type { PipelineParts } from './http/pipeline.ts';
 import { WorkBudget } from './http/work_budget.ts';
@@ -44,7 +46,7 @@ import { auditApi } from './records/audit_api.ts';
 import { Jobs } from './records/jobs.ts';
 import { jobsApi } from './records/jobs_api.ts';
 import type { Route } from './route.ts';
-import { shareOfBytes } from './store/client_quota.ts';
+import { clientBytes, shareOfBytes } from './store/client_quota.ts';
 import type { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 import { pauseApi } from './subscribing/pause_api.ts';
@@ -78,6 +80,7 @@ export function buildApi(given: ApiParts): Built {
       ...publishApi(parts),
       ...topicsApi(parts),
       ...delayedApi(parts),
+      ...triggersApi(parts),
       ...subscriptionsApi(parts),
       ...subscribersApi(parts),
       ...pauseApi(parts),
@@ -116,6 +119,9 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     },
     get maxClientBytes() {
       return shareOfBytes(config.clientDelayedShare, guard.maxBytes);
+    },
+    get maxClientTriggerBytes() {
+      return clientBytes(Number.MAX_SAFE_INTEGER, guard.maxBytes);
     },
   };
 
@@ -164,6 +170,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     history: new History(control),
     jobs: new Jobs(partitions),
     delayedEvents: new DelayedEvents(partitions),
+    triggers: new Triggers(partitions, limits),
     ...{ subscriptions, removed, deadLetters },
     isSubscriber: (token: string) => subscriptions.has(token),
     subscribers: () => subscriptions.tokens(),

@@ -91,7 +91,7 @@ export class Pages {
 
   /** Returns a page of `all`, which is sorted by place; undefined if the query asks for none. */
   async cut<T>(
-    { path, query: { limit, after } }: Pick<PagedCall, 'path' | 'query'>,
+    { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
     placeOf: (entry: T) => string,
   ): Promise<Page<T> | undefined> {
@@ -101,7 +101,7 @@ export class Pages {
     const rest = place === undefined ? sorted : sorted.filter((entry) => placeOf(entry) > place);
     const entries = rest.slice(0, limit ?? DEFAULT_LISTED);
     const last = rest.length > entries.length ? entries.at(-1) : undefined;
-    const headers = last && nextLink(path, { limit, after: await this.seal(path, placeOf(last)) });
+    const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, placeOf(last)) });
     return { entries, headers, calls: sorted.length / ENTRIES_PER_CALL };
   }
 

@@ -9,6 +9,7 @@ import { imageOf, type Readable } from './image.ts';
 import { assertJoins } from './joins.ts';
 import { jobName, shortName } from './names.ts';
 import { type QueueState, readState, type State } from './state.ts';
+import { assertTriggers } from './triggers.ts';
 
 /** Patterns for the variable parts of a key. */
 const PARTS: Record<string, string> = {
@@ -24,6 +25,7 @@ const PARTS: Record<string, string> = {
   nonce: '[A-Za-z0-9_-]{19}',
   minute: '[0-9]+',
   subject: '(?:bus|(?:topic|subscriber):.+)',
+  name: '[a-z0-9_]{1,50}',
 };
 
 /** Keys of batches of the Ruby Routemaster, which this bus never writes. */
@@ -39,7 +41,7 @@ const SHAPES = Object.entries(LAYOUT)
 /**
  * Checks the whole Redis. Every batch has one job and its index entries, and every job is in exactly one
  * state. Gauges equal the contents of the lists. Current batches are open, dead letters and delayed events are whole,
- * subscriptions are stored on both sides, and there is no other key.
+ * subscriptions are stored on both sides, triggers stand at their times, and there is no other key.
  */
 export async function assertConsistent(store: Partition): Promise<void> {
   await assertImageConsistent(await imageOf(store));
@@ -68,6 +70,7 @@ export async function assertImageConsistent(store: Readable): Promise<void> {
   await assertDelayed(store);
   await assertSubscriptions(store);
   await assertJoins(store);
+  await assertTriggers(store);
 }
 
 /**

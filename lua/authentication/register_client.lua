@@ -3,45 +3,46 @@
 register_client: register a client without a secret. One that exists gets this name and these scopes instead.
 
 `scopes` has the topic patterns that limit the client, separated by spaces: one entry for `publish` and one for
-`subscribe`. A missing entry means no limit. In the same step, subscriptions end that the new scopes do not
-permit, and joins whose sources or topics they do not permit. Topics that the client owns stay its own: nobody else may
-take their names, but it may not delete those that it may no longer publish to.
+`subscribe`. A missing entry means no limit. In the same step, what the new scopes do not permit ends: subscriptions,
+and joins by their sources or topics. Triggers of topics that they do not permit pause. Topics that the client owns stay
+its own: nobody else may take their names, but it may not delete those that it may no longer publish to.
 
 `ended` has the tokens of the joins that ended, of which the caller deletes the batches and dead letters next. If the
 client has a secret, nothing changes and the outcome is `has_secret`: its token is public, and would be its credential.
 ]]
 local joins = include('joins')
 local leaving = include('leaving')
+local scopes = include('scopes')
 local topics = include('topics')
-
-local function permits(patterns, topic)
-  for pattern in patterns:gmatch('%S+') do
-    local beginning = pattern:match('^(.*)%*$')
-    if pattern == topic or beginning and topic:sub(1, #beginning) == beginning then return true end
-  end
-  return false
-end
+local triggers = include('triggers')
 
 local function end_subscriptions(call, token, patterns)
   for _, topic in ipairs(redis.call('SMEMBERS', call.keys.subscriber_topics(token))) do
-    if not permits(patterns, topic) then topics.unsubscribe(call, token, topic) end
+    if not scopes.permit(patterns, topic) then topics.unsubscribe(call, token, topic) end
+  end
+end
+
+local function pause_triggers(call, token, patterns)
+  for _, name in ipairs(redis.call('HKEYS', call.keys.triggers_of(token))) do
+    local definition = redis.call('HGET', call.keys.triggers_of(token), name)
+    if not scopes.permit(patterns, triggers.topic_of(definition)) then triggers.pause(call, token, name, 'forbidden') end
   end
 end
 
 local function permits_all(patterns, names)
   for _, topic in ipairs(patterns and names or {}) do
-    if not permits(patterns, topic) then return false end
+    if not scopes.permit(patterns, topic) then return false end
   end
   return true
 end
 
 -- Ends the joins of a client that may not have them any more. Returns their tokens.
-local function end_joins(call, client, scopes)
+local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do
     local sources = redis.call('SMEMBERS', call.keys.subscriber_topics(token))
-    local may_read = permits_all(scopes.subscribe, sources)
-    if not (may_read and permits_all(scopes.publish, joins.outlets(call, token))) then
+    local may_read = permits_all(patterns_of.subscribe, sources)
+    if not (may_read and permits_all(patterns_of.publish, joins.outlets(call, token))) then
       leaving.leave(call, token)
       ended[#ended + 1] = token
     end
@@ -67,5 +68,6 @@ return function(call, args)
     patterns_of[scope.of] = scope.patterns
   end
   if patterns_of.subscribe then end_subscriptions(call, token, patterns_of.subscribe) end
+  if patterns_of.publish then pause_triggers(call, token, patterns_of.publish) end
   return { outcome = 'ok', ended = end_joins(call, token, patterns_of) }
 end

@@ -110,16 +110,9 @@ export class Clients {
     return clients.flatMap((client) => (client?.ha1 === null ? client.token : []));
   }
 
-  /** Removes a client, even if Redis is full. Resolves with true if the client was in Redis. */
-  async remove(token: string): Promise<boolean> {
-    // No MULTI: a full Redis refuses every command in one, even reads. The name is deleted first, because
-    // that alone invalidates the client.
-    const [removed] = await this.#control.command((redis, keys) =>
-      replies(
-        redis.pipeline().hdel(keys.api_tokens(), token).del(keys.api_token(token), keys.former_secret(token)),
-      ),
-    );
-    return removed === 1;
+  /** Removes a client and its triggers, even if Redis is full. Resolves with true if the client was in Redis. */
+  remove(token: string): Promise<boolean> {
+    return this.#control.run('remove_client', { token });
   }
 
   /** True if `ROUTEMASTER_CLIENTS` contains the token. */
@@ -134,7 +127,8 @@ export class Clients {
   async #read(token: string): Promise<Client | undefined> {
     // The name is read last, so that a client removed meanwhile is not found. Otherwise it would look like a
     // client without a secret, and its token alone would authenticate. The former secret is read after the
-    // present one, so that a secret rotated meanwhile is found in one of the two. No MULTI: see `remove`.
+    // present one, so that a secret rotated meanwhile is found in one of the two. No MULTI: a full Redis
+    // refuses every command in one, even reads.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

@@ -106,6 +106,10 @@ const web = {
   maxClientJoins: setting('ROUTEMASTER_MAX_CLIENT_JOINS', whole(1, 10_000), '100').help(
     'Maximum joins of one client.',
   ),
+  maxTriggers: setting('ROUTEMASTER_MAX_TRIGGERS', whole(0, 1_000_000), '100000').help('Maximum triggers.'),
+  maxClientTriggers: setting('ROUTEMASTER_MAX_CLIENT_TRIGGERS', whole(0, 10_000), '1000').help(
+    'Maximum triggers of one client; their definitions take 5 % of the memory limit of Redis at most.',
+  ),
   maxConnections: setting('ROUTEMASTER_MAX_CONNECTIONS', whole(1, 1_000_000), '10000').help(
     'Maximum connections of a web process. Further ones are closed at once.',
   ),

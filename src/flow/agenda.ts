@@ -7,6 +7,7 @@ import { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { DueEvents } from './due_events.ts';
+import { DueTriggers } from './due_triggers.ts';
 import { joinExpiry } from './join_expiry.ts';
 
 interface AgendaParts {
@@ -24,8 +25,10 @@ interface AgendaParts {
 export function agendaOf({ config, partitions, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);
   const dueEvents = new DueEvents({ ...parts, limits: config, onFull });
+  const dueTriggers = new DueTriggers({ ...parts, guard, limits: config, onFull });
   return {
     delayed: (signal) => dueEvents.publish(signal),
     joins: joinExpiry({ ...parts, guard, settings: config }),
+    triggers: () => dueTriggers.publish(),
   } satisfies Partial<Record<AgendaKind, (signal: AbortSignal) => Promise<void>>>;
 }

@@ -25,11 +25,11 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
 
 /** Logs each finding. Clients appear under their public names, because a token can be a credential. */
 async function report(findings: readonly Finding[], publicNames: PublicNames, log: Log): Promise<void> {
-  const tokens = findings.filter(hasToken).map(({ name }) => name);
+  const tokens = findings.flatMap((finding) => tokenIn(finding) ?? []);
   const publicName = await publicNames.of(tokens).catch(() => () => 'unknown, as Redis is away');
   for (const finding of findings) {
-    const { kind, name } = finding;
-    const line = { kind, [FINDING_KINDS[kind]]: hasToken(finding) ? publicName(name) : name };
+    const { kind } = finding;
+    const line = { kind, ...subjectOf(finding, publicName) };
     if (kind.endsWith('_unreadable'))
       log.error(line, 'the sweep found an inconsistency that it cannot repair');
     else if (kind === 'batch_of_ruby')
@@ -38,6 +38,16 @@ async function report(findings: readonly Finding[], publicNames: PublicNames, lo
   }
 }
 
-function hasToken({ kind }: Finding): boolean {
-  return FINDING_KINDS[kind] === 'subscriber' || FINDING_KINDS[kind] === 'client';
+function tokenIn({ kind, name }: Finding): string | undefined {
+  const what = FINDING_KINDS[kind];
+  if (what === 'subscriber' || what === 'client') return name;
+  return what === 'trigger' ? name.slice(name.indexOf(' ') + 1) : undefined;
+}
+
+function subjectOf(finding: Finding, publicName: (token: string) => string): Record<string, string> {
+  const { kind, name } = finding;
+  const token = tokenIn(finding);
+  if (token === undefined || token === name)
+    return { [FINDING_KINDS[kind]]: token ? publicName(token) : name };
+  return { [FINDING_KINDS[kind]]: name.slice(0, -token.length - 1), client: publicName(token) };
 }

@@ -52,6 +52,13 @@ const HISTOGRAMS: readonly Histogram[] = [
     bounds: LATENESS_SECONDS,
     labels: [],
   },
+  {
+    name: 'routemaster_triggers_lateness_seconds',
+    help: 'Time from when a trigger was due until it fired.',
+    figure: 'triggers.lateness',
+    bounds: LATENESS_SECONDS,
+    labels: [],
+  },
 ];
 
 /** Writes the figures of the whole bus, and those of this process, in Prometheus's format. Throws as Partition does. */

@@ -77,6 +77,8 @@ const COUNTERS = {
   'joins.expired': counter('joins_expired', 'Keys that were not complete in time.', QUEUE),
   'joins.unkeyed': counter('joins_unkeyed', 'Events without a key that a join could count.', QUEUE),
   'batches.dead_lettered': counter('batches_dead_lettered', 'Batches that became dead letters.', DEATH),
+  'triggers.fired': counter('triggers_fired', 'Due times of triggers that fired.'),
+  'triggers.missed': counter('triggers_missed', 'Due times of triggers that did not fire.'),
 };
 
 /**
@@ -90,6 +92,8 @@ const IN_HISTOGRAMS = [
   'latency.end_to_end.sum',
   'delayed.lateness.bucket',
   'delayed.lateness.sum',
+  'triggers.lateness.bucket',
+  'triggers.lateness.sum',
 ] as const;
 
 const GAUGES = {
@@ -113,6 +117,9 @@ const GAUGES = {
   'joins.open': gauge('joins_open', 'Open keys of a join.', SUBSCRIBER),
   'jobs.count': gauge('jobs', 'Jobs by queue and state.', { queue: 'queue', status: 'state' }),
   'jobs.due': gauge('jobs_due', 'Scheduled jobs that are due.', { queue: 'queue' }),
+  'triggers.count': gauge('triggers', 'Triggers: `waiting` for their next time, or `idle`.', {
+    status: 'state',
+  }),
   'workers.count': gauge('workers', 'Known workers.'),
   'redis.bytes_used': gauge('redis_memory_used_bytes', 'Memory that counts against the limit of Redis.'),
   'redis.max_mem': gauge('redis_memory_max_bytes', 'Memory limit of Redis; 0 if there is none.'),

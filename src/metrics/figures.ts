@@ -92,6 +92,7 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('jobs.due', due, { queue });
   }
   for (const [topic, events] of reading.delayed) gauge('delayed.events', events, { topic });
+  for (const [status, count] of Object.entries(reading.triggers)) gauge('triggers.count', count, { status });
   const { memory, cpuSeconds } = reading;
   gauge('workers.count', reading.workers);
   gauge('redis.bytes_used', memory.used);

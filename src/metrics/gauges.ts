@@ -25,6 +25,10 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
       ),
     ),
     delayed: readings.flatMap(({ delayed }) => [...delayed]),
+    triggers: {
+      waiting: readings.reduce((sum, { triggers }) => sum + triggers.waiting, 0),
+      idle: readings.reduce((sum, { triggers }) => sum + triggers.idle, 0),
+    },
     workers: readings.reduce((sum, { workers }) => sum + workers, 0),
     memory: memoryIn(memory, limits),
     cpuSeconds: { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') },
@@ -36,12 +40,22 @@ async function readPartition(partition: Partition) {
     Promise.all([redis.time(), redis.hlen(keys.workers())]),
   );
   const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
-  const [subscribers, delayed, ...queues] = await Promise.all([
+  const [subscribers, delayed, triggers, ...queues] = await Promise.all([
     readSubscribers(partition, nowMs),
     delayedCounts(partition),
+    readTriggers(partition),
     ...QUEUES.map((queue) => readQueue(partition, queue, nowMs)),
   ]);
-  return { subscribers, delayed, queues, workers };
+  return { subscribers, delayed, triggers, queues, workers };
+}
+
+/** Those that never fire stand at infinity. */
+function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
+  return partition.command(async (redis, keys) => {
+    const due = keys.triggers_due();
+    const [all, waiting] = await Promise.all([redis.zcard(due), redis.zcount(due, '-inf', '(+inf')]);
+    return { waiting, idle: Math.max(0, all - waiting) };
+  });
 }
 
 function byToken(one: { token: string }, other: { token: string }): number {

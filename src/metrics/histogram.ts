@@ -7,7 +7,7 @@ export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
-/** An idle bus publishes a delayed event within milliseconds of its time; one that was down, whenever it is back. */
+/** An idle bus publishes within milliseconds of the time; one that was down, whenever it is back. */
 export const LATENESS_SECONDS = [
   0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];

@@ -40,18 +40,30 @@ export class Recorder {
 
   /** Delayed events were published, each so many ms after it was due. */
   publishedLate(lateMs: readonly number[]): void {
-    for (const [le, { length }] of Map.groupBy(lateMs, (ms) => bucketOf(LATENESS_SECONDS, ms)))
-      this.#counters.increment('delayed.lateness.bucket', { le }, length);
-    this.#counters.increment(
-      'delayed.lateness.sum',
-      {},
-      lateMs.reduce((sum, ms) => sum + ms, 0),
-    );
+    this.#late('delayed.lateness', lateMs);
   }
 
   /** Delayed events of a topic were dropped because memory ran short. */
   delayedDropped(topic: string, events: number): void {
     this.#counters.increment('delayed.dropped', { topic }, events);
+  }
+
+  /** Due times of triggers fired, each so many ms late. */
+  triggersFired(lateMs: readonly number[]): void {
+    this.#counters.increment('triggers.fired', {}, lateMs.length);
+    this.#late('triggers.lateness', lateMs);
+  }
+
+  /** Due times of triggers did not fire. */
+  triggersMissed(count: number): void {
+    this.#counters.increment('triggers.missed', {}, count);
+  }
+
+  #late(histogram: 'delayed.lateness' | 'triggers.lateness', lateMs: readonly number[]): void {
+    for (const [le, { length }] of Map.groupBy(lateMs, (ms) => bucketOf(LATENESS_SECONDS, ms)))
+      this.#counters.increment(`${histogram}.bucket`, { le }, length);
+    const sumMs = lateMs.reduce((sum, ms) => sum + ms, 0);
+    this.#counters.increment(`${histogram}.sum`, {}, sumMs);
   }
 
   buried(queue: string, reason: string, events: number): void {

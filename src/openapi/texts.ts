@@ -6,6 +6,7 @@ export const CHAPTERS = {
   Topics: 'What there is to subscribe to.',
   Subscribing: 'Who gets which events, where, and how.',
   Joins: 'Events that come when several topics have spoken.',
+  Triggers: 'Events that come on a schedule.',
   'Dead letters': 'Batches that are not tried any more, kept whole.',
   Clients: 'Who may call, and with which limits.',
   Records: 'What was done, and what is queued.',
@@ -68,6 +69,18 @@ const WHOLE_DEAD_LETTER = {
   events: [DELIVERED_EVENT],
 };
 
+const TRIGGER_RULES = {
+  topic: 'reports',
+  event: { type: 'noop', url: 'https://shop.example.com/reports/daily' },
+  schedule: { cron: '0 9 * * MON-FRI', timezone: 'Europe/London' },
+  catch_up: 'latest',
+};
+const TRIGGER = {
+  ...{ name: 'daily_report', ...TRIGGER_RULES },
+  ...{ start: 1_795_171_446_000, end: null, offset: 0, paused: false },
+  ...{ next_at: 1_795_424_400_000, last_at: null, fired: 0, missed: 0, last_error: null },
+};
+
 const JOIN_RULES = {
   sources: [
     { topic: 'orders_paid', count: 1 },
@@ -89,7 +102,7 @@ const OPEN_KEY = {
   counts: { orders_paid: 1, parcels_packed: 0 },
   events: ['V1StGXR8_Z5jdHi6'],
 };
-const WHOSE_JOIN = 'A client means its own; root and viewers say whose by `?client=`.';
+const WHOSE = 'A client means its own; root and viewers say whose by `?client=`.';
 
 const AUDITED = {
   ...{ id: '1795171541622-0', at: 1_795_171_541_622, action: 'topic.delete', role: 'client', client: SHOP },
@@ -235,13 +248,45 @@ export const TEXTS: Record<string, RouteText> = {
   'GET /joins/:name': {
     chapter: 'Joins',
     summary: 'Show a join with its open keys',
-    description: `The oldest keys first. ${WHOSE_JOIN}`,
+    description: `The oldest keys first. ${WHOSE}`,
     answer: { ...JOIN, keys: [OPEN_KEY] },
   },
   'DELETE /joins/:name': {
     chapter: 'Joins',
     summary: 'Remove a join',
-    description: `Drops its open keys, its queue and its dead letters. ${WHOSE_JOIN}`,
+    description: `Drops its open keys, its queue and its dead letters. ${WHOSE}`,
+  },
+
+  'GET /triggers': {
+    chapter: 'Triggers',
+    summary: 'List triggers',
+    description: `A client sees its own, root and viewers all, or those of one \`client\`. In pages of 100 or \`limit\`; the header \`Link\` leads to the next page.`,
+    answer: [TRIGGER],
+  },
+  'PUT /triggers/:name': {
+    chapter: 'Triggers',
+    summary: 'Make or change a trigger',
+    description:
+      "It publishes an event at each time of its schedule. 201 if it is new. Its topic becomes the client's. A field that is left out has its default; only `start` stays as it was. Each due time fires once; `id` is the name of the trigger, `@` and the due time, and `t` is the due time.",
+    body: TRIGGER_RULES,
+    answer: TRIGGER,
+  },
+  'GET /triggers/:name': {
+    chapter: 'Triggers',
+    summary: 'Show a trigger',
+    description: WHOSE,
+    answer: { ...TRIGGER, preview: [1_795_424_400_000, 1_795_510_800_000] },
+  },
+  'DELETE /triggers/:name': {
+    chapter: 'Triggers',
+    summary: 'Remove a trigger',
+    description: WHOSE,
+  },
+  'POST /triggers/:name/fire': {
+    chapter: 'Triggers',
+    summary: 'Publish the event of a trigger now',
+    description: 'The schedule stays as it is.',
+    answer: { id: 'V1StGXR8_Z5jdHi6' },
   },
 
   'GET /dead_letters': {

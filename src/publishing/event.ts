@@ -47,7 +47,13 @@ export function timedEvent(
 }
 
 /** Returns the JSON text before the timestamp of an event, and behind it. */
-function aroundTimestamp({ id, topic, type, url, data }: Omit<Event, 'timestamp'>): [string, string] {
+export function aroundTimestamp({
+  id,
+  topic,
+  type,
+  url,
+  data,
+}: Omit<Event, 'timestamp'>): [before: string, after: string] {
   const before = `{"id":"${id}","topic":"${topic}","type":"${type}","url":${JSON.stringify(url)},"t":`;
   return [before, data === undefined ? '}' : `,"data":${data}}`];
 }

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts';
 import type { EventDialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
-import { EVENT_TYPES, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
+import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
 /** Maximum characters of an unknown field's name that an answer repeats. */
 const MAX_NAME_SHOWN = 100;
@@ -55,29 +55,37 @@ export function asProblem({ field, message }: BadEvent, index: number | undefine
 }
 
 function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
-  }
-  if (!limits.ignoresUnknownFields) refuseUnknownFields(value);
-  const { id, type, url, timestamp, data, at, delay } = value as Record<string, unknown>;
-  if (!TYPES.has(type)) throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}`);
-  const event = {
-    id: readId(id),
-    topic,
-    type: type as EventType,
-    url: readUrl(url, limits.maxUrlLength),
-    data: readData(data, limits.maxEventDataBytes),
-  };
+  const content = readContent(value, limits, FIELDS);
+  const { id, timestamp, at, delay } = value as Record<string, unknown>;
+  const event = { ...content, topic, id: readId(id) };
   const given = readTimestamp(limits.loosensTimestamps ? loosened(timestamp) : timestamp);
   const due = readDue(at ?? undefined, delay ?? undefined);
   return due ? timedEvent(event, given, due) : eventText({ ...event, timestamp: given ?? nowMs });
 }
 
-function refuseUnknownFields(value: object): void {
+/** The fields of an event that its publisher alone knows. */
+export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
+
+/** Reads an event that may have these fields. Throws BadEvent. */
+export function readContent(value: unknown, limits: EventLimits, fields: ReadonlySet<string>): EventContent {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
+  }
+  if (!limits.ignoresUnknownFields) refuseUnknownFields(value, fields);
+  const { type, url, data } = value as Record<string, unknown>;
+  if (!TYPES.has(type)) throw new BadEvent('type', `type must be one of ${EVENT_TYPES.join(', ')}`);
+  return {
+    type: type as EventType,
+    url: readUrl(url, limits.maxUrlLength),
+    data: readData(data, limits.maxEventDataBytes),
+  };
+}
+
+function refuseUnknownFields(value: object, fields: ReadonlySet<string>): void {
   for (const name in value) {
-    if (FIELDS.has(name)) continue;
+    if (fields.has(name)) continue;
     const field = name.slice(0, MAX_NAME_SHOWN);
-    throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use ${[...FIELDS].join(', ')}`);
+    throw new BadEvent(field, `unknown field ${JSON.stringify(field)}; use ${[...fields].join(', ')}`);
   }
 }
 

@@ -1,5 +1,6 @@
 import { BusError } from '../errors.ts';
 import type { PublishLimits, TimedOutcome } from './publication.ts';
+import { topicRefusal } from './topic_refusal.ts';
 
 export interface RefusalLimits extends Pick<PublishLimits, 'idempotencyWindowMs' | 'maxClientKeys'> {
   maxClientDelayed: number;
@@ -12,21 +13,8 @@ export function refuseUnlessStored(
   topic: string,
   limits: RefusalLimits,
 ): void {
-  if (outcome === 'no_room')
-    throw new BusError(
-      'limit_reached',
-      `the bus has no room for more topics, and none is called ${topic}; delete some, or have ROUTEMASTER_MAX_TOPICS raised`,
-    );
-  if (outcome === 'owns_too_many')
-    throw new BusError(
-      'limit_reached',
-      'this client owns as many topics as it may; delete some, or have ROUTEMASTER_MAX_CLIENT_TOPICS raised',
-    );
-  if (outcome === 'claimed_by_other')
-    throw new BusError(
-      'topic_claimed',
-      `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
-    );
+  const refusal = topicRefusal(outcome, topic);
+  if (refusal) throw refusal;
   if (outcome === 'too_many_keys') throw tooManyKeys(limits);
   if (outcome === 'key_reused')
     throw new BusError(

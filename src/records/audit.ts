@@ -136,9 +136,14 @@ export class AuditedCall {
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;
-    const { subscriber } = (query ?? {}) as { subscriber?: string };
-    const client = token ?? subscriber;
-    this.#target = client === undefined ? (name ?? id)?.slice(0, MAX_NAME) : this.#nameOf(client);
+    const { subscriber, client } = (query ?? {}) as { subscriber?: string; client?: string };
+    const whose = token ?? subscriber ?? client;
+    const named = (name ?? id)?.slice(0, MAX_NAME);
+    if (whose === undefined) this.#target = named;
+    else
+      this.#target = this.#nameOf(whose).then((whose) =>
+        named === undefined ? whose : `${named} of ${whose}`,
+      );
   }
 
   /** Settles as the call does, and writes the record then. Nobody waits for that. */

@@ -18,6 +18,7 @@ import './sweep/jobs.ts';
 import './sweep/joins.ts';
 import './sweep/lanes.ts';
 import './sweep/ruby.ts';
+import './sweep/triggers.ts';
 
 test('a sweep of a consistent Redis finds nothing and writes nothing', async () => {
   await assertConsistent(redis.store);

@@ -5,6 +5,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { longName, packNamed } from '../../harness/scripts/names.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
+import { putTrigger } from '../../harness/scripts/triggers.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
@@ -52,6 +53,16 @@ describe('the job sweep', () => {
     assert.match(String(second?.subscriber), /^legacy\.[0-9a-f]{16}$/);
     assert.deepEqual(second, { level: WARN, kind: 'events_miscounted', subscriber: second?.subscriber, msg });
     await assertNothingToSweep(redis.store);
+  });
+
+  test('names a trigger and its client, without showing a token that is a credential', async () => {
+    await putTrigger(redis.store, 'daily', { client: TOKEN_ONLY, topic: 'days', nextAt: 1_999_000_000_000 });
+    await redis.store.redis.del(redis.store.keys.triggers_due());
+    const [line] = (await run()).lines;
+    assert.match(String(line?.client), /^legacy\.[0-9a-f]{16}$/);
+    const msg = 'the sweep found an inconsistency and repaired it';
+    const expected = { level: WARN, kind: 'trigger_misplaced', trigger: 'daily', client: line?.client, msg };
+    assert.deepEqual(line, expected);
   });
 
   test('logs an error if it cannot mend a finding', async () => {

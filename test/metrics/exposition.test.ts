@@ -50,7 +50,7 @@ beforeEach(async () => {
 test('an empty bus shows every family, and the metrics of the process', async () => {
   const families = await show();
   const ours = [...families.keys()].filter((name) => name.startsWith('routemaster_'));
-  const histograms = ['delivery_duration', 'latency', 'delayed_lateness'].map(
+  const histograms = ['delivery_duration', 'latency', 'delayed_lateness', 'triggers_lateness'].map(
     (each) => `routemaster_${each}_seconds`,
   );
   assert.deepEqual(ours, [...Object.values(FAMILIES).map(({ name }) => name), ...histograms]);

@@ -18,6 +18,8 @@ const unescaped = (text: string) =>
     .replaceAll('&gt;', '>')
     .replaceAll('&amp;', '&');
 
+const TRIGGER =
+  '{"topic":"products","schedule":{"every":60000},"event":{"type":"noop","url":"https://a.example/1"}}';
 const JOIN = '{"sources":[{"topic":"paid"},{"topic":"packed"}],"by":"data.order","then":{"topic":"ready"}}';
 
 const { text: page, headers } = await pageOf();
@@ -89,7 +91,7 @@ describe('every line for curl', () => {
   const api = new Api({ env: { ROUTEMASTER_CALLBACK_ALLOW: '203.0.113.0/24' } });
   beforeEach(() => api.reset());
 
-  /** What the lines take from the shell: a client that is a subscriber with a dead letter, a job and a topic, a join, or an event that waits. */
+  /** What the lines take from the shell: a client that is a subscriber with a dead letter, a job, a topic, and what else the line is about. */
   async function variables(line: string): Promise<Record<string, string>> {
     const made = await api.call('POST', '/api_tokens', { as: 'root', body: '{"name":"shop"}' });
     const { token, secret } = JSON.parse(made.text);
@@ -107,6 +109,7 @@ describe('every line for curl', () => {
     const waits = line.includes('/delayed/');
     if (waits) await call('/topics/products', JSON.stringify(waiting));
     if (line.includes('/joins/')) await call('/joins/products', JOIN, 'PUT');
+    if (line.includes('/triggers/')) await call('/triggers/products', TRIGGER, 'PUT');
     const listed = async (path: string) =>
       JSON.parse((await api.call('GET', path, { as: 'root' })).text)[0]?.id;
     if (dies) await buryAll(api.store);

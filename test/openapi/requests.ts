@@ -21,6 +21,8 @@ const UNSAID: readonly { code: string; field?: string }[] = [
   { code: 'bad_query', field: 'metric' },
   { code: 'bad_query', field: 'cursor' },
   { code: 'bad_query', field: 'subscriber' },
+  // A cron expression, a time zone or a URL that is none, or a schedule that has no time any more.
+  { code: 'bad_trigger' },
   { code: 'bad_subscription', field: 'signing_secret' },
 ];
 

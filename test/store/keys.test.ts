@@ -64,10 +64,12 @@ describe('a script', () => {
       [
         'delay',
         'expire_keys',
+        'fire_triggers',
         'join_events',
         'publish',
         'publish_delayed',
         'put_join',
+        'put_trigger',
         'register_client',
         'revive',
         'spend',

@@ -43,6 +43,8 @@ interface JoinOf {
   client?: string | undefined;
 }
 
+type WhichTrigger = Calls['GET /triggers/:name']['query'];
+
 /** The calls of the HTTP API but publishing. docs/api.md of the bus says what each does, and who may make it. */
 export abstract class Api {
   protected abstract request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer>;
@@ -150,6 +152,30 @@ export abstract class Api {
 
   removeTopic(name: string, options?: CallOptions) {
     return this.call('DELETE /topics/:name', { params: { name } }, options);
+  }
+
+  /** Without `client`, root gets the triggers of all. */
+  triggers(options: ListOptions<'GET /triggers'> = {}) {
+    return this.list('GET /triggers', options);
+  }
+
+  /** `preview`: how many of the next times are wanted. */
+  trigger(name: string, { signal, timeoutMs, ...query }: WhichTrigger & CallOptions = {}) {
+    return this.call('GET /triggers/:name', { params: { name }, query }, { signal, timeoutMs });
+  }
+
+  /** Creates or replaces a trigger. */
+  putTrigger(name: string, trigger: CallInput<'PUT /triggers/:name'>['body'], options?: CallOptions) {
+    return this.call('PUT /triggers/:name', { params: { name }, body: trigger }, options);
+  }
+
+  removeTrigger(name: string, { client, ...options }: { client?: string | undefined } & CallOptions = {}) {
+    return this.call('DELETE /triggers/:name', { params: { name }, query: { client } }, options);
+  }
+
+  /** Publishes the event of a trigger now. */
+  fireTrigger(name: string, options?: CallOptions) {
+    return this.call('POST /triggers/:name/fire', { params: { name } }, options);
   }
 
   /** Without `subscriber`, root gets the dead letters of all. The newest come first. */

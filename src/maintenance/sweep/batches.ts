@@ -20,6 +20,10 @@ export interface Seen {
   delayed: Set<string>;
   /** Clients with delayed events. */
   delaying: Set<string>;
+  /** Triggers, as `triggers:due` has them. */
+  triggers: Set<string>;
+  /** Clients with triggers. */
+  triggering: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
   /** Batches that seemed to have no job; at most `maxJobs`. */
@@ -46,6 +50,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
     joins: new Set(),
     delayed: new Set(),
     delaying: new Set(),
+    triggers: new Set(),
+    triggering: new Set(),
     workers: new Set(),
     jobless: new Set(),
   };
@@ -102,7 +108,16 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   add(seen.delayed, keys.delayed_due(''));
   add(seen.delayed, keys.delayed_events(''));
   add(seen.delaying, keys.delayed_held(''));
+  add(seen.triggering, keys.triggers_of(''));
+  const trigger = after(key, keys.trigger('', '').slice(0, -1));
+  if (trigger !== undefined) seen.triggers.add(memberOf(trigger));
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
+}
+
+/** Returns the member of `triggers:due` of a trigger with this key. No name has a colon. */
+function memberOf(key: string): string {
+  const colon = key.lastIndexOf(':');
+  return `${key.slice(colon + 1)} ${key.slice(0, colon)}`;
 }
 
 /**

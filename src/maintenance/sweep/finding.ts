@@ -34,6 +34,11 @@ export const FINDING_KINDS = {
   delayed_topic_misplaced: 'topic',
   delayed_bytes_miscounted: 'topic',
   delayed_miscounted: 'client',
+  trigger_misplaced: 'trigger',
+  trigger_incomplete: 'trigger',
+  trigger_unreadable: 'trigger',
+  entry_without_trigger: 'trigger',
+  trigger_bytes_miscounted: 'client',
 } as const;
 
 type FindingKind = keyof typeof FINDING_KINDS;
@@ -45,6 +50,9 @@ export function isFindingKind(kind: string): kind is FindingKind {
 /** An inconsistency that a sweep repaired. Unreadable data is only reported, for a person to look at. */
 export interface Finding {
   kind: FindingKind;
-  /** Depending on the kind: a batch's id, a job's name, a worker's id, a token, a topic, or a topic and an event's id. */
+  /**
+   * Depending on the kind: a batch's id, a job's name, a worker's id, a token, a topic, a topic and an event's id, or
+   * a trigger's name and the token of its client.
+   */
   name: string;
 }

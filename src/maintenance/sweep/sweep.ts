@@ -7,6 +7,7 @@ import { JobSweep } from './jobs.ts';
 import { sweepJoins } from './joins.ts';
 import { sweepLanes, sweepWorkers } from './lanes.ts';
 import { sweepLeftovers } from './leftovers.ts';
+import { sweepTriggers } from './triggers.ts';
 import { Walk } from './walk.ts';
 
 /** Maximum jobs of a queue that one sweep checks; 200,000 use about 20 MB of this process. */
@@ -47,6 +48,7 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);
+  await sweepTriggers(walk, seen);
   await sweepLeftovers(walk, { owners });
   return findings;
 }

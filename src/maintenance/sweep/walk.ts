@@ -19,7 +19,9 @@ type RepairScript =
   | 'sweep_lanes'
   | 'sweep_joins'
   | 'sweep_delayed_texts'
-  | 'sweep_delayed_held';
+  | 'sweep_delayed_held'
+  | 'sweep_triggers'
+  | 'sweep_trigger_bytes';
 
 /** Reads one slice of elements, and returns it with the cursor of the next slice. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;

@@ -22,6 +22,10 @@ export const authenticationContracts = {
     arguments: { token: 'text', name: 'text', scopes: [{ of: 'publish|subscribe', patterns: 'text' }] },
     reply: { outcome: 'ok|has_secret', ended: ['text'] },
   },
+  remove_client: {
+    arguments: { token: 'text' },
+    reply: 'flag',
+  },
   rotate_secret: {
     arguments: { token: 'text', ha1Sha256: 'text', ha1Md5: 'text', graceMs: 'digits' },
     reply: 'ok|client_not_found|no_secret',

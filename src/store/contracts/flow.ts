@@ -23,6 +23,9 @@ const refusal = 'claimed_by_other|no_room|owns_too_many';
 
 const published = [{ topic: 'text', events: 'number', bytes: 'number', subscribers: 'text' }] as const;
 
+/** A trigger by its client and its name. */
+const trigger = { client: 'text', name: 'text' } as const;
+
 export const flowContracts = {
   delay: {
     arguments: {
@@ -135,6 +138,68 @@ export const flowContracts = {
       isLeft: 'flag',
       published,
       expiryRefusal: `replaced|${refusal}?`,
+    },
+  },
+  put_trigger: {
+    arguments: {
+      ...trigger,
+      isFixed: 'flag',
+      before: 'text?',
+      definition: 'text',
+      topic: 'text',
+      isPaused: 'flag',
+      keepsNext: 'flag',
+      nextAt: 'digits?',
+      maxTriggers: 'number',
+      maxClientTriggers: 'number',
+      maxClientBytes: 'number',
+      maxTopics: 'number',
+      maxClientTopics: 'number',
+    },
+    reply:
+      'created|changed|conflict|client_not_found|not_permitted|claimed_by_other|no_room|owns_too_many|too_many|too_many_of_client|too_many_bytes',
+  },
+  remove_trigger: {
+    arguments: trigger,
+    reply: 'flag',
+  },
+  due_triggers: {
+    arguments: { limit: 'number' },
+    reply: {
+      nowMs: 'number',
+      due: [{ ...trigger, dueAt: 'number', revision: 'text', catchUp: 'none|latest|all', timing: 'text' }],
+    },
+  },
+  fire_triggers: {
+    arguments: {
+      uidSeed: 'text',
+      maxTopics: 'number',
+      maxClientTopics: 'number',
+      burstMs: 'number',
+      eventsPerSecond: 'number',
+      bytesPerSecond: 'number',
+      firings: [
+        {
+          ...trigger,
+          revision: 'text',
+          dueAt: 'digits',
+          nextAt: 'digits?',
+          missed: 'number',
+          error: 'text?',
+          times: ['digits'],
+        },
+      ],
+    },
+    reply: {
+      nowMs: 'number',
+      outcomes: [
+        {
+          outcome: 'settled|changed|left|claimed_by_other|no_room|owns_too_many|rate_limited',
+          fired: 'number',
+        },
+      ],
+      published: [{ topic: 'text', events: 'number', bytes: 'number' }],
+      added: [{ events: 'number', subscribers: 'text' }],
     },
   },
 } as const satisfies Record<string, Contract>;

@@ -2,7 +2,7 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/** The inconsistencies that a sweep found. `name` is a batch's UID, a packed job, a worker or a token. */
+/** The inconsistencies that a sweep found. `name` is a batch's UID, a packed job, a worker, a token, or a trigger. */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /** Counted slices of a subscriber's index. Each begins where the previous one ends, and ends at score `to`. */
@@ -112,6 +112,14 @@ export const maintenanceContracts = {
       token: 'text?',
       names: ['bytes'],
     },
+    reply: findings,
+  },
+  sweep_triggers: {
+    arguments: { names: ['text'] },
+    reply: findings,
+  },
+  sweep_trigger_bytes: {
+    arguments: { client: 'text' },
     reply: findings,
   },
   sweep_topics: {

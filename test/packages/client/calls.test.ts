@@ -11,6 +11,7 @@ import {
   ProblemError,
   Routemaster,
   TopicNotFoundError,
+  TriggerNotFoundError,
   UnauthenticatedError,
 } from '../../../packages/client/src/index.ts';
 import { problem, ScriptedWeb, say } from './scripted_web.ts';
@@ -47,6 +48,16 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'GET /joins': (bus) => drain(bus.joins()),
   'GET /joins/:name': (bus) => bus.join('NAME', { client: 'TOKEN' }),
   'DELETE /joins/:name': (bus) => bus.removeJoin('NAME'),
+  'GET /triggers': (bus) => drain(bus.triggers()),
+  'GET /triggers/:name': (bus) => bus.trigger('NAME', { preview: 5 }),
+  'PUT /triggers/:name': (bus) =>
+    bus.putTrigger('NAME', {
+      topic: 't',
+      event: { type: 'noop', url: 'https://a.b' },
+      schedule: { every: 1000 },
+    }),
+  'DELETE /triggers/:name': (bus) => bus.removeTrigger('NAME'),
+  'POST /triggers/:name/fire': (bus) => bus.fireTrigger('NAME'),
   'GET /dead_letters': (bus) => drain(bus.deadLetters()),
   'GET /dead_letters/:id': (bus) => bus.deadLetter('ID'),
   'POST /dead_letters/:id/retry': (bus) => bus.retryDeadLetter('ID'),
@@ -156,6 +167,20 @@ test('a client makes, changes, sees and removes joins', async () => {
   await shop.removeJoin('order');
   assert.deepEqual(await drain(shop.joins()), []);
   await assert.rejects(shop.removeJoin('order'), JoinNotFoundError);
+});
+
+test('triggers are put, listed, fired and removed', async () => {
+  const shop = as(await bus.client('shop'));
+  const event = { type: 'noop', url: 'https://shop.example.com/daily', data: { n: 1 } } as const;
+  const schedule = { cron: '0 9 * * MON-FRI', timezone: 'Europe/London' };
+  const made = await shop.putTrigger('daily', { topic: 'reports', event, schedule });
+  assert.deepEqual([made.name, made.event, made.schedule, made.paused], ['daily', event, schedule, false]);
+  assert.equal((await first(shop.triggers()))?.name, 'daily');
+  const { preview, next_at } = await shop.trigger('daily', { preview: 3 });
+  assert.deepEqual([preview?.length, preview?.[0]], [3, next_at]);
+  assert.match((await shop.fireTrigger('daily')).id, /^[\w-]{16}$/);
+  await shop.removeTrigger('daily');
+  await assert.rejects(shop.removeTrigger('daily'), TriggerNotFoundError);
 });
 
 test('listings come a page at a time', async (t) => {

@@ -19,7 +19,7 @@ const calls = () =>
   routeTable().map(({ method, path, roles }) => ({
     ...{ method, roles },
     path: path
-      .replace(/^\/joins\/:name$/, '$&?client=sub')
+      .replace(/^\/(joins|triggers)\/:name$/, '$&?client=sub')
       .replace(':name', 'widgets')
       .replace(':id', LETTER)
       .replace(':token', 'sub'),

@@ -34,6 +34,7 @@ const ALLOWED = RULES.filter((rule) => rule.startsWith('+')).map((rule) => rule.
 const RARE = new Set([
   'evalsha', // when Redis refuses functions
   'function|delete', // at the start of another release
+  'hstrlen', // when a trigger is deleted
   'lpop', // when more subscribers are on trial than workers may serve
   'lpos', // when a sweep finds a job twice, or in both of two readings
   'renamenx', // at the takeover from the Ruby Routemaster

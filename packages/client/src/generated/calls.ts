@@ -452,4 +452,101 @@ export interface Calls {
     body: undefined;
     answer: undefined;
   };
+  'GET /triggers': {
+    query: { client?: string | undefined; limit?: number | undefined; after?: string | undefined };
+    body: undefined;
+    answer: {
+      name: string;
+      client?: string | undefined;
+      topic: string;
+      event: { type: string; url: string; data?: unknown | undefined };
+      schedule:
+        | { cron: string; timezone: string; every?: undefined; at?: undefined }
+        | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
+        | { at: number; cron?: undefined; timezone?: undefined; every?: undefined };
+      start: number;
+      end: number | null;
+      offset: number;
+      catch_up: 'none' | 'latest' | 'all';
+      paused: boolean;
+      next_at: number | null;
+      last_at: number | null;
+      fired: number;
+      missed: number;
+      last_error: { code: string; at: number } | null;
+    }[];
+  };
+  'DELETE /triggers/:name': {
+    query: { client?: string | undefined };
+    body: undefined;
+    answer: undefined;
+  };
+  'GET /triggers/:name': {
+    query: { client?: string | undefined; preview?: number | undefined };
+    body: undefined;
+    answer: {
+      name: string;
+      client?: string | undefined;
+      topic: string;
+      event: { type: string; url: string; data?: unknown | undefined };
+      schedule:
+        | { cron: string; timezone: string; every?: undefined; at?: undefined }
+        | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
+        | { at: number; cron?: undefined; timezone?: undefined; every?: undefined };
+      start: number;
+      end: number | null;
+      offset: number;
+      catch_up: 'none' | 'latest' | 'all';
+      paused: boolean;
+      next_at: number | null;
+      last_at: number | null;
+      fired: number;
+      missed: number;
+      last_error: { code: string; at: number } | null;
+      preview?: number[] | undefined;
+    };
+  };
+  'PUT /triggers/:name': {
+    query: undefined;
+    body: {
+      topic: string;
+      event?:
+        | { type: 'create' | 'update' | 'delete' | 'noop'; url: string; data?: unknown | undefined }
+        | undefined;
+      schedule:
+        | { cron: string; timezone?: string | undefined; every?: undefined; at?: undefined }
+        | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
+        | { at: number; cron?: undefined; timezone?: undefined; every?: undefined };
+      start?: number | null | undefined;
+      end?: number | null | undefined;
+      offset?: number | null | undefined;
+      catch_up?: 'none' | 'latest' | 'all' | null | undefined;
+      paused?: boolean | null | undefined;
+    };
+    answer: {
+      name: string;
+      client?: string | undefined;
+      topic: string;
+      event: { type: string; url: string; data?: unknown | undefined };
+      schedule:
+        | { cron: string; timezone: string; every?: undefined; at?: undefined }
+        | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
+        | { at: number; cron?: undefined; timezone?: undefined; every?: undefined };
+      start: number;
+      end: number | null;
+      offset: number;
+      catch_up: 'none' | 'latest' | 'all';
+      paused: boolean;
+      next_at: number | null;
+      last_at: number | null;
+      fired: number;
+      missed: number;
+      last_error: { code: string; at: number } | null;
+    };
+  };
+  'POST /triggers/:name/fire': {
+    query: undefined;
+    body: undefined;
+    answer: { id: string };
+  };
 }

@@ -47,6 +47,11 @@ export class BadTopicError extends ProblemError {
   declare readonly code: 'bad_topic';
 }
 
+/** 400: The trigger is not acceptable. */
+export class BadTriggerError extends ProblemError {
+  declare readonly code: 'bad_trigger';
+}
+
 /** 401: Authentication is required. */
 export class UnauthenticatedError extends ProblemError {
   declare readonly code: 'unauthenticated';
@@ -85,6 +90,11 @@ export class TopicNotFoundError extends ProblemError {
 /** 404: There is no such delayed event. */
 export class DelayedEventNotFoundError extends ProblemError {
   declare readonly code: 'delayed_event_not_found';
+}
+
+/** 404: There is no such trigger. */
+export class TriggerNotFoundError extends ProblemError {
+  declare readonly code: 'trigger_not_found';
 }
 
 /** 404: There is no such dead letter. */
@@ -218,6 +228,7 @@ export const PROBLEMS = {
   bad_query: BadQueryError,
   bad_subscription: BadSubscriptionError,
   bad_topic: BadTopicError,
+  bad_trigger: BadTriggerError,
   unauthenticated: UnauthenticatedError,
   forbidden: ForbiddenError,
   topic_claimed: TopicClaimedError,
@@ -226,6 +237,7 @@ export const PROBLEMS = {
   client_not_found: ClientNotFoundError,
   topic_not_found: TopicNotFoundError,
   delayed_event_not_found: DelayedEventNotFoundError,
+  trigger_not_found: TriggerNotFoundError,
   dead_letter_not_found: DeadLetterNotFoundError,
   job_not_found: JobNotFoundError,
   join_not_found: JoinNotFoundError,

@@ -1,0 +1,46 @@
+#!lua flags=allow-oom
+--[[
+due_triggers: return the triggers that are due, the first due first, and Redis's time. At most `limit`, or fewer if
+their definitions are long.
+
+An entry of `triggers:due` that does not fit its trigger is set right, or removed if there is no such trigger: otherwise
+the scheduler would find it due for ever.
+]]
+local triggers = include('triggers')
+
+-- Number of bytes of definitions after which a call reads no further. A kilobyte takes Redis about 1 µs.
+local MAX_BYTES = 1000000
+
+-- Returns the definition of a trigger, and the fields of its hash; nothing of what is missing or unreadable.
+local function read(call, client, name)
+  local definition = redis.pcall('HGET', call.keys.triggers_of(client), name)
+  local state = redis.pcall('HMGET', call.keys.trigger(client, name), 'next_at', 'paused')
+  if type(definition) ~= 'string' or state.err then return nil end
+  local due_ms = tonumber(state[1] or nil)
+  return triggers.read(definition), not state[2] and due_ms or nil, #definition
+end
+
+return function(call, args)
+  local keys, due, bytes = call.keys, {}, 0
+  local now, limit = string.format('%d', call.now_ms), args.limit
+  local entries = redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+  for i = 1, #entries, 2 do
+    local member, score = entries[i], tonumber(entries[i + 1])
+    local name, client = triggers.parts(member)
+    local trigger, due_ms, length
+    if name then trigger, due_ms, length = read(call, client, name) end
+    if not trigger then
+      redis.call('ZREM', keys.triggers_due(), member)
+    elseif due_ms ~= score then
+      triggers.enter(call, client, name, due_ms)
+    else
+      due[#due + 1] = {
+        client = client, name = name, due_at = due_ms,
+        revision = trigger.revision, catch_up = trigger.catch_up, timing = trigger.timing,
+      }
+      bytes = bytes + length
+      if bytes > MAX_BYTES then break end
+    end
+  end
+  return { now_ms = call.now_ms, due = due }
+end

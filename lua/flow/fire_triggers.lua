@@ -1,0 +1,142 @@
+#!lua
+--[[
+fire_triggers: publish the events of triggers that are due, and store when each trigger is due next.
+
+A firing names the definition that it was computed from (`revision`) and the time at which the trigger was due
+(`due_at`). If the trigger has another definition or another due time by now, or is paused, nothing becomes of the
+firing: its outcome is `changed`. So each due time is settled once, however many processes fire triggers.
+
+`times` are the due times that fire, in this order. Each publishes an event whose `id` is the name of the trigger, `@`
+and the due time, and whose `t` is the due time. `missed` is the number of due times that do not fire. `next_at` is the
+next due time, missing if there is none. A firing with an `error` could not be computed: the error is stored.
+
+The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua: `rate_limited`),
+all of `times` are missed, and the outcome says why. A call does a bounded amount of work: if that is used up, the next
+of `times` is stored as the next due time, and firings that have not begun are `left`. If storing fails for a
+subscriber, because of a key of the wrong type for example, the due times are settled all the same: otherwise the others
+would get their events again and again.
+
+In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the events and bytes of
+each topic that got any, and `added` its subscribers (storing.lua).
+]]
+local intake = include('intake')
+local rates = include('rates')
+local storing = include('storing')
+local triggers = include('triggers')
+
+-- How much work one call does, in units of some 20 µs: one for each firing, and one for each event, or more if it is
+-- long or has many subscribers.
+local MAX_WORK = 200
+local BYTES_PER_UNIT = 10000
+local COPIES_PER_UNIT = 25
+
+-- Why a publication is refused, as the API says it.
+local ERRORS = {
+  claimed_by_other = 'topic_claimed', no_room = 'limit_reached', owns_too_many = 'limit_reached',
+  rate_limited = 'rate_limited',
+}
+
+-- Returns the definition of a trigger and its stored counts, or nothing if the firing does not fit it.
+local function read(call, firing)
+  local keys, client, name = call.keys, firing.client, firing.name
+  local definition = redis.call('HGET', keys.triggers_of(client), name)
+  local trigger = definition and triggers.read(definition)
+  if not trigger or trigger.revision ~= firing.revision then return nil end
+  local state = redis.call('HMGET', keys.trigger(client, name), 'next_at', 'paused', 'fired', 'missed', 'error')
+  if state[1] ~= firing.due_at or state[2] then return nil end
+  return trigger, { fired = state[3] or 0, missed = state[4] or 0, error = state[5] }
+end
+
+local function texts_of(trigger, name, times, count)
+  local texts = {}
+  for i = 1, count do
+    local time = times[i]
+    texts[i] = table.concat({ '{"id":"', name, '@', time, trigger.head, time, trigger.tail })
+  end
+  return texts
+end
+
+-- Returns the work of publishing one event of a trigger.
+local function work_of(call, trigger, topic)
+  local copies = topic.subscribers and #topic.subscribers
+    or redis.call('SCARD', call.keys.topic_subscribers(trigger.topic))
+  local bytes = (#trigger.head + #trigger.tail) * math.max(1, copies)
+  return math.max(1, copies / COPIES_PER_UNIT, bytes / BYTES_PER_UNIT)
+end
+
+-- Gives the subscribers as many of the events as the work permits, one at least. Returns how many.
+local function publish(call, progress, firing, trigger, publication)
+  local topic = intake.accept(call, progress.taken, publication)
+  local work = work_of(call, trigger, topic)
+  local count = math.min(#firing.times, math.max(1, math.floor(progress.left / work)))
+  local texts = texts_of(trigger, firing.name, firing.times, count)
+  intake.add(call, progress.taken, topic, { list = texts, first = 1, last = count })
+  progress.left = progress.left - count * work
+  local bytes = count * #texts[1]
+  topic.bytes = (topic.bytes or 0) + bytes
+  rates.take(call, progress.rates, firing.client, count, bytes)
+  return count
+end
+
+-- Returns why the events of a trigger may not be published; nothing if they may.
+local function judge(call, progress, publication)
+  if rates.is_empty(call, progress.rates, publication.client) then return 'rate_limited' end
+  return intake.judge(call, progress.taken, publication)
+end
+
+-- Stores what became of a firing.
+local function settle(call, settlement)
+  local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
+  local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at
+  local fields = { fired = state.fired + fired, missed = state.missed + settlement.missed, next_at = next_at }
+  if fired > 0 then fields.last_at = firing.times[fired] end
+  if error then fields.error, fields.error_at = error, call.now_ms end
+  local values = {}
+  for name, value in pairs(fields) do values[#values + 1], values[#values + 2] = name, value end
+  redis.call('HSET', trigger, unpack(values))
+  if not next_at then redis.call('HDEL', trigger, 'next_at') end
+  if state.error and fired > 0 then redis.call('HDEL', trigger, 'error', 'error_at') end
+  redis.call('ZADD', call.keys.triggers_due(), next_at or '+inf', triggers.member(firing.client, firing.name))
+end
+
+-- Returns the outcome, and how many of the times fire. Adds what is to be settled when the events are stored.
+local function fire(call, progress, firing)
+  if progress.left <= 0 then return 'left', 0 end
+  local trigger, state = read(call, firing)
+  if not trigger then return 'changed', 0 end
+  progress.left = progress.left - 1
+  local times = firing.times
+  local settlement = { firing = firing, state = state, fired = 0, missed = firing.missed, next_at = firing.next_at }
+  progress.settlements[#progress.settlements + 1] = settlement
+  local publication = { topic = trigger.topic, client = firing.client }
+  local refusal = #times > 0 and judge(call, progress, publication)
+  if refusal then
+    settlement.missed, settlement.error = firing.missed + #times, ERRORS[refusal]
+    return refusal, 0
+  end
+  settlement.error = firing.error
+  if #times > 0 then
+    settlement.fired = publish(call, progress, firing, trigger, publication)
+    settlement.next_at = times[settlement.fired + 1] or firing.next_at
+  end
+  return 'settled', settlement.fired
+end
+
+return function(call, args)
+  local taken, outcomes, published = intake.begin_unlimited(), {}, {}
+  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  local progress = { taken = taken, rates = rates.begin(call, args), left = MAX_WORK, settlements = {} }
+  for i, firing in ipairs(args.firings) do
+    local outcome, fired = fire(call, progress, firing)
+    outcomes[i] = { outcome = outcome, fired = fired }
+  end
+  intake.end_run(taken)
+  storing.store(call, args.uid_seed, taken)
+  rates.store(call, progress.rates)
+  -- Last: a Redis that keeps half of these writes repeats events rather than losing some.
+  for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
+  for i, topic in ipairs(taken.accepted) do
+    published[i] = { topic = topic.name, events = topic.events, bytes = topic.bytes }
+  end
+  return { now_ms = call.now_ms, outcomes = outcomes, published = published, added = storing.added(taken) }
+end

@@ -1,0 +1,49 @@
+#!lua flags=allow-oom
+--[[
+sweep_triggers: check triggers, and their entries in `triggers:due`. Returns the findings.
+
+A trigger is a definition in `triggers:of:{token}` and a hash `trigger:{token}:{name}`. One of them without the other is
+what a creation or a deletion left behind that was cut off: it is removed, and so is an entry without a trigger. An
+unreadable trigger is left alone, without an entry, until its client replaces or deletes it. The names are members of
+`triggers:due`.
+]]
+local findings = include('findings')
+local triggers = include('triggers')
+
+-- Returns the score that the trigger must have in `triggers:due`, and what is wrong with the trigger.
+local function judge(call, client, name)
+  local keys = call.keys
+  local definition = redis.pcall('HGET', keys.triggers_of(client), name)
+  local state = redis.pcall('HMGET', keys.trigger(client, name), 'fired', 'next_at', 'paused')
+  if type(definition) == 'table' or state.err then return nil, 'trigger_unreadable' end
+  if not definition and redis.call('EXISTS', keys.trigger(client, name)) == 0 then return nil, 'entry_without_trigger' end
+  if not definition or not state[1] then return nil, 'trigger_incomplete' end
+  if not triggers.read(definition) then return nil, 'trigger_unreadable' end
+  return not state[3] and tonumber(state[2] or nil) or math.huge
+end
+
+local function check(call, found, member)
+  local due = call.keys.triggers_due()
+  local name, client = triggers.parts(member)
+  local wanted, fault = nil, 'entry_without_trigger'
+  if name then wanted, fault = judge(call, client, name) end
+  local score = tonumber(redis.call('ZSCORE', due, member) or nil)
+  if wanted and score ~= wanted then
+    triggers.enter(call, client, name, wanted ~= math.huge and wanted or nil)
+    fault = 'trigger_misplaced'
+  elseif fault == 'trigger_incomplete' then
+    triggers.remove(call, client, name)
+  elseif fault and score then
+    redis.call('ZREM', due, member)
+  elseif fault == 'entry_without_trigger' then
+    -- It was deleted since the sweep saw it.
+    fault = nil
+  end
+  if fault then findings.add(found, fault, member) end
+end
+
+return function(call, args)
+  local found = {}
+  for _, member in ipairs(args.names) do check(call, found, member) end
+  return found
+end

@@ -1,0 +1,75 @@
+--[[
+Rates: bounds how much each client publishes in the long run.
+
+A client has a token bucket for events and one for bytes. Each fills steadily, and is full after `burst_ms`. As long as
+neither is empty, as much may be taken as is wanted, even more than a bucket holds: the client then waits longer for the
+next one. A bucket is stored as the time at which it will be full again. The buckets of a client expire when both are
+full. A rate of 0 means no limit.
+]]
+local rates = {}
+
+-- Returns the state of one call. `buckets` has those of each client, and `changed` those that must be stored.
+function rates.begin(call, args)
+  return {
+    now_us = call.now_us, burst_us = args.burst_ms * 1000,
+    events_rate = args.events_per_second, bytes_rate = args.bytes_per_second,
+    buckets = {}, changed = {},
+  }
+end
+
+local function buckets_of(call, state, client)
+  local buckets = state.buckets[client]
+  if not buckets then
+    local events, bytes = unpack(redis.call('HMGET', call.keys.rate(client), 'events', 'bytes'))
+    buckets = {
+      events = math.max(state.now_us, tonumber(events) or 0),
+      bytes = math.max(state.now_us, tonumber(bytes) or 0),
+    }
+    state.buckets[client] = buckets
+  end
+  return buckets
+end
+
+local function is_full_late(state, full_at_us, rate)
+  return rate > 0 and full_at_us - state.now_us >= state.burst_us
+end
+
+-- True if the client may publish nothing now.
+function rates.is_empty(call, state, client)
+  if state.events_rate == 0 and state.bytes_rate == 0 then return false end
+  local buckets = buckets_of(call, state, client)
+  return is_full_late(state, buckets.events, state.events_rate) or is_full_late(state, buckets.bytes, state.bytes_rate)
+end
+
+-- Returns the time (µs) at which a bucket is full again after `count` is taken out of it.
+local function taken(full_at_us, rate, count)
+  return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
+end
+
+function rates.take(call, state, client, events, bytes)
+  if state.events_rate == 0 and state.bytes_rate == 0 then return end
+  local buckets = buckets_of(call, state, client)
+  buckets.events = taken(buckets.events, state.events_rate, events)
+  buckets.bytes = taken(buckets.bytes, state.bytes_rate, bytes)
+  state.changed[client] = buckets
+end
+
+local function full_in_ms(state, full_at_us)
+  return math.ceil((full_at_us - state.now_us) / 1000)
+end
+
+-- Returns the times until the two buckets of a client are full (ms).
+function rates.full_in_ms(call, state, client)
+  local buckets = buckets_of(call, state, client)
+  return full_in_ms(state, buckets.events), full_in_ms(state, buckets.bytes)
+end
+
+function rates.store(call, state)
+  for client, buckets in pairs(state.changed) do
+    local rate = call.keys.rate(client)
+    redis.call('HSET', rate, 'events', buckets.events, 'bytes', buckets.bytes)
+    redis.call('PEXPIRE', rate, full_in_ms(state, math.max(buckets.events, buckets.bytes)))
+  end
+end
+
+return rates

@@ -1,0 +1,82 @@
+--[[
+Triggers: events that clients have published on a schedule.
+
+`triggers:of:{token}` has the definitions of a client's triggers by name, each as a text of lines.
+`trigger:{token}:{name}` has what changes when a trigger fires. `triggers:due` has all triggers by the time at which each
+fires next (ms). Those that do not fire, because they are paused or have no further time, stand at infinity.
+`triggers:bytes` has the bytes of the definitions of each client.
+]]
+local agenda = include('agenda')
+local triggers = {}
+
+local LINES = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
+
+function triggers.member(client, name)
+  return name .. ' ' .. client
+end
+
+-- Returns the name and the client of a member of `triggers:due`.
+function triggers.parts(member)
+  return member:match('^(%S+) (.+)$')
+end
+
+-- Returns what a definition says: `revision`, which no two definitions share, `topic`, `catch_up`, `timing` (JSON), and
+-- the text of an event between its id and its time (`head`), and behind its time (`tail`). Nil if it cannot be read.
+function triggers.read(definition)
+  local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
+  if not revision then return nil end
+  return { revision = revision, topic = topic, catch_up = catch_up, timing = timing, head = head, tail = tail }
+end
+
+function triggers.revision_of(definition)
+  return definition:match('^[^\n]*')
+end
+
+function triggers.topic_of(definition)
+  return definition:match('^[^\n]*\n([^\n]*)')
+end
+
+-- Enters a trigger in `triggers:due`, and wakes the scheduler if it is the first there. `due_ms` may be nil.
+function triggers.enter(call, client, name, due_ms)
+  local member = triggers.member(client, name)
+  if due_ms then
+    agenda.enter(call, call.keys.triggers_due(), member, due_ms)
+  else
+    redis.call('ZADD', call.keys.triggers_due(), '+inf', member)
+  end
+end
+
+-- Pauses a trigger that fires no more because of an error. It keeps its time.
+function triggers.pause(call, client, name, error)
+  redis.call('HSET', call.keys.trigger(client, name), 'paused', 1, 'error', error, 'error_at', call.now_ms)
+  triggers.enter(call, client, name)
+end
+
+-- Returns the bytes of the definitions of a client.
+function triggers.bytes_of(call, client)
+  return tonumber(redis.call('HGET', call.keys.triggers_bytes(), client)) or 0
+end
+
+-- Stores the definition of a trigger, and counts its bytes. `before` is the one that it replaces, or nil.
+function triggers.define(call, client, name, definition, before)
+  redis.call('HSET', call.keys.triggers_of(client), name, definition)
+  redis.call('HINCRBY', call.keys.triggers_bytes(), client, #definition - #(before or ''))
+end
+
+-- Removes a trigger. Returns true if there was one.
+function triggers.remove(call, client, name)
+  local keys = call.keys
+  local bytes = redis.call('HSTRLEN', keys.triggers_of(client), name)
+  redis.call('ZREM', keys.triggers_due(), triggers.member(client, name))
+  redis.call('UNLINK', keys.trigger(client, name))
+  if redis.call('HDEL', keys.triggers_of(client), name) == 0 then return false end
+  local left = redis.call('HINCRBY', keys.triggers_bytes(), client, -bytes)
+  if left <= 0 then redis.call('HDEL', keys.triggers_bytes(), client) end
+  return true
+end
+
+function triggers.remove_all(call, client)
+  for _, name in ipairs(redis.call('HKEYS', call.keys.triggers_of(client))) do triggers.remove(call, client, name) end
+end
+
+return triggers

@@ -1,0 +1,155 @@
+import { Cron, CronPattern } from 'croner';
+import { LRUCache } from 'lru-cache';
+import { countBetween, type DayTimes } from './cron_count.ts';
+import type { Times } from './times.ts';
+import type { Zone } from './zone.ts';
+
+const MAX_LENGTH = 256;
+/**
+ * A time must come within these years. There are eight from one 29 February to the next around 2100. An expression
+ * that never matches takes up to 14 ms: `0 0 1W * +SUN`, the weekday nearest to the first that is a Sunday.
+ */
+const HORIZON_YEARS = 8;
+/** croner keeps 10,000 numbers for the years of an expression: 80 KB. Making it anew takes 50 µs. */
+const MAX_KEPT = 100;
+const DAY_MS = 86_400_000;
+const mode = '7-part';
+
+/** The text of a client is no cron expression that the bus takes. `message` says why. */
+export class BadCron extends Error {}
+
+const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
+
+/**
+ * The times of a cron expression. Daylight saving is treated as croner documents it: *fixed-time jobs*, which have one
+ * second, minute and hour, are left to it. It would try each second of a skipped hour for the others, one by one, in
+ * each year: 80 s for `* * 2 * 3 SUNL` in Berlin, which never comes. So these are computed here, from one change of
+ * the offset to the next; within such a stretch croner works on local time, without a zone.
+ */
+export class CronTimes implements Times {
+  readonly #expression: string;
+  readonly #zone: Zone;
+  readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
+  readonly #isFixedTime: boolean;
+  /** Has the times of the years around this one, in the zone if the job is a fixed-time one. */
+  #around: { year: number; cron: Cron } | undefined;
+
+  /** Throws BadCron. */
+  static of(text: string, zone: Zone): CronTimes {
+    const key = `${zone.name} ${text}`;
+    const times = kept.get(key) ?? new CronTimes(withSeconds(text), zone);
+    kept.set(key, times);
+    return times;
+  }
+
+  private constructor(expression: string, zone: Zone) {
+    this.#expression = expression;
+    this.#zone = zone;
+    const { second, minute, hour, isFixedTime } = patternOf(expression);
+    this.#pattern = { second, minute, hour };
+    this.#isFixedTime = isFixedTime && !zone.isUtc;
+  }
+
+  next(afterMs: number): number | undefined {
+    const cron = this.#cronAround(afterMs);
+    if (this.#isFixedTime) return cron.nextRun(new Date(afterMs))?.getTime();
+    for (let fromMs = afterMs + 1; ; ) {
+      const offsetMs = this.#zone.offsetMs(fromMs);
+      const next = cron.nextRun(new Date(fromMs - 1 + offsetMs));
+      if (!next) return undefined;
+      const atMs = next.getTime() - offsetMs;
+      const changeMs = this.#changeBefore(fromMs, atMs, offsetMs);
+      if (changeMs === undefined) return atMs;
+      fromMs = changeMs;
+    }
+  }
+
+  previous(beforeMs: number): number | undefined {
+    const cron = this.#cronAround(beforeMs);
+    if (this.#isFixedTime) return cron.previousRuns(1, new Date(beforeMs))[0]?.getTime();
+    for (let toMs = beforeMs - 1; ; ) {
+      const offsetMs = this.#zone.offsetMs(toMs);
+      const [previous] = cron.previousRuns(1, new Date(toMs + 1 + offsetMs));
+      if (!previous) return undefined;
+      const atMs = previous.getTime() - offsetMs;
+      const changeMs = this.#changeAfter(atMs, toMs, offsetMs);
+      if (changeMs === undefined) return atMs;
+      toMs = changeMs - 1;
+    }
+  }
+
+  count(afterMs: number, upToMs: number): number {
+    if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
+    let count = 0;
+    // One a day at most.
+    for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
+    return count;
+  }
+
+  #cronAround(nearMs: number): Cron {
+    const year = new Date(nearMs).getUTCFullYear();
+    if (this.#around?.year === year) return this.#around.cron;
+    const text = `${this.#expression} ${year - HORIZON_YEARS}-${year + HORIZON_YEARS}`;
+    const cron = new Cron(
+      text,
+      this.#isFixedTime ? { timezone: this.#zone.name, mode } : { utcOffset: 0, mode },
+    );
+    this.#around = { year, cron };
+    return cron;
+  }
+
+  #dayTimes(): DayTimes {
+    const { second, minute, hour } = this.#pattern;
+    const [, , , ...days] = this.#expression.split(' ');
+    const cron = new Cron(`0 0 0 ${days.join(' ')} *`, { utcOffset: 0, mode });
+    return {
+      seconds: placesIn(second),
+      minutes: placesIn(minute),
+      hours: placesIn(hour),
+      isDay: (date) => cron.match(date),
+    };
+  }
+
+  /**
+   * Returns when the offset, which is that at `fromMs`, changes before `atMs`, the time that croner found; undefined if
+   * the time is right without. If the offset is the same at both, changes in between do not matter, as croner found no
+   * local time in between; but within a day of either, a local time may come twice.
+   */
+  #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
+    for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])
+      if (this.#zone.offsetMs(untilMs) !== offsetMs) return this.#zone.firstOther(fromMs, untilMs);
+    return undefined;
+  }
+
+  /** The same backwards: the offset is that at `toMs`, and changed after `atMs`. */
+  #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
+    for (const sinceMs of [Math.max(toMs - DAY_MS, atMs), Math.min(atMs + DAY_MS, toMs), atMs])
+      if (this.#zone.offsetMs(sinceMs) !== offsetMs) return this.#zone.firstSame(sinceMs, toMs);
+    return undefined;
+  }
+}
+
+/** Returns the expression with six fields. Throws BadCron. */
+function withSeconds(text: string): string {
+  if (text.length > MAX_LENGTH) throw new BadCron(`must have at most ${MAX_LENGTH} characters`);
+  const fields = text.trim().split(/\s+/);
+  if (fields.length !== 5 && fields.length !== 6)
+    throw new BadCron(
+      'must have five fields (minute, hour, day, month, weekday), or six with the second in front',
+    );
+  return (fields.length === 5 ? ['0', ...fields] : fields).join(' ');
+}
+
+/** Throws BadCron. */
+function patternOf(expression: string): CronPattern {
+  try {
+    return new CronPattern(`${expression} *`, undefined, { mode });
+  } catch (cause) {
+    const reason = (cause as Error).message.replace(/^CronPattern: (Syntax error, )?/, '');
+    throw new BadCron(`is not a cron expression: ${reason}`, { cause });
+  }
+}
+
+function placesIn(flags: readonly number[]): number[] {
+  return flags.flatMap((flag, place) => (flag ? place : []));
+}

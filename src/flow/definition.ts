@@ -1,0 +1,50 @@
+import { parseOwnJson } from '../json.ts';
+import { aroundTimestamp } from '../publishing/event.ts';
+import type { EventContent } from '../publishing/event_fields.ts';
+import type { CatchUp } from './plan.ts';
+import type { Timing } from './schedule.ts';
+
+/** What a client says of a trigger, but for `paused`, which the bus may change. */
+export interface Definition {
+  topic: string;
+  event: EventContent;
+  catchUp: CatchUp;
+  timing: Timing;
+}
+
+/** A definition that was read. The data of the event is what its JSON means. */
+export interface ReadDefinition extends Omit<Definition, 'event'> {
+  event: { type: EventContent['type']; url: string; data?: unknown };
+}
+
+const BEFORE_ID = '{"id":"';
+
+/**
+ * Returns the text that Redis stores: lines, which `lua/shared/triggers.lua` takes apart. No JSON has a line end in it.
+ * An event is the text before its id, the id, `head`, its time, and `tail`.
+ */
+export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
+  const [before, tail] = aroundTimestamp({ id: '', topic, ...event });
+  const head = before.slice(BEFORE_ID.length);
+  return [revision, topic, catchUp, JSON.stringify(timing), head, tail].join('\n');
+}
+
+export function readDefinition(text: string): ReadDefinition {
+  const [, topic = '', catchUp, timing = '', head = '', tail = ''] = text.split('\n');
+  const event = parseOwnJson(`${BEFORE_ID}${head}0${tail}`) as ReadDefinition['event'];
+  const { type, url, data } = event;
+  return {
+    ...{ topic, catchUp: catchUp as CatchUp, timing: JSON.parse(timing) as Timing },
+    event: { type, url, ...(data !== undefined && { data }) },
+  };
+}
+
+export function revisionOf(text: string): string {
+  return text.slice(0, text.indexOf('\n'));
+}
+
+/** Returns the text of an event that is published now. */
+export function eventNow(text: string, id: string, nowMs: number): string {
+  const [, , , , head, tail] = text.split('\n');
+  return `${BEFORE_ID}${id}${head}${nowMs}${tail}`;
+}

@@ -1,0 +1,122 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { clock } from '../clock.ts';
+import type { Config } from '../config.ts';
+import { StorageFull } from '../errors.ts';
+import { uidSeed } from '../ids.ts';
+import { type Log, reasonOf } from '../log.ts';
+import type { Recorder } from '../metrics/recorder.ts';
+import { addedBySubscriber } from '../publishing/publication.ts';
+import type { StorageGuard } from '../publishing/storage_guard.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+import { MissedLog } from './missed_log.ts';
+import { plan } from './plan.ts';
+import { timesOf } from './schedule.ts';
+
+/** Maximum triggers of one call. Redis works for some ms on them. */
+const SLICE = 100;
+/** Maximum due times in one call, beyond which the script would leave the rest. */
+const MAX_TIMES = 500;
+/** Time for which due times are computed before other work of the process has its turn. */
+const TURN_MS = 5;
+
+type DueTrigger = Reply<'due_triggers'>['due'][number];
+type Firing = Arguments<'fire_triggers'>['firings'][number];
+type Fired = Reply<'fire_triggers'>;
+
+interface DueTriggersParts {
+  partition: Partition;
+  guard: Pick<StorageGuard, 'check'>;
+  limits: Pick<Config, 'maxTopics' | 'maxClientTopics' | 'publishRate' | 'publishBytes' | 'publishBurstMs'>;
+  recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
+  log: Log;
+  /** Called when Redis is out of memory: the caller must free some. */
+  onFull: () => void;
+}
+
+/** Fires the triggers of a partition that are due. Several processes may: the script fires each due time once. */
+export class DueTriggers {
+  readonly #parts: DueTriggersParts;
+  readonly #missed: MissedLog;
+
+  constructor(parts: DueTriggersParts) {
+    this.#parts = parts;
+    this.#missed = new MissedLog(parts.log);
+  }
+
+  /** Fires some of what is due. Throws StorageFull while memory is short, and as Partition does. */
+  async publish(): Promise<void> {
+    const { partition, guard } = this.#parts;
+    await guard.check();
+    const { nowMs, due } = await partition.run('due_triggers', { limit: SLICE });
+    const firings = await this.#planAll(due, nowMs);
+    if (firings.length > 0) this.#count(firings, await this.#fire(firings));
+  }
+
+  async #planAll(due: readonly DueTrigger[], nowMs: number): Promise<Firing[]> {
+    const firings: Firing[] = [];
+    let times = 0;
+    let turnEndMs = clock.monotonicMs() + TURN_MS;
+    for (const each of due) {
+      const firing = this.#plan(each, nowMs);
+      firings.push(firing);
+      times += firing.times.length;
+      if (times >= MAX_TIMES) break;
+      if (clock.monotonicMs() < turnEndMs) continue;
+      await nextTurn();
+      turnEndMs = clock.monotonicMs() + TURN_MS;
+    }
+    return firings;
+  }
+
+  #plan({ timing, catchUp, ...trigger }: DueTrigger, nowMs: number): Firing {
+    try {
+      const due = { times: timesOf(JSON.parse(timing)), catchUp, dueMs: trigger.dueAt, nowMs };
+      const { nextMs, ...rest } = plan(due);
+      return { ...trigger, ...rest, nextAt: nextMs };
+    } catch (error) {
+      // This host may not know its time zone. It must not keep the others from firing.
+      this.#parts.log.error(
+        { trigger: trigger.name, reason: reasonOf(error) },
+        'cannot compute when a trigger fires',
+      );
+      return { ...trigger, times: [], missed: 1, error: 'internal' };
+    }
+  }
+
+  async #fire(firings: readonly Firing[]): Promise<Fired> {
+    const { partition, limits, onFull } = this.#parts;
+    const { maxTopics, maxClientTopics, publishRate, publishBytes, publishBurstMs } = limits;
+    try {
+      return await partition.run('fire_triggers', {
+        ...{ uidSeed: uidSeed(), maxTopics, maxClientTopics, firings },
+        ...{ burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes },
+      });
+    } catch (error) {
+      if (error instanceof StorageFull) onFull();
+      throw error;
+    }
+  }
+
+  #count(firings: readonly Firing[], { nowMs, outcomes, published, added }: Fired): void {
+    const { recorder } = this.#parts;
+    const lateMs: number[] = [];
+    for (const [index, { outcome, fired }] of outcomes.entries()) {
+      const { times, missed } = firings[index] as Firing;
+      if (outcome === 'changed' || outcome === 'left') continue;
+      for (const time of times.slice(0, fired)) lateMs.push(nowMs - time);
+      this.#missed.note('late', missed);
+      if (outcome !== 'settled') this.#missed.note(outcome, times.length);
+    }
+    recorder.triggersFired(lateMs);
+    for (const { topic, events, bytes } of published) recorder.published(topic, events, bytes);
+    for (const [subscriber, events] of added.flatMap(addedBySubscriber)) recorder.added(subscriber, events);
+    const missed = outcomes.flatMap(({ outcome }, index) => missedIn(firings[index] as Firing, outcome));
+    recorder.triggersMissed(missed.reduce((sum, each) => sum + each, 0));
+  }
+}
+
+function missedIn({ times, missed }: Firing, outcome: Fired['outcomes'][number]['outcome']): number {
+  if (outcome === 'changed' || outcome === 'left') return 0;
+  return outcome === 'settled' ? missed : missed + times.length;
+}

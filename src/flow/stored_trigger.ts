@@ -1,0 +1,86 @@
+import type { Keyspace } from '../store/keys.ts';
+import type { Commands, Partition } from '../store/partition.ts';
+
+/** A trigger by its client's token and its name. */
+export interface TriggerName {
+  client: string;
+  name: string;
+}
+
+/** A trigger as it is stored. Times are in ms since the Unix epoch. */
+export interface StoredTrigger extends TriggerName {
+  /** See `definitionText`. */
+  text: string;
+  isPaused: boolean;
+  nextAtMs: number | undefined;
+  lastAtMs: number | undefined;
+  fired: number;
+  missed: number;
+  /** Why it did not publish, or was paused by the bus. */
+  error: { code: string; atMs: number } | undefined;
+}
+
+export function placeOf({ name, client }: TriggerName): string {
+  return `${name} ${client}`;
+}
+
+export async function namesOf(partition: Partition, client: string): Promise<TriggerName[]> {
+  const names = await partition.command((redis, keys) => redis.hkeys(keys.triggers_of(client)));
+  return names.map((name) => ({ client, name }));
+}
+
+/** Scans, since there may be 100,000: as one reply they would block Redis for 50 ms. */
+export async function allNames(partition: Partition): Promise<TriggerName[]> {
+  const members = new Set<string>();
+  let cursor = '0';
+  do {
+    const [next, slice] = await partition.command((redis, keys) =>
+      redis.zscan(keys.triggers_due(), cursor, 'COUNT', 1000),
+    );
+    // A score follows each member.
+    for (let i = 0; i < slice.length; i += 2) members.add(slice[i] as string);
+    cursor = next;
+  } while (cursor !== '0');
+  return [...members].map((member) => {
+    const space = member.indexOf(' ');
+    return { client: member.slice(space + 1), name: member.slice(0, space) };
+  });
+}
+
+type Fields = Record<'paused' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at', string>;
+
+/** Returns undefined for those that do not exist. */
+export async function readAll(
+  redis: Commands,
+  keys: Keyspace,
+  names: readonly TriggerName[],
+): Promise<(StoredTrigger | undefined)[]> {
+  const replies = await redis
+    .pipeline(
+      names.flatMap(({ client, name }) => [
+        ['hget', keys.triggers_of(client), name],
+        ['hgetall', keys.trigger(client, name)],
+      ]),
+    )
+    .exec();
+  const values = (replies ?? []).map(([error, value]) => {
+    if (error) throw error;
+    return value;
+  });
+  return names.map((name, index) => {
+    const text = values[2 * index] as string | null;
+    return text === null
+      ? undefined
+      : { ...name, text, ...stateIn(values[2 * index + 1] as Partial<Fields>) };
+  });
+}
+
+function stateIn({ paused, next_at, last_at, fired = '0', missed = '0', error, error_at }: Partial<Fields>) {
+  const time = (text: string | undefined) => (text === undefined ? undefined : Number(text));
+  return {
+    isPaused: paused !== undefined,
+    ...{ nextAtMs: time(next_at), lastAtMs: time(last_at) },
+    ...{ fired: Number(fired), missed: Number(missed) },
+    error: error === undefined ? undefined : { code: error, atMs: Number(error_at) },
+  };
+}

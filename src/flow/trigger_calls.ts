@@ -1,0 +1,143 @@
+import type { PublicNames } from '../authentication/public_names.ts';
+import { allows } from '../authentication/scope.ts';
+import type { Caller, ClientCaller } from '../caller.ts';
+import type { Dialect } from '../dialect.ts';
+import { BusError } from '../errors.ts';
+import { eventId } from '../ids.ts';
+import { listed } from '../listing.ts';
+import { DEFAULT_LISTED, type Pages } from '../paging.ts';
+import type { EventLimits } from '../publishing/event_fields.ts';
+import type { Publisher } from '../publishing/publisher.ts';
+import type { RateLimit } from '../publishing/rate_limit.ts';
+import type { StorageGuard } from '../publishing/storage_guard.ts';
+import { topicRefusal } from '../publishing/topic_refusal.ts';
+import { NO_CONTENT, ok } from '../route.ts';
+import { eventNow, readDefinition } from './definition.ts';
+import { timesOf } from './schedule.ts';
+import { placeOf, type StoredTrigger, type TriggerName } from './stored_trigger.ts';
+import { readTriggerEvent, type TriggerBody, type TriggerParams } from './trigger_input.ts';
+import { type One, type Page, TriggerOwners, type Whose } from './trigger_queries.ts';
+import { putRefusal } from './trigger_refusals.ts';
+import { reportOf } from './trigger_report.ts';
+import type { Triggers } from './triggers.ts';
+import { wanted } from './wanted.ts';
+
+export interface TriggersParts {
+  triggers: Triggers;
+  pages: Pages;
+  publicNames: PublicNames;
+  clients: { isFixed(token: string): boolean };
+  publisher: Pick<Publisher, 'publish'>;
+  guard: Pick<StorageGuard, 'check'>;
+  rateLimit?: RateLimit | undefined;
+  limits: Pick<EventLimits, 'maxEventDataBytes'>;
+  dialect: Pick<Dialect, 'events'>;
+  /** Awaited before what may take some ms. */
+  budget: { turn(owner: string): Promise<void> | undefined };
+}
+
+type Change = { caller: ClientCaller; params: TriggerParams };
+
+/** Returns the handlers of `/triggers`. */
+export function triggerCalls(parts: TriggersParts) {
+  const { triggers, pages, publicNames, clients, publisher, rateLimit, limits, dialect, budget } = parts;
+  const owners = new TriggerOwners(triggers, publicNames);
+  const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
+
+  const shownTo = async (caller: Caller, list: readonly StoredTrigger[]) => {
+    const nameOf = await publicNames.seenBy(
+      caller,
+      list.map((each) => each.client),
+    );
+    return list.map((each) => reportOf(each, caller.role === 'client' ? undefined : nameOf(each.client)));
+  };
+  const shown = async (caller: Caller, stored: StoredTrigger) => {
+    const [report] = await shownTo(caller, [stored]);
+    return report as NonNullable<typeof report>;
+  };
+  const find = async (trigger: TriggerName) => {
+    const { nowMs, stored } = await triggers.find(trigger);
+    if (!stored) throw notFound(trigger.name);
+    return { nowMs, stored };
+  };
+  const refuseBeyondScope = ({ scopes }: ClientCaller, topic: string) => {
+    if (!allows(scopes?.publish, topic))
+      throw new BusError('forbidden', `this client may not publish to ${topic}`, {
+        members: { field: 'topic' },
+      });
+  };
+
+  return {
+    async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
+      const { token, calls } = await owners.named(caller, query);
+      const asked = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
+      const names = async () => (token === null ? [] : triggers.names(token));
+      const cut = await pages.cut(asked, names, placeOf);
+      const show = async (slice: readonly TriggerName[]) => shownTo(caller, await triggers.read(slice));
+      return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls });
+    },
+
+    async read({ caller, params: { name }, query }: { caller: Caller; params: TriggerParams; query: One }) {
+      const { token, calls } = await owners.one(caller, query);
+      if (token === null) throw notFound(name);
+      const { nowMs, stored } = await find({ client: token, name });
+      const report = await shown(caller, stored);
+      if (query.preview === undefined) return { ...ok(report), calls };
+      await budget.turn(token);
+      return { ...ok({ ...report, preview: nextTimes(stored, nowMs, query.preview) }), calls };
+    },
+
+    async put({ caller, params: { name }, body }: Change & { body: TriggerBody }) {
+      refuseBeyondScope(caller, body.topic);
+      const event = readTriggerEvent(body.event, rules);
+      await budget.turn(caller.token);
+      const trigger = { client: caller.token, name };
+      const outcome = await triggers.put(trigger, clients.isFixed(caller.token), (stored, nowMs) =>
+        wanted(body, event, stored, nowMs),
+      );
+      const refusal = putRefusal(outcome, body.topic);
+      if (refusal) throw refusal;
+      const { stored } = await find(trigger);
+      return { status: outcome === 'created' ? 201 : 200, body: await shown(caller, stored) } as const;
+    },
+
+    async remove({
+      caller,
+      params: { name },
+      query,
+    }: {
+      caller: Caller;
+      params: TriggerParams;
+      query: Whose;
+    }) {
+      const { token } = await owners.one(caller, query);
+      if (token === null || !(await triggers.remove({ client: token, name }))) throw notFound(name);
+      return NO_CONTENT;
+    },
+
+    async fire({ caller, params: { name } }: Change) {
+      const client = caller.token;
+      const { nowMs, stored } = await find({ client, name });
+      const { topic } = readDefinition(stored.text);
+      refuseBeyondScope(caller, topic);
+      const id = eventId();
+      const text = eventNow(stored.text, id, nowMs);
+      const rates = await rateLimit?.admit(client, Buffer.byteLength(text));
+      const refusal = topicRefusal(await publisher.publish({ topic, client, events: [text] }), topic);
+      if (refusal) throw refusal;
+      return rates ? { ...ok({ id }), headers: { ...rates } } : ok({ id });
+    },
+  };
+}
+
+function nextTimes({ text }: StoredTrigger, nowMs: number, count: number): number[] {
+  const times = timesOf(readDefinition(text).timing);
+  const found: number[] = [];
+  for (let at = times.next(nowMs); at !== undefined && found.length < count; at = times.next(at))
+    found.push(at);
+  return found;
+}
+
+function notFound(name: string): BusError {
+  return new BusError('trigger_not_found', `there is no trigger ${name}`);
+}

@@ -1,0 +1,117 @@
+import { z } from 'zod';
+import { BusError } from '../errors.ts';
+import { EVENT_TYPES } from '../publishing/event.ts';
+import { BadEvent, type EventContent, type EventLimits, readContent } from '../publishing/event_fields.ts';
+import type { Input } from '../route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import { BadCron, CronTimes } from './cron.ts';
+import { CATCH_UPS } from './plan.ts';
+import { MAX_TIME_MS } from './schedule.ts';
+import { zoneCalled } from './zone.ts';
+
+/** So short that the id of an event, `NAME@DUE`, has at most 64 characters. */
+const NAME = /^[a-z0-9_]{1,50}$/;
+const NAME_RULE = '1 to 50 characters of a-z, 0-9 and _';
+const MIN_PERIOD_MS = 1000;
+const YEAR_MS = 31_536_000_000;
+/** The bus sets the others. */
+const EVENT_FIELDS = new Set(['type', 'url', 'data']);
+const SCHEDULE_RULE =
+  'must be {"cron": "0 9 * * MON-FRI", "timezone": "Europe/London"}, {"every": 60000} or {"at": 1795000000000}';
+
+const EVENT_SHAPE = {
+  type: 'object',
+  properties: {
+    type: { enum: [...EVENT_TYPES] },
+    url: { type: 'string', pattern: '^https://[^\\s]+$' },
+    data: {},
+  },
+  required: ['type', 'url'],
+} as const;
+
+const whole = (min: number, max: number) => {
+  const rule = `must be a whole number from ${min} to ${max}`;
+  return z.int(rule).min(min, rule).max(max, rule);
+};
+const time = whole(0, MAX_TIME_MS);
+
+const cron = z
+  .strictObject({
+    cron: z.string(SCHEDULE_RULE),
+    timezone: z
+      .string(SCHEDULE_RULE)
+      .refine((name) => zoneCalled(name) !== undefined, 'must be a time zone of IANA, such as Europe/London')
+      .default('UTC'),
+  })
+  .superRefine((schedule, context) => {
+    const zone = zoneCalled(schedule.timezone);
+    try {
+      if (zone) CronTimes.of(schedule.cron, zone);
+    } catch (error) {
+      if (!(error instanceof BadCron)) throw error;
+      context.addIssue({ code: 'custom', path: ['cron'], message: error.message });
+    }
+  });
+const every = z.strictObject({ every: whole(MIN_PERIOD_MS, YEAR_MS) });
+const at = z.strictObject({ at: time });
+export const SCHEDULE = z.union([cron, every, at], SCHEDULE_RULE);
+
+const trigger = z.strictObject({
+  topic: z
+    .string('must be a topic name')
+    .regex(TOPIC_NAME, `must be a topic name: ${TOPIC_NAME_RULE}`)
+    .describe('Where its events go.'),
+  // Checked by `readTriggerEvent`; this is for the types of clients.
+  event: z
+    .unknown()
+    .optional()
+    .meta(EVENT_SHAPE)
+    .describe('What it publishes, without `id` and `timestamp`: these are of the due time.'),
+  schedule: SCHEDULE.describe(
+    '`cron` and `timezone`; `every` so many ms from `start` on; or `at` one time, in ms since 1970.',
+  ),
+  start: time.nullish().describe('No time before this; unless given, when the trigger was made.'),
+  end: time.nullish().describe('No time after this.'),
+  offset: whole(-YEAR_MS, YEAR_MS).nullish().describe('Ms by which each time is moved; 0 unless given.'),
+  catch_up: z
+    .enum(CATCH_UPS, `must be one of ${CATCH_UPS.join(', ')}`)
+    .nullish()
+    .describe('Which of the times fire that are more than 10 seconds late; `latest` unless given.'),
+  paused: z.boolean('must be true or false').nullish().describe('Whether nothing fires.'),
+});
+
+export type TriggerBody = z.infer<typeof trigger>;
+
+export const TRIGGER_BODY: Input<TriggerBody> = {
+  schema: trigger,
+  wording: {
+    code: 'bad_trigger',
+    whole: 'send an object with topic, event and schedule',
+    field: (name, rule) => `${name} ${rule}`,
+    unknown: (name) => `unknown field ${JSON.stringify(name)}; use ${Object.keys(trigger.shape).join(', ')}`,
+  },
+};
+
+export interface TriggerParams {
+  name: string;
+}
+
+export const TRIGGER_PARAMS: Input<TriggerParams> = {
+  schema: z.object({ name: z.string().regex(NAME).describe('The name of the trigger.') }),
+  wording: { code: 'bad_trigger', whole: `the name of a trigger has ${NAME_RULE}` },
+};
+
+/** Checks an event as a publish does. Throws bad_trigger. */
+export function readTriggerEvent(value: unknown, limits: EventLimits): EventContent {
+  try {
+    return readContent(value, limits, EVENT_FIELDS);
+  } catch (error) {
+    if (!(error instanceof BadEvent)) throw error;
+    const { field, message } = error;
+    throw badTrigger(field === undefined ? 'event' : `event.${field}`, `event: ${message}`);
+  }
+}
+
+export function badTrigger(field: string, detail: string): BusError {
+  return new BusError('bad_trigger', detail, { members: { field } });
+}

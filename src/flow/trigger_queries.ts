@@ -1,0 +1,77 @@
+import { z } from 'zod';
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Caller } from '../caller.ts';
+import { BusError } from '../errors.ts';
+import { ENTRIES_PER_CALL, LIMIT, PLACE, QUERY_WORDING } from '../paging.ts';
+import type { Input } from '../route.ts';
+import type { Triggers } from './triggers.ts';
+
+const MAX_PREVIEW = 100;
+const PREVIEW_RULE = `must be a whole number from 1 to ${MAX_PREVIEW}`;
+
+const whose = z.strictObject({
+  client: z
+    .string('must be given once')
+    .min(1, 'is empty')
+    .optional()
+    .describe('Whose triggers; for root and viewers.'),
+});
+const one = whose.extend({
+  preview: z
+    .string(PREVIEW_RULE)
+    .regex(/^\d{1,3}$/, PREVIEW_RULE)
+    .transform(Number)
+    .pipe(z.number().min(1, PREVIEW_RULE).max(MAX_PREVIEW, PREVIEW_RULE))
+    .optional()
+    .describe('How many of the next times to show.'),
+});
+const page = whose.extend({ limit: LIMIT, after: PLACE.optional() });
+
+export type Whose = z.infer<typeof whose>;
+export type One = z.infer<typeof one>;
+export type Page = z.infer<typeof page>;
+
+export const WHOSE: Input<Whose> = { schema: whose, wording: QUERY_WORDING };
+export const ONE: Input<One> = { schema: one, wording: QUERY_WORDING };
+export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
+
+/** Says whose triggers a call is about. Clients call for themselves; root names tokens, viewers public names. */
+export class TriggerOwners {
+  readonly #triggers: Pick<Triggers, 'names'>;
+  readonly #publicNames: PublicNames;
+
+  constructor(triggers: Pick<Triggers, 'names'>, publicNames: PublicNames) {
+    this.#triggers = triggers;
+    this.#publicNames = publicNames;
+  }
+
+  /**
+   * Resolves with the token of a client, and with the number of calls that finding it costs. The token is undefined if
+   * all clients are meant, and null if there is no such client.
+   */
+  async named(
+    caller: Caller,
+    { client }: Whose,
+  ): Promise<{ token: string | undefined | null; calls: number }> {
+    if (caller.role === 'client') {
+      if (client === undefined) return { token: caller.token, calls: 0 };
+      throw badClient('is for root; leave it out, and your own triggers are meant');
+    }
+    if (caller.role === 'root' || client === undefined) return { token: client, calls: 0 };
+    const names = await this.#triggers.names();
+    const tokens = new Set(names.map((each) => each.client));
+    const token = (await this.#publicNames.tokenOf(client, async () => tokens)) ?? null;
+    return { token, calls: names.length / ENTRIES_PER_CALL };
+  }
+
+  /** The same of a call that is about one trigger. */
+  async one(caller: Caller, query: Whose): Promise<{ token: string | null; calls: number }> {
+    const { token, calls } = await this.named(caller, query);
+    if (token === undefined) throw badClient('is missing: say whose, as ?client=token');
+    return { token, calls };
+  }
+}
+
+function badClient(rule: string): BusError {
+  return new BusError('bad_query', `client ${rule}`, { members: { field: 'client' } });
+}

@@ -1,0 +1,118 @@
+import type { Config } from '../config.ts';
+import { uid } from '../ids.ts';
+import type { Reply } from '../store/contracts.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { type Definition, definitionText, revisionOf } from './definition.ts';
+import {
+  allNames,
+  namesOf,
+  placeOf,
+  readAll,
+  type StoredTrigger,
+  type TriggerName,
+} from './stored_trigger.ts';
+
+/** Maximum triggers that one pipeline reads: a definition may have 70 KB. */
+const SLICE = 50;
+/** How often a definition is put again if another one came between. */
+const MAX_TRIES = 10;
+
+export type TriggerLimits = Pick<
+  Config,
+  'maxTriggers' | 'maxClientTriggers' | 'maxTopics' | 'maxClientTopics'
+> & { readonly maxClientTriggerBytes: number };
+
+/** A definition with what it does to the due time that is stored. */
+export interface Wanted {
+  definition: Definition;
+  isPaused: boolean;
+  due: 'keep' | { nextMs: number | undefined };
+}
+
+export type PutOutcome = Exclude<Reply<'put_trigger'>, 'conflict'>;
+
+/** The triggers of all clients. A trigger is in the partition of its topic. */
+export class Triggers {
+  readonly #partitions: Partitions;
+  readonly #limits: TriggerLimits;
+
+  constructor(partitions: Partitions, limits: TriggerLimits) {
+    this.#partitions = partitions;
+    this.#limits = limits;
+  }
+
+  /** Returns a trigger, and Redis's time. */
+  async find({ client, name }: TriggerName): Promise<{ nowMs: number; stored: StoredTrigger | undefined }> {
+    const found = this.#partitions.all.map(async (partition) => {
+      const [[seconds, micros], [stored]] = await partition.command((redis, keys) =>
+        Promise.all([redis.time(), readAll(redis, keys, [{ client, name }])]),
+      );
+      return { nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000), stored };
+    });
+    const all = await Promise.all(found);
+    return all.find(({ stored }) => stored) ?? (all[0] as (typeof all)[number]);
+  }
+
+  /**
+   * Creates or replaces a trigger. `decide` gets the one that is there, and Redis's time; it is called again if another
+   * definition was stored meanwhile. `isFixed`: the client is not in Redis.
+   */
+  async put(
+    { client, name }: TriggerName,
+    isFixed: boolean,
+    decide: (stored: StoredTrigger | undefined, nowMs: number) => Wanted,
+  ): Promise<PutOutcome> {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const { nowMs, stored } = await this.find({ client, name });
+      const { definition, isPaused, due } = decide(stored, nowMs);
+      const home = this.#partitions.ofTopic(definition.topic);
+      const { maxTriggers, maxClientTriggers, maxClientTriggerBytes, maxTopics, maxClientTopics } =
+        this.#limits;
+      const outcome = await home.run('put_trigger', {
+        ...{ client, name, isFixed, isPaused },
+        before: stored && revisionOf(stored.text),
+        definition: definitionText(uid(), definition),
+        topic: definition.topic,
+        keepsNext: due === 'keep',
+        nextAt: due === 'keep' ? undefined : due.nextMs,
+        ...{ maxTriggers, maxClientTriggers, maxClientBytes: maxClientTriggerBytes },
+        ...{ maxTopics, maxClientTopics },
+      });
+      if (outcome === 'conflict') continue;
+      return outcome;
+    }
+    throw new Error(`the trigger ${name} was replaced ${MAX_TRIES} times while it was to be`);
+  }
+
+  /** Returns false if there was no such trigger. */
+  async remove(trigger: TriggerName): Promise<boolean> {
+    const removed = await Promise.all(
+      this.#partitions.all.map((partition) => partition.run('remove_trigger', trigger)),
+    );
+    return removed.includes(true);
+  }
+
+  /** Returns the triggers of a client, or of all clients, sorted by name, then client. */
+  async names(client?: string): Promise<TriggerName[]> {
+    const names = await Promise.all(
+      this.#partitions.all.map((partition) =>
+        client === undefined ? allNames(partition) : namesOf(partition, client),
+      ),
+    );
+    return names.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
+  }
+
+  /** Returns those of these triggers that exist, in this order. */
+  async read(names: readonly TriggerName[]): Promise<StoredTrigger[]> {
+    const triggers: StoredTrigger[] = [];
+    for (let from = 0; from < names.length; from += SLICE) {
+      const slice = names.slice(from, from + SLICE);
+      const read = this.#partitions.all.map((partition) =>
+        partition.command((redis, keys) => readAll(redis, keys, slice)),
+      );
+      const found = await Promise.all(read);
+      triggers.push(...slice.flatMap((_, index) => found.map((each) => each[index]).find(Boolean) ?? []));
+    }
+    return triggers;
+  }
+}

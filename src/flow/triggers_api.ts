@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import { ALL, BOTH, CLIENTS, MAX_BODY_BYTES, NOTHING, type Route, route } from '../route.ts';
+import { type TriggersParts, triggerCalls } from './trigger_calls.ts';
+import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
+import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
+import { TRIGGER_REPORT } from './trigger_report.ts';
+
+/** An encoder that escapes whatever it can writes three times as many characters as the data of an event has bytes. */
+const ESCAPED = 3;
+
+/** `/triggers`. A client sees and changes its own, root sees and deletes all, viewers see all. */
+export function triggersApi(parts: TriggersParts): Route[] {
+  const { list, read, put, remove, fire } = triggerCalls(parts);
+  const { maxEventDataBytes } = parts.limits;
+  return [
+    route('GET /triggers', ALL, {
+      query: PAGE,
+      answers: { 200: z.array(TRIGGER_REPORT) },
+      errors: ['bad_query'],
+      handle: list,
+    }),
+    route('GET /triggers/:name', ALL, {
+      params: TRIGGER_PARAMS,
+      query: ONE,
+      answers: {
+        200: TRIGGER_REPORT.extend({ preview: z.array(z.int()).optional().describe('The next times.') }),
+      },
+      errors: ['bad_trigger', 'bad_query', 'trigger_not_found'],
+      handle: read,
+    }),
+    route('PUT /triggers/:name', CLIENTS, {
+      action: 'trigger.put',
+      params: TRIGGER_PARAMS,
+      body: TRIGGER_BODY,
+      maxBodyBytes: Math.max(MAX_BODY_BYTES, ESCAPED * maxEventDataBytes + MAX_BODY_BYTES),
+      answers: { 200: TRIGGER_REPORT, 201: TRIGGER_REPORT },
+      errors: ['bad_trigger', 'topic_claimed', 'limit_reached', 'trigger_not_found', 'storage_full'],
+      refuseEarly: () => parts.guard.check(),
+      handle: put,
+    }),
+    route('DELETE /triggers/:name', BOTH, {
+      action: 'trigger.delete',
+      params: TRIGGER_PARAMS,
+      query: WHOSE,
+      answers: NOTHING,
+      errors: ['bad_trigger', 'bad_query', 'trigger_not_found'],
+      handle: remove,
+    }),
+    route('POST /triggers/:name/fire', CLIENTS, {
+      action: 'trigger.fire',
+      params: TRIGGER_PARAMS,
+      answers: { 200: z.object({ id: z.string() }) },
+      errors: [
+        'bad_trigger',
+        'trigger_not_found',
+        'topic_claimed',
+        'limit_reached',
+        'rate_limited',
+        'storage_full',
+      ],
+      refuseEarly: () => parts.guard.check(),
+      handle: fire,
+    }),
+  ];
+}

@@ -1,0 +1,72 @@
+import { LRUCache } from 'lru-cache';
+
+/** IANA names only. `Intl` knows offsets such as `+01:00` too. */
+const NAME = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
+const MAX_SPELLINGS = 1000;
+const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
+
+/** A time zone. Its offset is local time less UTC. */
+export class Zone {
+  /** The name by which `Intl` calls the zone, whatever its spelling: so there are some hundred of them at most. */
+  readonly name: string;
+  readonly #format: Intl.DateTimeFormat;
+
+  constructor(name: string) {
+    this.#format = new Intl.DateTimeFormat('en-US', { timeZone: name, timeZoneName: 'longOffset' });
+    this.name = this.#format.resolvedOptions().timeZone;
+  }
+
+  get isUtc(): boolean {
+    return this.name === 'UTC';
+  }
+
+  offsetMs(atMs: number): number {
+    if (this.isUtc) return 0;
+    const [, sign, hours, minutes, seconds = 0] = OFFSET.exec(this.#format.format(atMs)) ?? [];
+    if (sign === undefined) return 0;
+    const offsetMs = ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000;
+    return sign === '-' ? -offsetMs : offsetMs;
+  }
+
+  /** Returns the first second after `fromMs` whose offset is another. That at `toMs` is. */
+  firstOther(fromMs: number, toMs: number): number {
+    const offsetMs = this.offsetMs(fromMs);
+    return bisect(fromMs, toMs, (atMs) => this.offsetMs(atMs) !== offsetMs);
+  }
+
+  /** Returns the first second after `fromMs` whose offset is that at `toMs`. That at `fromMs` is another. */
+  firstSame(fromMs: number, toMs: number): number {
+    const offsetMs = this.offsetMs(toMs);
+    return bisect(fromMs, toMs, (atMs) => this.offsetMs(atMs) === offsetMs);
+  }
+}
+
+/** Returns the first whole second for which `isLater` is true; it is false for the one time and true for the other. */
+function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean): number {
+  let [low, high] = [Math.floor(fromMs / 1000), Math.floor(toMs / 1000)];
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (isLater(middle * 1000)) high = middle;
+    else low = middle;
+  }
+  return high * 1000;
+}
+
+const zones = new Map<string, Zone>();
+const spellings = new LRUCache<string, Zone>({ max: MAX_SPELLINGS });
+
+/** Returns the time zone of an IANA name; undefined if there is none. */
+export function zoneCalled(name: string): Zone | undefined {
+  const known = spellings.get(name);
+  if (known || !NAME.test(name)) return known;
+  try {
+    const made = new Zone(name);
+    const zone = zones.get(made.name) ?? made;
+    zones.set(zone.name, zone);
+    spellings.set(name, zone);
+    return zone;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,22 @@
+import { BusError } from '../errors.ts';
+import type { TimedOutcome } from './publication.ts';
+
+/** Returns the error of a publication whose client may not publish to its topic; undefined for other outcomes. */
+export function topicRefusal(outcome: TimedOutcome['outcome'], topic: string): BusError | undefined {
+  if (outcome === 'no_room')
+    return new BusError(
+      'limit_reached',
+      `the bus has no room for more topics, and none is called ${topic}; delete some, or have ROUTEMASTER_MAX_TOPICS raised`,
+    );
+  if (outcome === 'owns_too_many')
+    return new BusError(
+      'limit_reached',
+      'this client owns as many topics as it may; delete some, or have ROUTEMASTER_MAX_CLIENT_TOPICS raised',
+    );
+  if (outcome === 'claimed_by_other')
+    return new BusError(
+      'topic_claimed',
+      `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
+    );
+  return undefined;
+}

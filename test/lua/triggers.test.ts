@@ -1,0 +1,392 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { EVERY_SECOND, type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
+import { Listener } from './listener.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+/** Long past and far ahead, by the clock of Redis. */
+const PAST = 1_700_000_000_000;
+const AHEAD = 1_999_000_000_000;
+
+beforeEach(() => redis.flush());
+afterEach(() => assertConsistent(redis.store));
+
+const put = (name: string, wanted: Parameters<typeof putTrigger>[2] = {}) =>
+  putTrigger(redis.store, name, wanted);
+const due = async (limit = 100) => (await redis.store.run('due_triggers', { limit })).due;
+const state = (name: string, client = 'shop') =>
+  redis.store.redis.hgetall(redis.store.keys.trigger(client, name));
+const score = (name: string, client = 'shop') =>
+  redis.store.redis.zscore(redis.store.keys.triggers_due(), `${name} ${client}`);
+
+/** A firing of a trigger that is due, as a worker computes it; by default it fires the due time. */
+async function firingOf(name: string, wanted: Partial<Firing> = {}): Promise<Firing> {
+  const found = (await due()).find((each) => each.name === name) ?? assert.fail(`${name} is due`);
+  const { client, revision, dueAt } = found;
+  return { client, name, revision, dueAt, times: [dueAt], missed: 0, nextAt: AHEAD, ...wanted };
+}
+
+async function fire(seed: string, ...firings: Firing[]) {
+  const { outcomes } = await fireTriggers(redis.store, seed, firings);
+  return outcomes.map(({ outcome, fired }) => (outcome === 'settled' ? fired : outcome));
+}
+
+describe('a trigger that is put', () => {
+  test('claims its topic as a publish does, and stands at its time', async () => {
+    assert.equal(await put('daily', { nextAt: AHEAD }), 'created');
+    assert.deepEqual(await redis.store.redis.smembers('topics'), ['widgets']);
+    assert.equal(await redis.store.redis.hget('topic:widgets', 'publisher'), 'shop');
+    assert.deepEqual(await state('daily'), { fired: '0', missed: '0', next_at: String(AHEAD) });
+    assert.equal(await score('daily'), String(AHEAD));
+  });
+
+  test('stands at infinity while it is paused, keeps its time, and goes on from there', async () => {
+    await put('daily', { nextAt: PAST, paused: true });
+    assert.equal(await score('daily'), 'inf');
+    assert.deepEqual(await due(), []);
+    assert.equal(await put('daily'), 'changed');
+    assert.equal(await score('daily'), String(PAST));
+    assert.deepEqual(
+      (await due()).map(({ name }) => name),
+      ['daily'],
+    );
+  });
+
+  test('loses its time if its schedule has no more', async () => {
+    await put('daily', { nextAt: AHEAD });
+    await put('daily', { nextAt: undefined });
+    assert.equal(await score('daily'), 'inf');
+    assert.equal((await state('daily')).next_at, undefined);
+  });
+
+  test('is the client’s own: another client has another trigger of the same name', async () => {
+    await put('daily', { nextAt: AHEAD });
+    await put('daily', { client: 'mill', topic: 'gadgets', nextAt: PAST });
+    assert.deepEqual([await score('daily'), await score('daily', 'mill')], [String(AHEAD), String(PAST)]);
+    assert.equal(await redis.store.run('remove_trigger', { client: 'mill', name: 'daily' }), true);
+    assert.equal(await redis.store.run('remove_trigger', { client: 'mill', name: 'daily' }), false);
+    assert.equal(await score('daily'), String(AHEAD));
+  });
+
+  test('wakes the scheduler if it is due before all others, and only then', async () => {
+    const listener = await Listener.open(redis.redis.url);
+    const announced = (name: string, nextAt: number) =>
+      listener.during(redis.store, () => put(name, { nextAt }));
+    try {
+      assert.deepEqual(await announced('a', AHEAD), ['wake:due']);
+      assert.deepEqual(await announced('b', AHEAD + 1), []);
+      assert.deepEqual(await announced('c', AHEAD - 1), ['wake:due']);
+    } finally {
+      listener.close();
+    }
+  });
+
+  test('is not stored where another definition is than the caller has seen', async () => {
+    await put('daily', { nextAt: AHEAD, revision: 'r1' });
+    const before = await snapshot(redis.store);
+    for (const seen of [undefined, 'r0', 'r11'])
+      assert.equal(await put('daily', { before: seen }), 'conflict');
+    assert.equal(await put('weekly', { before: 'r1' }), 'conflict');
+    assert.deepEqual(await snapshot(redis.store), before);
+  });
+
+  test('is refused, and nothing is changed', async () => {
+    await put('daily', { nextAt: AHEAD });
+    await bus.publishAll('a', ['gadgets', 'mill', ['e1']]);
+    await redis.store.redis.hset('api_tokens:by_token', 'limited', 'limited');
+    await redis.store.redis.hset('api_token:limited', 'publish', 'orders_* returns');
+    const before = await snapshot(redis.store);
+    const refused = async (wanted: Parameters<typeof putTrigger>[2]) =>
+      put('weekly', { nextAt: AHEAD, ...wanted });
+    assert.equal(await refused({ topic: 'gadgets' }), 'claimed_by_other');
+    assert.equal(await refused({ topic: 'new', limits: { maxTopics: 2 } }), 'no_room');
+    assert.equal(await refused({ topic: 'new', limits: { maxClientTopics: 1 } }), 'owns_too_many');
+    assert.equal(await refused({ limits: { maxTriggers: 1 } }), 'too_many');
+    assert.equal(await refused({ limits: { maxClientTriggers: 1 } }), 'too_many_of_client');
+    assert.equal(await refused({ limits: { maxClientBytes: 300 } }), 'too_many_bytes');
+    assert.equal(await refused({ client: 'nobody', limits: { isFixed: false } }), 'client_not_found');
+    const limited = { client: 'limited', limits: { isFixed: false } };
+    for (const topic of ['new', 'order', 'returns_2'])
+      assert.equal(await refused({ ...limited, topic }), 'not_permitted');
+    assert.deepEqual(await snapshot(redis.store), before);
+    assert.equal(await refused({ ...limited, topic: 'orders_7' }), 'created');
+    assert.equal(await put('weekly', { ...limited, topic: 'returns' }), 'changed');
+  });
+
+  test('may always be replaced by one that is not longer', async () => {
+    await put('daily', { nextAt: AHEAD, data: '"long"' });
+    const limits = { maxTriggers: 1, maxClientTriggers: 1, maxClientBytes: 10 };
+    assert.equal(await put('daily', { data: '""', revision: 'r', limits }), 'changed');
+    assert.equal(await put('daily', { data: '"longer than before"', limits }), 'too_many_bytes');
+  });
+});
+
+describe('a trigger that fires', () => {
+  test('publishes an event with its name and due time, and the next time is stored', async () => {
+    await bus.subscribe('alice');
+    await put('daily', { nextAt: PAST, data: '{"n":1}' });
+    const firing = await firingOf('daily', { missed: 2 });
+    const { outcomes, published, added } = await fireTriggers(redis.store, 'a', [firing]);
+    assert.deepEqual(outcomes, [{ outcome: 'settled', fired: 1 }]);
+    assert.deepEqual(added, [{ events: 1, subscribers: 'alice' }]);
+    const event = `{"id":"daily@${PAST}","topic":"widgets","type":"noop","url":"https://shop.example.com/","t":${PAST},"data":{"n":1}}`;
+    assert.deepEqual((await bus.state()).batches.a1?.events, [event]);
+    assert.deepEqual(published, [{ topic: 'widgets', events: 1, bytes: event.length }]);
+    assert.deepEqual(await state('daily'), {
+      ...{ fired: '1', missed: '2' },
+      ...{ last_at: String(PAST), next_at: String(AHEAD) },
+    });
+    assert.equal(await redis.store.redis.hget('topic:widgets', 'counter'), '1');
+  });
+
+  test('does so once for each due time, however often it is fired', async () => {
+    await bus.subscribe('alice');
+    await put('daily', { nextAt: PAST });
+    const firing = await firingOf('daily');
+    assert.deepEqual(await fire('a', firing), [1]);
+    const before = await snapshot(redis.store);
+    assert.deepEqual(await fire('b', firing), ['changed']);
+    assert.deepEqual(await snapshot(redis.store), before);
+  });
+
+  test('does not, if it was replaced, paused or deleted since it was read', async () => {
+    await bus.subscribe('alice');
+    for (const name of ['replaced', 'paused', 'deleted', 'kept']) await put(name, { nextAt: PAST });
+    const firings = await Promise.all(
+      ['replaced', 'paused', 'deleted', 'kept'].map((name) => firingOf(name)),
+    );
+    await put('replaced', { data: '2' });
+    await put('paused', { paused: true, revision: firings[1]?.revision ?? '' });
+    await redis.store.run('remove_trigger', { client: 'shop', name: 'deleted' });
+    assert.deepEqual(await fire('a', ...firings), ['changed', 'changed', 'changed', 1]);
+    assert.equal((await bus.state()).batches.a1?.events.length, 1);
+  });
+
+  test('fires several times in their order, and triggers in the order of the call', async () => {
+    await bus.subscribe('alice');
+    await put('a', { nextAt: PAST });
+    await put('b', { nextAt: PAST + 500 });
+    const [a, b] = await Promise.all([firingOf('a', { times: [PAST, PAST + 1000] }), firingOf('b')]);
+    assert.deepEqual(await fire('a', a, b), [2, 1]);
+    const ids = (await bus.state()).batches.a1?.events.map((event) => JSON.parse(event).id);
+    assert.deepEqual(ids, [`a@${PAST}`, `a@${PAST + 1000}`, `b@${PAST + 500}`]);
+  });
+
+  test('without a next time stays, and fires no more', async () => {
+    await put('once', { nextAt: PAST });
+    assert.deepEqual(await fire('a', await firingOf('once', { nextAt: undefined })), [1]);
+    assert.equal(await score('once'), 'inf');
+    assert.deepEqual(await state('once'), { fired: '1', missed: '0', last_at: String(PAST) });
+  });
+
+  test('may fire nothing, where due times are missed', async () => {
+    await put('daily', { nextAt: PAST });
+    assert.deepEqual(await fire('a', await firingOf('daily', { times: [], missed: 9 })), [0]);
+    assert.deepEqual(await state('daily'), { fired: '0', missed: '9', next_at: String(AHEAD) });
+  });
+
+  test('that cannot be computed says why, until it is put again', async () => {
+    await put('daily', { nextAt: PAST });
+    await fire('a', await firingOf('daily', { times: [], missed: 1, nextAt: undefined, error: 'internal' }));
+    assert.equal((await state('daily')).error, 'internal');
+    assert.equal(await score('daily'), 'inf');
+    await put('daily', { nextAt: PAST });
+    assert.equal((await state('daily')).error, undefined);
+  });
+
+  test('has its due times missed while its topic is another client’s, and says so', async () => {
+    await put('daily', { nextAt: PAST });
+    await redis.store.run('remove_topic', { topic: 'widgets', series: [] });
+    await bus.publishAll('a', ['widgets', 'mill', ['e1']]);
+    assert.deepEqual(await fire('b', await firingOf('daily', { missed: 1, nextAt: PAST + 1000 })), [
+      'claimed_by_other',
+    ]);
+    const { error_at, ...rest } = await state('daily');
+    assert.deepEqual(rest, { fired: '0', missed: '2', error: 'topic_claimed', next_at: String(PAST + 1000) });
+    assert.ok(Number(error_at) > PAST);
+    await redis.store.run('remove_topic', { topic: 'widgets', series: [] });
+    assert.deepEqual(await fire('c', await firingOf('daily')), [1]);
+    assert.equal((await state('daily')).error, undefined);
+    assert.equal(
+      await redis.store.redis.hget('topic:widgets', 'publisher'),
+      'shop',
+      'it has claimed it again',
+    );
+  });
+
+  test('is missed where there is no room for its topic', async () => {
+    await put('daily', { nextAt: PAST });
+    await redis.store.run('remove_topic', { topic: 'widgets', series: [] });
+    const firing = await firingOf('daily');
+    const { outcomes } = await fireTriggers(redis.store, 'a', [firing], { maxTopics: 0 });
+    assert.deepEqual(outcomes, [{ outcome: 'no_room', fired: 0 }]);
+    assert.equal((await state('daily')).error, 'limit_reached');
+  });
+
+  test('takes what it publishes from the rate of its client, and is missed while nothing is left', async () => {
+    await put('tick', { nextAt: PAST });
+    const limits = { burstMs: 60_000, eventsPerSecond: 1, bytesPerSecond: 0 };
+    const times = Array.from({ length: 61 }, (_, second) => PAST + 1000 * second);
+    const fireLimited = async (times: number[], nextAt: number) => {
+      const { outcomes } = await fireTriggers(
+        redis.store,
+        'a',
+        [await firingOf('tick', { times, nextAt })],
+        limits,
+      );
+      return outcomes[0];
+    };
+    assert.deepEqual(await fireLimited(times, PAST), { outcome: 'settled', fired: 61 });
+    assert.deepEqual(await fireLimited(times.slice(0, 3), AHEAD), { outcome: 'rate_limited', fired: 0 });
+    const { error, missed, fired } = await state('tick');
+    assert.deepEqual([error, missed, fired], ['rate_limited', '3', '61']);
+    const demands = [{ client: 'shop', events: 1, bytes: 1, isAdmitted: false }];
+    const [spent] = await redis.store.run('spend', { ...limits, demands });
+    assert.equal(spent?.letIn, false, 'its publishes wait too');
+  });
+
+  test('stops when a call has done enough: the rest is due in the next one', async () => {
+    await bus.subscribe('alice', { max: 10_000 });
+    const times = Array.from({ length: 700 }, (_, second) => PAST + 1000 * second);
+    for (const name of ['a', 'b']) await put(name, { nextAt: PAST });
+    const firings = await Promise.all(['a', 'b'].map((name) => firingOf(name, { times, missed: 3 })));
+    const [fired, left] = await fire('a', ...firings);
+    assert.ok(typeof fired === 'number' && fired > 100 && fired < 700, String(fired));
+    assert.equal(left, 'left');
+    assert.equal((await state('a')).next_at, String(times[fired]));
+    assert.equal((await state('b')).next_at, String(PAST));
+    for (let done = fired; done < 700; ) {
+      const [more] = await fire('b', await firingOf('a', { times: times.slice(done) }));
+      done += Number(more);
+    }
+    const ids = Object.values((await bus.state()).batches).flatMap(({ events }) =>
+      events.map((each) => JSON.parse(each).t),
+    );
+    assert.deepEqual(ids, times);
+    assert.equal((await state('a')).fired, '700');
+  });
+
+  test('does less in a call where subscribers are many, or events long, but always something', async () => {
+    const { redis: commands, keys } = redis.store;
+    const tokens = Array.from({ length: 3000 }, (_, i) => `s${i}`);
+    await bus.subscribe('alice');
+    await put('daily', { nextAt: PAST, data: JSON.stringify('x'.repeat(50_000)) });
+    const times = Array.from({ length: 50 }, (_, second) => PAST + 1000 * second);
+    const [byBytes] = await fire('a', await firingOf('daily', { times, nextAt: PAST }));
+    assert.ok(Number(byBytes) >= 20 && Number(byBytes) < 50, `${byBytes} of 50 KB`);
+    await commands.sadd(keys.topic_subscribers('widgets'), ...tokens);
+    const [byCopies] = await fire('b', await firingOf('daily', { times }));
+    assert.equal(byCopies, 1);
+    await redis.flush();
+  });
+});
+
+describe('what is due', () => {
+  test('is what its time has come of, the first due first, up to a limit', async () => {
+    for (const [name, nextAt] of [
+      ['b', PAST + 1],
+      ['a', PAST + 2],
+      ['c', PAST],
+      ['d', AHEAD],
+    ] as const)
+      await put(name, { nextAt, catchUp: 'none' });
+    assert.deepEqual(
+      (await due()).map(({ name }) => name),
+      ['c', 'b', 'a'],
+    );
+    const [first] = await due(1);
+    const { revision, ...rest } = first ?? assert.fail();
+    assert.deepEqual(rest, {
+      client: 'shop',
+      name: 'c',
+      dueAt: PAST,
+      catchUp: 'none',
+      timing: JSON.stringify(EVERY_SECOND),
+    });
+    assert.equal((await due(2)).length, 2);
+  });
+
+  test('is less if definitions are long', async () => {
+    for (let i = 0; i < 30; i++)
+      await put(`t${i}`, { nextAt: PAST, data: JSON.stringify('x'.repeat(60_000)) });
+    const { length } = await due();
+    assert.ok(length > 10 && length < 20, `${length} of 60 KB`);
+  });
+
+  test('does not keep the scheduler awake if it cannot fire', async () => {
+    const { redis: commands, keys } = redis.store;
+    for (const name of ['gone', 'half', 'moved', 'paused', 'whole']) await put(name, { nextAt: PAST });
+    await commands.hdel(keys.triggers_of('shop'), 'gone');
+    await commands.del(keys.trigger('shop', 'gone'));
+    await commands.hset(keys.trigger('shop', 'moved'), 'next_at', AHEAD);
+    await commands.hset(keys.trigger('shop', 'paused'), 'paused', 1);
+    await commands.hset(keys.triggers_of('shop'), 'half', 'nonsense');
+    await commands.zadd(keys.triggers_due(), PAST, 'nonsense', PAST, 'wrong shop');
+    await commands.set(keys.trigger('shop', 'wrong'), 'not a hash');
+    assert.deepEqual(
+      (await due()).map(({ name }) => name),
+      ['whole'],
+    );
+    const entries = await commands.zrange(keys.triggers_due(), '0', '-1', 'WITHSCORES');
+    assert.deepEqual(entries, [
+      'whole shop',
+      String(PAST),
+      'moved shop',
+      String(AHEAD),
+      'paused shop',
+      'inf',
+    ]);
+    await redis.flush();
+  });
+});
+
+describe('a client', () => {
+  const register = (publish?: string) =>
+    redis.store.run('register_client', {
+      ...{ token: 'shop', name: 'shop' },
+      scopes: publish === undefined ? [] : [{ of: 'publish', patterns: publish }],
+    });
+
+  test('that is removed has no triggers any more', async () => {
+    await register();
+    for (const name of ['a', 'b']) await put(name, { nextAt: PAST });
+    await put('a', { client: 'mill', topic: 'gadgets', nextAt: PAST });
+    assert.equal(await redis.store.run('remove_client', { token: 'shop' }), true);
+    assert.equal(await redis.store.run('remove_client', { token: 'shop' }), false);
+    assert.deepEqual(await redis.store.redis.zrange('triggers:due', '0', '-1'), ['a mill']);
+    assert.deepEqual(await redis.store.redis.hgetall('api_tokens:by_token'), {});
+    assert.deepEqual(
+      await redis.store.redis.keys('*shop*'),
+      ['topics:owned:shop'],
+      'its topics stay its own',
+    );
+  });
+
+  test('whose scopes are narrowed has those triggers paused whose topics they do not permit', async () => {
+    await register();
+    await put('orders', { topic: 'orders_1', nextAt: PAST });
+    await put('returns', { topic: 'returns', nextAt: PAST });
+    await register('orders_*');
+    assert.deepEqual(
+      (await due()).map(({ name }) => name),
+      ['orders'],
+    );
+    const { error_at, ...rest } = await state('returns');
+    assert.deepEqual(rest, {
+      fired: '0',
+      missed: '0',
+      next_at: String(PAST),
+      paused: '1',
+      error: 'forbidden',
+    });
+    assert.ok(error_at);
+    await register();
+    assert.equal(await score('returns'), 'inf', 'it goes on when it is put again');
+    await put('returns', { topic: 'returns' });
+    assert.equal(await score('returns'), String(PAST));
+  });
+});

@@ -1,0 +1,49 @@
+import { test } from 'node:test';
+import { Attacker } from '../../../harness/fences/attacker.ts';
+import { besideAttack } from '../../../harness/fences/beside_attack.ts';
+import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
+import { putTrigger } from '../../../harness/scripts/triggers.ts';
+import { until } from '../../../harness/until.ts';
+
+const MAX_TRIGGERS = 1000;
+const bus = busWithDefaultLimits();
+const victim = Victim.forTests(bus);
+
+test('as many triggers as a client may have, each as often as it may fire, delay nobody', async (t) => {
+  const attacker = await Attacker.start(bus, t);
+  const client = attacker.client.token;
+  const timing = {
+    schedule: { cron: '* * * * * *', timezone: 'Europe/Berlin' },
+    start: 0,
+    end: null,
+    offset: 0,
+  };
+  const fired = () => bus.metric('routemaster_triggers_fired_total');
+  const names = Array.from({ length: MAX_TRIGGERS }, (_, n) => `tick_${n}`);
+  // By the scripts: the rate of calls would refuse half of them.
+  for (const [n, name] of names.entries())
+    await putTrigger(bus.store, name, {
+      client,
+      topic: attacker.topic,
+      timing,
+      nextAt: Date.now() + 1000 + n,
+    });
+  await besideAttack(victim, () => until(async () => (await fired()) > MAX_TRIGGERS));
+  for (const name of names) await bus.store.run('remove_trigger', { client, name });
+});
+
+test('expressions that take long delay nobody', async (t) => {
+  const attacker = await Attacker.start(bus, t);
+  const event = { type: 'noop', url: 'https://evil.example.com/' };
+  const crons = [
+    '* * 2 * 3 SUNL',
+    '0 0 1W * +SUN',
+    `0 0 ${Array.from({ length: 31 }, (_, d) => `${d + 1}W`)} * +SUN`,
+  ];
+  await besideAttack(victim, async (signal) => {
+    for (let n = 0; !signal.aborted; n++) {
+      const schedule = { cron: crons[n % crons.length], timezone: 'Europe/Berlin' };
+      await attacker.tries('PUT', '/triggers/slow', { topic: attacker.topic, event, schedule });
+    }
+  });
+});

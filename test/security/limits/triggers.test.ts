@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { Api, problemIn } from '../../../harness/http/api.ts';
+import { until } from '../../../harness/until.ts';
+
+// 5 % of 20 MB are a megabyte.
+const api = new Api({
+  env: {
+    ROUTEMASTER_MAX_TRIGGERS: '5',
+    ROUTEMASTER_MAX_CLIENT_TRIGGERS: '3',
+    ROUTEMASTER_MAX_EVENT_DATA: '600000',
+    ROUTEMASTER_CALL_RATE: '50',
+  },
+  redisConfig: { maxmemory: '20000000' },
+});
+
+const put = async (as: string, name: string, { data = '', cron = '0 9 * * *' } = {}) => {
+  const event = { type: 'noop', url: 'https://evil.example.com/', data };
+  const body = JSON.stringify({ topic: `${as}s`, event, schedule: { cron, timezone: 'Europe/Berlin' } });
+  const answer = await api.call('PUT', `/triggers/${name}`, { as, body });
+  return answer.status >= 400 ? problemIn(answer).code : answer.status;
+};
+
+beforeEach(() => api.reset());
+
+describe('triggers are bounded', () => {
+  test('in their number, of a client and of all', async () => {
+    for (const name of ['a', 'b', 'c']) assert.equal(await put('one', name), 201);
+    assert.equal(await put('one', 'd'), 'limit_reached');
+    assert.equal(await put('one', 'c'), 200, 'those that are there may be changed');
+    for (const name of ['a', 'b']) assert.equal(await put('two', name), 201);
+    assert.equal(await put('three', 'a'), 'limit_reached');
+    await api.call('DELETE', '/triggers/a', { as: 'one' });
+    assert.equal(await put('three', 'a'), 201);
+  });
+
+  test('in their bytes: a client’s take 5 % of the memory of Redis at most', async () => {
+    await put('one', 'first');
+    // The limit of Redis is read in the background.
+    await until(async () => (await put('one', 'first', { data: 'x'.repeat(590_000) })) === 200);
+    assert.equal(await put('one', 'second', { data: 'x'.repeat(590_000) }), 'limit_reached');
+    assert.equal(await put('one', 'second', { data: 'x'.repeat(300_000) }), 201);
+    assert.equal(await put('two', 'first', { data: 'x'.repeat(590_000) }), 201, 'another client has its own');
+  });
+
+  test('in the time that their expressions take', async () => {
+    const never = [
+      '* * 2 * 3 SUNL',
+      '0 0 1W * +SUN',
+      `0 0 ${Array.from({ length: 31 }, (_, d) => `${d + 1}W`)} * +SUN`,
+    ];
+    const began = performance.now();
+    for (let n = 0; n < 30; n++)
+      assert.equal(await put('one', 'a', { cron: never[n % never.length] ?? '' }), 'bad_trigger');
+    const tookMs = (performance.now() - began) / 30;
+    assert.ok(tookMs < 200, `${tookMs} ms each`);
+  });
+
+  test('in their calls, as all calls but publishing', async () => {
+    let refused = 0;
+    for (let n = 0; n < 700; n++) {
+      const { status } = await api.call('POST', '/triggers/none/fire', { as: 'eager' });
+      if (status === 429) refused++;
+    }
+    assert.ok(refused > 0);
+  });
+});
