@@ -16,7 +16,7 @@ const folders = {
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
   flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'flow', 'store'],
-  records: ['authentication', 'store'],
+  records: ['authentication', 'delivering', 'store'],
   openapi: [],
   console: [
     'http',

@@ -47,7 +47,7 @@ export class Bus {
   readonly publisher: Credentials;
   readonly #stage: Stage;
   readonly #tree: string;
-  readonly #root: BusClient;
+  readonly root: BusClient;
 
   /** Starts the bus of a checkout. */
   static async start(stage: Stage, tree = OWN_TREE): Promise<Bus> {
@@ -71,7 +71,7 @@ export class Bus {
     this.redis = parts.redis;
     this.store = new Store(parts.redis.url);
     this.web = parts.web;
-    this.#root = parts.root;
+    this.root = parts.root;
     this.publisher = parts.publisher;
   }
 
@@ -97,7 +97,7 @@ export class Bus {
 
   /** Makes a client. */
   async client(name = 'search'): Promise<Credentials> {
-    return (await this.#root.call('POST', '/api_tokens', { name })) as Credentials;
+    return (await this.root.call('POST', '/api_tokens', { name })) as Credentials;
   }
 
   async subscribe(client: Credentials, subscription: Subscription): Promise<void> {

@@ -3,6 +3,7 @@ import { backlog } from './parts/backlog.ts';
 import { bulk } from './parts/bulk.ts';
 import { client } from './parts/client.ts';
 import { deliver } from './parts/deliver.ts';
+import { deliveries } from './parts/deliveries.ts';
 import { endToEnd } from './parts/end_to_end.ts';
 import { idle } from './parts/idle.ts';
 import { memory } from './parts/memory.ts';
@@ -19,5 +20,6 @@ export const PARTS: readonly Part[] = [
   idle,
   memory,
   backlog,
+  deliveries,
   rivals,
 ];

@@ -8,6 +8,7 @@ export const METRICS = {
   workerMicros: 'worker µs/event',
   workerMicrosBatch: 'worker µs/batch',
   redisMicros: 'Redis µs/event',
+  bothMicros: 'both µs/event',
   redisMicrosMore: 'Redis µs/event a further subscriber',
   p50Ms: 'p50 ms',
   p99Ms: 'p99 ms',

@@ -33,6 +33,7 @@ export function batchHandler(
     healRate: 1,
     maxAttempts: 1000,
     maxAgeMs: 86_400_000,
+    deliveryLog: 1000,
     maxBackoffMs,
     damageRate: 2,
     ...limits,

@@ -6,10 +6,10 @@ import { Subscriptions } from '../src/subscribing/subscription.ts';
 /** The limits and defaults of subscriptions. */
 export const DEFAULTS = {
   ...{ laneLimit: 16, laneLimitMax: 64, maxAttempts: 1500, maxAgeMs: 86_400_000 },
-  ...{ maxTopics: 10_000, maxSubscribers: 10_000 },
+  ...{ maxTopics: 10_000, maxSubscribers: 10_000, deliveryLog: 1000 },
 };
 
 export function subscriptionsOf(store: Partition): Subscriptions {
   const partitions = new Partitions(store);
-  return new Subscriptions(partitions, DEFAULTS, new DeadLetters(partitions, () => {}));
+  return new Subscriptions(partitions, DEFAULTS, new DeadLetters(partitions, DEFAULTS, () => {}));
 }

@@ -43,6 +43,8 @@ import { RateLimit } from './publishing/rate_limit.ts';
 import { StorageGuard } from './publishing/storage_guard.ts';
 import { Audit } from './records/audit.ts';
 import { auditApi } from './records/audit_api.ts';
+import { Deliveries } from './records/deliveries.ts';
+import { deliveriesApi } from './records/deliveries_api.ts';
 import { Jobs } from './records/jobs.ts';
 import { jobsApi } from './records/jobs_api.ts';
 import type { Route } from './route.ts';
@@ -86,6 +88,7 @@ export function buildApi(given: ApiParts): Built {
       ...pauseApi(parts),
       ...joinsApi(parts),
       ...deadLettersApi(parts),
+      ...deliveriesApi(parts),
       ...apiTokensApi(parts),
       ...auditApi(parts),
       ...jobsApi(parts),
@@ -140,7 +143,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     log,
   });
 
-  const deadLetters = new DeadLetters(partitions, (token, events) => recorder.added(token, events));
+  const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters);
   const topics = new Topics(partitions);
   const joins = new Joins(partitions, config);
@@ -172,6 +175,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     delayedEvents: new DelayedEvents(partitions),
     triggers: new Triggers(partitions, limits),
     ...{ subscriptions, removed, deadLetters },
+    deliveries: new Deliveries(partitions),
     isSubscriber: (token: string) => subscriptions.has(token),
     subscribers: () => subscriptions.tokens(),
     ...{ joins, removeSubscriber, removeJoin: removeSubscriber },

@@ -19,6 +19,7 @@ export const ERRORS = {
   topic_not_found: { status: 404, title: 'There is no such topic' },
   delayed_event_not_found: { status: 404, title: 'There is no such delayed event' },
   trigger_not_found: { status: 404, title: 'There is no such trigger' },
+  delivery_not_found: { status: 404, title: 'There is no such delivery' },
   dead_letter_not_found: { status: 404, title: 'There is no such dead letter' },
   job_not_found: { status: 404, title: 'There is no such job' },
   join_not_found: { status: 404, title: 'There is no such join' },
@@ -52,6 +53,8 @@ interface ErrorOptions {
   /** Further members of the problem document, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
+  /** Number of calls that this answer counts as, besides one; see CallLimits. */
+  calls?: number;
 }
 
 /** An error that is answered to the caller as `application/problem+json` (RFC 9457). */
@@ -59,6 +62,7 @@ export class BusError extends Error {
   readonly code: ErrorCode;
   readonly members: Record<string, string | number>;
   readonly headers: Record<string, string | string[]>;
+  readonly calls: number | undefined;
 
   /** `detail` is sent to the caller: it says what to change and contains no secret. */
   constructor(code: ErrorCode, detail: string, options: ErrorOptions = {}) {
@@ -67,6 +71,7 @@ export class BusError extends Error {
     this.code = code;
     this.members = options.members ?? {};
     this.headers = options.headers ?? {};
+    this.calls = options.calls;
   }
 
   get status(): number {

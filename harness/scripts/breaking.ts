@@ -21,13 +21,17 @@ export const [a3, b1, c1] = [longName('a3'), longName('b1'), longName('c1')];
 /**
  * Fills Redis with something of everything. alice: a1, a2 in flight with w1, w2; a3, a4 wait in the lane.
  * bob: b1 is open, scheduled. carol: c1 is a dead letter, c2 is instant. dave, on trial: d1 in flight with
- * w3, d2 waits in the lane. aux: scrub is instant, x1 has monitor.
+ * w3, d2 waits in the lane. erin has taken e1. aux: scrub is instant, x1 has monitor.
  */
 async function fill(): Promise<void> {
   await bus.subscribe('alice', { max: 1 });
   await bus.subscribe('bob', { topics: ['gadgets'], timeout: HOUR_MS });
   await bus.subscribe('carol', { topics: ['gizmos'], max: 2 });
   await bus.subscribe('dave', { topics: ['gears'], max: 1, proven: false });
+  await bus.subscribe('erin', { topics: ['gems'], max: 1 });
+  await bus.publish('e', 'gems', ['e0']);
+  await bus.acquire(['w1']);
+  await bus.ack('w1', 'e1');
   await bus.publish('c', 'gizmos', ['e1', 'e2']);
   await bus.acquire(['w1']);
   await bus.bury('w1', 'c1', { attempt: '{}' });

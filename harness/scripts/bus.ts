@@ -5,7 +5,7 @@ import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
 import { longName, packNamed, seedOf } from './names.ts';
 import { readState, type State } from './state.ts';
-import { LANE_LIMIT_MAX, WorkerCalls } from './worker_calls.ts';
+import { DELIVERY_LOG, LANE_LIMIT_MAX, WorkerCalls } from './worker_calls.ts';
 
 export interface Wanted {
   topics?: string[];
@@ -45,7 +45,7 @@ interface Delaying {
 }
 
 /** The batch that a call of `autodrop` began to count. */
-export type Begun = Omit<Arguments<'autodrop'>, 'cuts'>;
+export type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 /** Maximum topics and subscribers. */
 const ROOM = 10_000;
@@ -209,7 +209,11 @@ export class Bus extends WorkerCalls {
     before: Begun = { begunTopics: [] },
     wanted: Arguments<'autodrop'>['cuts'] = [{ maxDeleted: n }],
   ) {
-    const { cuts, drops, ...begun } = await this.store.run('autodrop', { ...before, cuts: wanted });
+    const { cuts, drops, ...begun } = await this.store.run('autodrop', {
+      ...before,
+      deliveryLog: DELIVERY_LOG,
+      cuts: wanted,
+    });
     const deleted = cuts.reduce((sum, each) => sum + each.deleted, 0);
     const by = (count: 'events' | 'queued'): Record<string, number> =>
       Object.fromEntries(drops.map((each) => [each.subscriber, each[count]]));
@@ -217,7 +221,7 @@ export class Bus extends WorkerCalls {
   }
 
   async dropQueue(token: string, maxBatches = 500, untilMs = Number.MAX_SAFE_INTEGER) {
-    return this.store.run('drop_queue', { token, maxBatches, untilMs });
+    return this.store.run('drop_queue', { token, maxBatches, untilMs, deliveryLog: DELIVERY_LOG });
   }
 
   /**
@@ -231,7 +235,7 @@ export class Bus extends WorkerCalls {
 
   /** Returns the number of deleted letters. */
   async purge(client: string, ...names: string[]): Promise<number> {
-    return this.store.run('purge', { client, bids: names.map(longName) });
+    return this.store.run('purge', { client, deliveryLog: DELIVERY_LOG, bids: names.map(longName) });
   }
 
   /** Returns when a batch was opened (ms, clock of Redis). */

@@ -74,7 +74,7 @@ const ATTEMPT: FailedAttempt = {
   reason: 'HTTP 500',
   answer: 'no',
 };
-const QUEUE = { laneLimit: 100, laneLimitMax: 100, leaseMs: 30_000 };
+const QUEUE = { laneLimit: 100, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 
 /**
  * Makes dead letters of all batches that are instant, or that come back meanwhile. `attempt` is the last

@@ -8,6 +8,7 @@ import { assertGaps } from './gaps.ts';
 import { imageOf, type Readable } from './image.ts';
 import { assertJoins } from './joins.ts';
 import { jobName, shortName } from './names.ts';
+import { assertRecords } from './records.ts';
 import { type QueueState, readState, type State } from './state.ts';
 import { assertTriggers } from './triggers.ts';
 
@@ -68,6 +69,7 @@ export async function assertImageConsistent(store: Readable): Promise<void> {
   await assertDeadLetters(store);
   await assertGaps(store);
   await assertDelayed(store);
+  await assertRecords(store, state);
   await assertSubscriptions(store);
   await assertJoins(store);
   await assertTriggers(store);

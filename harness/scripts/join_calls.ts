@@ -5,6 +5,7 @@ import { joinToken } from '../../src/join_token.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import type { Bus } from './bus.ts';
 import { longName, nthWord, packNamed, seedOf } from './names.ts';
+import { DELIVERY_LOG, RECORD } from './worker_calls.ts';
 
 export const CLIENT = 'shop';
 const ROOM = 10_000;
@@ -85,7 +86,7 @@ export class JoinCalls {
         lease: lease ?? leases.get(worker) ?? 0,
         leaseMs: LEASE_MS,
       },
-      ...{ laneLimit: 10, laneLimitMax: 100, slowMs: 1000 },
+      ...{ laneLimit: 10, laneLimitMax: 100, slowMs: 1000, deliveryLog: DELIVERY_LOG, record: RECORD },
       ...{ bid, maxKeys, maxBytes, createdMs: createdMs ?? Number(created ?? 0) },
       left: texts.length,
       events: events.map(({ topic, id, url, data }) => ({

@@ -35,6 +35,8 @@ interface FinishedJob {
   bid?: string;
   heal?: number;
   tookMs?: number;
+  /** What the delivery log keeps of the batch; empty if nothing was delivered. */
+  record?: string;
 }
 
 /** The settings of a queue. */
@@ -43,6 +45,8 @@ interface Settings {
   laneLimit?: number;
   leaseMs?: number;
   slowMs?: number;
+  /** Maximum records in the delivery log. */
+  deliveryLog?: number;
 }
 
 /** The consequences of a failure. */
@@ -61,6 +65,10 @@ const LANE_LIMIT = 10;
 const IDLE_WORKERS = 400;
 export const LANE_LIMIT_MAX = 100;
 const LEASE_MS = 30_000;
+/** More records than any test makes. */
+export const DELIVERY_LOG = 100_000;
+/** What a worker says of a batch that was taken at once: created, events, attempts, topics, bytes, attempt. */
+export const RECORD = '1600000000000,1,1,{"widgets":1},9,1600000000001,200,5';
 
 /** Calls the scripts that workers call for their jobs. */
 export class WorkerCalls {
@@ -83,6 +91,7 @@ export class WorkerCalls {
       laneLimit = LANE_LIMIT,
       leaseMs = LEASE_MS,
       slowMs = SLOW_MS,
+      deliveryLog = DELIVERY_LOG,
       idle = IDLE_WORKERS,
       kind = 'regular',
       finished = [],
@@ -98,6 +107,7 @@ export class WorkerCalls {
     if (q === 'main' && idle > 0 && workers.length > 0) await this.addIdleWorkers(idle);
     const reply = await this.store.run('acquire', {
       ...{ q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs, uidSeed: seedOf(seed) },
+      deliveryLog,
       finished: finished.map((each) => this.#finished(each)),
       workers,
       kind,
@@ -129,7 +139,7 @@ export class WorkerCalls {
       ...how
     }: Omit<FinishedJob, 'worker' | 'job'> & Settings = {},
   ) {
-    const lanes = { q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs };
+    const lanes = { q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs, deliveryLog: DELIVERY_LOG };
     const { held, removed } = await this.store.run('ack', {
       ...lanes,
       ...this.#finished({ worker, job, ...how }),
@@ -208,8 +218,16 @@ export class WorkerCalls {
     return [token, String(createdAtMs), String(attempts), ...stored];
   }
 
-  #finished({ worker, job, lease, bid = bidOf(job), heal = 1, tookMs = 5 }: FinishedJob) {
-    return { worker, job: packNamed(job), lease: lease ?? this.leases.get(worker) ?? 0, bid, heal, tookMs };
+  #finished({ worker, job, lease, bid = bidOf(job), heal = 1, tookMs = 5, record = RECORD }: FinishedJob) {
+    return {
+      worker,
+      job: packNamed(job),
+      lease: lease ?? this.leases.get(worker) ?? 0,
+      bid,
+      heal,
+      tookMs,
+      record,
+    };
   }
 
   #held(q: QueueName, worker: string, job: string, { lease, leaseMs = LEASE_MS }: Held) {

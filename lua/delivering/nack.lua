@@ -10,6 +10,7 @@ is given if the callback answered 410. It is the `subscribed_at` of the subscrip
 callback; 0 if unknown. The subscriber is then paused: its jobs wait until it subscribes again, or is resumed. The lane
 brings back a waiting job.
 ]]
+local batches = include('batches')
 local jobs = include('jobs')
 local lanes = include('lanes')
 local leases = include('leases')
@@ -28,7 +29,11 @@ end
 -- Records the failed attempt in the batch, and its cost in the subscriber.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
-  if pauses or args.is_uncounted then redis.call('LSET', batch, 2, redis.call('LINDEX', batch, 2) - 1) end
+  if pauses or args.is_uncounted then
+    redis.call('LSET', batch, 2, redis.call('LINDEX', batch, 2) - 1)
+  else
+    batches.note_retry(call, token, args.bid)
+  end
   subscribers.fail(call, token, args)
 end
 

@@ -6,6 +6,8 @@ The events leave the batch in the same step, and the last of them end its job, a
 event is counted once, whatever dies when. The worker must hold the job under its lease, and the rules of the join must
 be those that the caller knows (`version`, the time at which the join was put last).
 
+`record` is what the delivery log keeps of the batch when it is done.
+
 `taken` is the number of events that have left the batch. It is less than their number if the call has no room for more
 copies, and can be 0 if it made room for open keys; the caller then calls again with the rest. `left` is the number of
 events in the batch: if all of them are taken, the job is done.
@@ -95,7 +97,10 @@ local function take_from_batch(call, args, taken)
     redis.call('HINCRBY', call.keys.subscriber(args.token), 'sent', taken)
     return false
   end
-  local finished = { worker = args.worker, job = args.job, lease = args.lease, bid = args.bid, heal = 0, took_ms = 0 }
+  local finished = {
+    worker = args.worker, job = args.job, lease = args.lease, bid = args.bid, heal = 0, took_ms = 0,
+    record = args.record,
+  }
   local _, came_back = finishing.finish_all(call, args, { finished })
   call.wakes.main = call.wakes.main or came_back
   return true

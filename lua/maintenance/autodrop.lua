@@ -13,6 +13,7 @@ others in dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a ba
 end. The caller passes them to the next call, with the same first cut.
 ]]
 local dead_letters = include('dead_letters')
+local delivery_log = include('delivery_log')
 local drop_records = include('drop_records')
 local drops = include('drops')
 local jobs = include('jobs')
@@ -23,7 +24,9 @@ local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 local function drop_dead_letters(call, run, cut)
   for _, bid in ipairs(redis.call('ZRANGE', cut.letters, 0, cut.max_deleted - 1)) do
     if not drop_records.has_room(run.records) then return end
-    if drop_records.note(call, run.records, bid, call.keys.dead_letter(bid), false) then
+    local noted, token, about = drop_records.note(call, run.records, bid, call.keys.dead_letter(bid), false)
+    if noted then
+      if token then delivery_log.add_drop(call, run.collection.log, bid, token, about) end
       if not dead_letters.delete(call, bid) then redis.call('ZREM', cut.letters, bid) end
       cut.deleted = cut.deleted + 1
       run.records.work = run.records.work + WORK_OF.dead_letter
@@ -36,13 +39,13 @@ local function drop_batches(call, run, cut)
   if max == 0 then return end
   for _, bid in ipairs(redis.call('ZRANGE', cut.queue, 0, max + run.held_count - 1)) do
     if not drop_records.has_room(run.records) or cut.deleted == cut.max_deleted then return end
-    local noted, token, events = false, nil, nil
+    local noted, token, about = false, nil, nil
     if not run.held[jobs.delivery_of(bid)] then
-      noted, token, events = drop_records.note(call, run.records, bid, call.keys.batch(bid), true)
+      noted, token, about = drop_records.note(call, run.records, bid, call.keys.batch(bid), true)
     end
     if noted then
       if not token then redis.call('ZREM', cut.queue, bid) end
-      drops.add(call, run.collection, bid, token, events)
+      drops.add(call, run.collection, bid, token, about)
       cut.deleted = cut.deleted + 1
       run.records.work = run.records.work + WORK_OF.batch
     end
@@ -65,8 +68,9 @@ end
 
 return function(call, args)
   local held, held_count = drops.jobs_held(call)
+  local collection = drops.collection(delivery_log.drops('memory', args.delivery_log))
   local run = {
-    records = drop_records.begin(args), collection = drops.collection(), held = held, held_count = held_count,
+    records = drop_records.begin(args), collection = collection, held = held, held_count = held_count,
   }
   local cuts = {}
   for i, wanted in ipairs(args.cuts) do

@@ -7,6 +7,7 @@ other instant jobs, and the history of its batch notes the death. `workers` is t
 queue.
 ]]
 local attempts = include('attempts')
+local batches = include('batches')
 local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
@@ -32,7 +33,11 @@ local function give_back(call, q, worker)
   local job = redis.call('RPOP', keys.jobs_pending(q, worker))
   while job do
     local bid = q == 'main' and jobs.batch_of(job)
-    if bid and redis.call('EXISTS', keys.batch(bid)) == 1 then attempts.note_death(call, bid, worker) end
+    local token = bid and batches.read_header(keys.batch(bid))
+    if token then
+      attempts.note_death(call, bid, worker)
+      batches.note_retry(call, token, bid)
+    end
     jobs.make_instant_again(call, q, job)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))

@@ -10,10 +10,14 @@ exists is not an error. sweep_jobs repairs jobs, and sweep_gauges repairs gauges
 `where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it.
 `token` is the subscriber to which that key belongs, if it belongs to one. The names are UIDs of batches; only
 those from batches_open and batches_room are tokens of subscribers.
+
+`batches:retrying:{token}` is corrected without a finding, because an earlier release did not know it.
 ]]
 local batches = include('batches')
 local dead_letters = include('dead_letters')
+local drops = include('drops')
 local findings = include('findings')
+local jobs = include('jobs')
 local open_batches = include('open_batches')
 local ruby = include('ruby')
 
@@ -53,17 +57,24 @@ local function may_be_open(call, bid, owner)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
+-- True if a worker holds the job of the batch. The jobs held are read once in a call.
+local function is_in_flight(call, bid)
+  call.jobs_held = call.jobs_held or drops.jobs_held(call)
+  return call.jobs_held[jobs.delivery_of(bid)]
+end
+
 -- The check for each value of the argument `where`.
 local check = {}
 
 function check.batch(call, bid, found)
   local keys = call.keys
   if not exists(keys.batch(bid)) then return end
-  local owner, created_ms = batches.read_header(keys.batch(bid))
+  local owner, created_ms, attempts = batches.read_header(keys.batch(bid))
   if not owner then return set_apart(call, bid, found) end
   local entered = redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
     + redis.call('ZADD', keys.batches_queued(owner), 'NX', created_ms * 1000, bid)
   if entered > 0 then findings.add(found, 'batch_unindexed', bid) end
+  if attempts ~= '0' and not is_in_flight(call, bid) then batches.note_retry(call, owner, bid) end
 end
 
 function check.ruby_batch(call, bid, found)
@@ -96,6 +107,12 @@ function check.dead_letter_about(call, bid, found)
   if exists(call.keys.dead_letter(bid)) then return end
   local deleted = redis.call('DEL', call.keys.dead_letter_about(bid)) == 1
   if deleted then findings.add(found, 'entry_without_dead_letter', bid) end
+end
+
+function check.batches_retrying(call, bid, _, token)
+  local owner, _, attempts = batches.read_header(call.keys.batch(bid))
+  if owner == token and attempts ~= '0' then return end
+  redis.call('ZREM', call.keys.batches_retrying(token), bid)
 end
 
 function check.batches_index(call, bid, found)

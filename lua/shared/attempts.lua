@@ -13,8 +13,12 @@ local DEATH = '"reason":"its worker died"'
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)
-  redis.call('RPUSH', call.keys.attempts(bid), attempt)
-  redis.call('LTRIM', call.keys.attempts(bid), -MAX_KEPT, -1)
+  local list = call.keys.attempts(bid)
+  if redis.call('RPUSH', list, attempt) > MAX_KEPT then
+    -- The second oldest goes, since the oldest one tells when the first attempt was.
+    redis.call('LSET', list, 1, '')
+    redis.call('LREM', list, 1, '')
+  end
 end
 
 -- Notes that the worker died while it held the batch. Call it while the worker has its lease, since that tells when

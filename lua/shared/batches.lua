@@ -52,10 +52,17 @@ function batches.drop_first(call, bid, token, count)
   redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
 end
 
--- Removes every reference to a batch except its job: from both indexes, the open batches and the gauges.
+-- Notes that a batch was attempted and is to be tried again.
+function batches.note_retry(call, token, bid)
+  local score = redis.call('ZSCORE', call.keys.batches_queued(token), bid)
+  if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
+end
+
+-- Removes every reference to a batch except its job: from all indexes, the open batches and the gauges.
 function batches.unlist(call, bid, token, events)
   redis.call('ZREM', call.keys.batches_index(), bid)
   redis.call('ZREM', call.keys.batches_queued(token), bid)
+  redis.call('ZREM', call.keys.batches_retrying(token), bid)
   open_batches.close(call, token, bid)
   batches.count_out(call, token, 1, events)
 end

@@ -88,8 +88,8 @@ local function count_topics(records, bid, list, items)
 end
 
 -- Adds a batch or dead letter to the drops of its subscriber; the caller then deletes it. Returns true, the
--- subscriber and the number of events. Returns true alone if the list is gone. Returns false if another call
--- of the script must continue counting.
+-- subscriber, and what the delivery log keeps of it. Returns true alone if the list is gone. Returns false if
+-- another call of the script must continue counting.
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]
@@ -105,7 +105,7 @@ function drop_records.note(call, records, bid, list, is_queued)
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)
   for topic, count in pairs(counts) do sum.topics[topic] = (sum.topics[topic] or 0) + count end
-  return true, token, events
+  return true, token, { created_ms = created_ms, attempts = items[3], events = events, topics = counts }
 end
 
 local function notify(call, sum)

@@ -5,19 +5,20 @@ A script collects the batches that it drops. `settle` then deletes all of them w
 because a command for each batch took twice as long.
 ]]
 local batches = include('batches')
+local delivery_log = include('delivery_log')
 local jobs = include('jobs')
 local open_batches = include('open_batches')
 local waiting = include('waiting')
 local drops = {}
 
--- Returns the set of jobs that workers hold, and their number. Batches of these jobs are being delivered, so
--- they are not dropped.
+-- Returns a table from the jobs that workers hold to these workers, and the number of these jobs. Their batches are
+-- being delivered, so they are not dropped.
 function drops.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
     local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), 0)
     if job then
-      held[job] = true
+      held[job] = worker
       count = count + 1
     end
   end
@@ -25,14 +26,15 @@ function drops.jobs_held(call)
 end
 
 -- Returns an empty collection of batches to drop. `dropped` is a set of their UIDs and jobs. `by_token`
--- holds the batches, the jobs and the number of events of each subscriber.
-function drops.collection()
-  return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {} }
+-- holds the batches, the jobs and the number of events of each subscriber. `log` collects their records for
+-- the delivery log.
+function drops.collection(log)
+  return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
 
--- Adds a batch to the collection. `token` is nil if the batch's list is gone, since only the list names the
--- subscriber.
-function drops.add(call, collection, bid, token, events)
+-- Adds a batch to the collection. `token` and `about`, which describes the batch for its record, are nil if the
+-- batch's list is gone, since only the list names the subscriber.
+function drops.add(call, collection, bid, token, about)
   local job = jobs.delivery_of(bid)
   collection.dropped[bid], collection.dropped[job] = true, true
   collection.bids[#collection.bids + 1] = bid
@@ -44,7 +46,8 @@ function drops.add(call, collection, bid, token, events)
   collection.by_token[token] = of_token
   of_token.bids[#of_token.bids + 1] = bid
   of_token.jobs[#of_token.jobs + 1] = job
-  of_token.events = of_token.events + events
+  of_token.events = of_token.events + about.events
+  delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
 -- Removes dropped jobs of a lane from its waiting jobs, and a dropped trial job from its subscriber. A job
@@ -58,10 +61,11 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Deletes the collected batches and their jobs. Dropped jobs stay in the list of instant jobs, because
--- searching a long list is slow. Acquire removes such a job when it finds no batch.
+-- Writes the collected records, and deletes the collected batches and their jobs. Dropped jobs stay in the list of
+-- instant jobs, because searching a long list is slow. Acquire removes such a job when it finds no batch.
 function drops.settle(call, collection)
   local keys = call.keys
+  delivery_log.write_drops(call, collection.log)
   if #collection.bids == 0 then return end
   redis.call('UNLINK', unpack(collection.lists))
   redis.call('ZREM', keys.batches_index(), unpack(collection.bids))
@@ -69,6 +73,7 @@ function drops.settle(call, collection)
   redis.call('ZREM', keys.jobs_scheduled('main'), unpack(collection.jobs))
   for token, of_token in pairs(collection.by_token) do
     redis.call('ZREM', keys.batches_queued(token), unpack(of_token.bids))
+    redis.call('ZREM', keys.batches_retrying(token), unpack(of_token.bids))
     local open = open_batches.bid_of(call, token)
     if collection.dropped[open] then open_batches.close(call, token, open) end
     batches.count_out(call, token, #of_token.bids, of_token.events)

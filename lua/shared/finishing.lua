@@ -6,6 +6,7 @@ collected first, and written once for each subscriber and lane.
 ]]
 local batches = include('batches')
 local calls = include('calls')
+local delivery_log = include('delivery_log')
 local drop_notices = include('drop_notices')
 local jobs = include('jobs')
 local lanes = include('lanes')
@@ -15,18 +16,36 @@ local waiting = include('waiting')
 local finishing = {}
 
 -- Returns an empty collection of finished jobs. For each subscriber, `taken` holds the accepted batches,
--- their number of events, the health points gained, and the duration of the last delivery (ms).
-local function collection()
-  return { workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, taken = {} }
+-- their number of events, the health points gained, the duration of the last delivery (ms), and the records
+-- of the batches. `undelivered` holds the records of batches whose subscriber had left when they were acquired.
+local function collection(args)
+  return {
+    workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {},
+    delivery_log = args.delivery_log, undelivered = false,
+  }
 end
 
-local function add_taken(collected, token, each, events)
-  local sum = collected.taken[token] or { events = 0, heal = 0, bids = {} }
+-- Adds the record of a batch, unless the log is off.
+local function add_record(call, collected, token, sum, each, events)
+  if each.record then
+    local count = #sum.records
+    sum.records[count + 1], sum.records[count + 2] = each.bid, delivery_log.ended_now(call, each.record)
+  elseif collected.delivery_log > 0 then
+    collected.undelivered = collected.undelivered or delivery_log.drops('unsubscribed', collected.delivery_log)
+    local _, created_ms, attempts = batches.read_header(call.keys.batch(each.bid))
+    local about = { created_ms = created_ms, attempts = attempts, events = events }
+    delivery_log.add_drop(call, collected.undelivered, each.bid, token, about)
+  end
+end
+
+local function add_taken(call, collected, token, each, events)
+  local sum = collected.taken[token] or { events = 0, heal = 0, bids = {}, records = {} }
   collected.taken[token] = sum
   sum.events = sum.events + events
   sum.heal = sum.heal + each.heal
   sum.took_ms = each.took_ms
   sum.bids[#sum.bids + 1] = each.bid
+  add_record(call, collected, token, sum, each, events)
 end
 
 -- Finishes one job. Returns the number of events in its batch, or 0 if the job has no batch or the batch is
@@ -46,17 +65,38 @@ local function finish(call, q, each, lane, lease_of, collected)
   -- The batch no longer exists.
   if not token or events < 0 then return 0 end
   collected.lists[#collected.lists + 1] = batch
-  collected.lists[#collected.lists + 1] = call.keys.attempts(each.bid)
-  add_taken(collected, token, each, events)
+  collected.attempts[#collected.attempts + 1] = call.keys.attempts(each.bid)
+  add_taken(call, collected, token, each, events)
   return events
 end
 
 -- Records the accepted batches of one subscriber. Returns a true value if they ended the subscriber's trial.
-local function settle_subscriber(call, token, sum, slow_ms)
+local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
   drop_notices.forget(call, token, sum.bids)
-  return subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms, slow_ms)
+  local exists, recovered = subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms, args.slow_ms)
+  if exists then delivery_log.append(call, 'taken', token, sum.records, args.delivery_log) end
+  return recovered
+end
+
+-- Notes that the batches of one subscriber are not tried again, and adds the failed attempts to their records.
+local function end_retries(call, token, sum)
+  redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
+  for i = 1, #sum.records, 2 do
+    sum.records[i + 1] = sum.records[i + 1] .. delivery_log.failures(call, sum.records[i])
+  end
+end
+
+-- Deletes the lists of the accepted batches, and the history of their failed attempts. Usually there is none, which
+-- one command shows.
+local function delete_lists(call, collected)
+  local attempts, count = collected.attempts, #collected.attempts
+  redis.call('UNLINK', unpack(collected.lists))
+  for token in pairs(collected.taken) do attempts[#attempts + 1] = call.keys.batches_retrying(token) end
+  if redis.call('EXISTS', unpack(attempts)) == 0 then return end
+  for token, sum in pairs(collected.taken) do calls.try(call, end_retries, token, sum) end
+  redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
 -- Brings back waiting jobs of a lane in which `ended` deliveries have ended. Two come back for each, so that
@@ -76,22 +116,23 @@ local function settle(call, collected, args)
   redis.call('HDEL', keys.leases(), unpack(collected.workers))
   redis.call('SREM', keys.jobs_index(args.q), unpack(collected.jobs))
   if #collected.bids > 0 then redis.call('ZREM', keys.batches_index(), unpack(collected.bids)) end
-  if #collected.lists > 0 then redis.call('UNLINK', unpack(collected.lists)) end
+  if #collected.lists > 0 then delete_lists(call, collected) end
   local left, recovered = lanes.leave_all(call, collected.workers, collected.lanes), {}
   for token, sum in pairs(collected.taken) do
-    recovered[token] = calls.try(call, settle_subscriber, token, sum, args.slow_ms)
+    recovered[token] = calls.try(call, settle_subscriber, token, sum, args)
   end
+  if collected.undelivered then delivery_log.write_drops(call, collected.undelivered) end
   for lane, ended in pairs(left) do
     calls.try(call, go_on, lane, ended, recovered[lane], args)
   end
 end
 
 -- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the
--- script: q, lease_ms, lane_limit, lane_limit_max, slow_ms. Returns a list with the number of events of each
--- job's batch, or false if the worker does not hold the job. Also returns whether waiting jobs came back.
--- These are not announced, so the caller must assign them or return the number of ready jobs.
+-- script: q, lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log. Returns a list with the number of
+-- events of each job's batch, or false if the worker does not hold the job. Also returns whether waiting jobs
+-- came back. These are not announced, so the caller must assign them or return the number of ready jobs.
 function finishing.finish_all(call, args, finished)
-  local workers, removed, collected = {}, {}, collection()
+  local workers, removed, collected = {}, {}, collection(args)
   if #finished == 0 then return removed, false end
   for i, each in ipairs(finished) do workers[i] = each.worker end
   local lease_of, lane_of = leases.of(call, workers, args.lease_ms), lanes.of(call, workers)

@@ -1,9 +1,10 @@
 --[[
-Leaving: ends a subscriber, its subscriptions and its drop notices. Its batches and dead letters stay: the caller has
-them deleted next. Until then, and if that is cut off, the jobs of the batches find no subscriber and delete the batches
-one by one. All jobs of a paused subscriber wait outside the queue. So one job is brought back, and the end of each job
-brings back the next.
+Leaving: ends a subscriber, its subscriptions, its drop notices and the records of its batches. Its batches and dead
+letters stay: the caller has them deleted next. Until then, and if that is cut off, the jobs of the batches find no
+subscriber and delete the batches one by one. All jobs of a paused subscriber wait outside the queue. So one job is
+brought back, and the end of each job brings back the next.
 ]]
+local delivery_log = include('delivery_log')
 local join_tokens = include('join_tokens')
 local joins = include('joins')
 local topics = include('topics')
@@ -22,6 +23,7 @@ function leaving.leave(call, token)
   redis.call('HDEL', keys.batches_open(), token)
   redis.call('HDEL', keys.batches_room(), token)
   redis.call('DEL', keys.drop_notice(token), keys.drop_notice_carried(token), keys.dropped(token))
+  for _, ending in ipairs(delivery_log.ENDINGS) do delivery_log.remove(call, ending, token) end
   waiting.bring_back(call, token, 1)
   return found
 end

@@ -73,6 +73,7 @@ function ruby.adopt(call, bid)
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)
+  if attempts and tonumber(attempts) > 0 then batches.note_retry(call, token, bid) end
   local job = jobs.delivery_of(bid)
   if redis.call('SADD', keys.jobs_index('main'), job) == 1 then jobs.make_scheduled(call, 'main', job, call.now_ms) end
   return true

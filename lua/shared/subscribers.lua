@@ -32,7 +32,7 @@ end
 
 -- Records accepted batches. They have `events` events in all, and the last one took `took_ms`. The subscriber
 -- becomes slow if that is more than `slow_ms`; otherwise quick, unless another of its deliveries is late.
--- Returns a true value if this ended the subscriber's trial, and false or nil otherwise.
+-- Returns whether the subscriber still exists, and a true value if this ended its trial.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -47,7 +47,7 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   end
   if throttled then redis.call('HDEL', subscriber, 'throttled_until') end
   if trial_job then subscribers.release_trial_job(call, token, trial_job) end
-  return trial_job or throttled or first
+  return true, trial_job or throttled or first
 end
 
 -- Ends the trial of a subscriber. A trial job that was scheduled for later becomes instant. A trial job that

@@ -7,22 +7,25 @@ batches were deleted, and how many events they held. If it deleted fewer than `m
 to delete.
 ]]
 local batches = include('batches')
+local delivery_log = include('delivery_log')
 local drops = include('drops')
 local jobs = include('jobs')
 
 return function(call, args)
   local keys, token = call.keys, args.token
   local held, held_count = drops.jobs_held(call)
-  local collection, dropped, events = drops.collection(), 0, 0
+  local records = delivery_log.drops('unsubscribed', args.delivery_log)
+  local collection, dropped, events = drops.collection(records), 0, 0
   for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, args.max_batches + held_count - 1)) do
     local job = jobs.delivery_of(bid)
     -- Reads the time of creation from the batch, because the score in the queue of an ordered subscriber can
     -- be later.
-    local created_ms = redis.call('LINDEX', keys.batch(bid), 1)
+    local _, created_ms, attempts = unpack(redis.call('LRANGE', keys.batch(bid), 0, batches.HEADER - 1))
     if dropped < args.max_batches and not held[job] and (tonumber(created_ms) or 0) <= args.until_ms then
       if created_ms then
         local in_batch = redis.call('LLEN', keys.batch(bid)) - batches.HEADER
-        drops.add(call, collection, bid, token, in_batch)
+        local about = { created_ms = created_ms, attempts = attempts, events = in_batch }
+        drops.add(call, collection, bid, token, about)
         events = events + in_batch
       else
         redis.call('ZREM', keys.batches_queued(token), bid)

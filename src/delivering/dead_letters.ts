@@ -1,29 +1,32 @@
+import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import { ownerOf } from '../join_token.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { AttemptReport } from './attempt.ts';
-import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { type DeadLetter, following, newest, newestFirst, type Place, readLetter } from './dead_letter.ts';
-import { eventJson } from './legacy_event.ts';
+import { eventSlices } from './event_slices.ts';
 
 /** Maximum letters that one script call revives or deletes; 100 take Redis a few milliseconds. */
 const SLICE = 100;
-
-/** Maximum events that one command reads. By default, an event holds up to 64 KiB of data. */
-const EVENTS_SLICE = 20;
 
 type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
 /** The dead letters of all subscribers. Calls with a `client` find only the letters of this client and its joins. */
 export class DeadLetters {
   readonly #partitions: Partitions;
+  readonly #deliveryLog: number;
   readonly #revived: (token: string, events: number) => void;
 
   /** `revived` is called with the number of events that returned to the queue of the subscriber `token`. */
-  constructor(partitions: Partitions, revived: (token: string, events: number) => void) {
+  constructor(
+    partitions: Partitions,
+    { deliveryLog }: Pick<Config, 'deliveryLog'>,
+    revived: (token: string, events: number) => void,
+  ) {
     this.#partitions = partitions;
+    this.#deliveryLog = deliveryLog;
     this.#revived = revived;
   }
 
@@ -75,14 +78,13 @@ export class DeadLetters {
    */
   async *events({ id, subscriber, event_count }: DeadLetter): AsyncGenerator<string> {
     const partition = this.#partitions.ofSubscriber(subscriber);
-    for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + event_count; at += EVENTS_SLICE) {
-      const stored = await partition.command((redis, keys) =>
-        redis.lrangeBuffer(keys.dead_letter(id), at, at + EVENTS_SLICE - 1),
-      );
-      if (stored.length === 0)
-        throw new BusError('dead_letter_not_found', 'the dead letter was taken away while it was read');
-      yield* stored.map(shown);
+    let left = event_count;
+    for await (const slice of eventSlices(partition, (keys) => keys.dead_letter(id), event_count)) {
+      left -= slice.length;
+      yield* slice;
     }
+    if (left > 0)
+      throw new BusError('dead_letter_not_found', 'the dead letter was taken away while it was read');
   }
 
   /** Turns the letter back into a batch with an instant job. */
@@ -106,16 +108,19 @@ export class DeadLetters {
   /** Deletes the letter. Returns false if there is none. */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client))
-      if ((await partition.run('purge', { client: await queueOf(partition, id, client), bids: [id] })) === 1)
-        return true;
+      if ((await this.#purge(partition, await queueOf(partition, id, client), [id])) === 1) return true;
     return false;
   }
 
   /** Deletes all letters that a subscriber has now, or those that died by `untilMs`. Returns their number. */
   async purgeAll(token: string, untilMs?: number): Promise<number> {
     return this.#bySlices(token, untilMs ?? (await this.#latest(token)), (partition, ids) =>
-      partition.run('purge', { client: token, bids: ids }),
+      this.#purge(partition, token, ids),
     );
+  }
+
+  #purge(partition: Partition, client: string | undefined, bids: string[]): Promise<number> {
+    return partition.run('purge', { client, deliveryLog: this.#deliveryLog, bids });
   }
 
   async #revive(partition: Partition, client: string | undefined, bids: string[]): Promise<RetryOutcome[]> {
@@ -161,12 +166,4 @@ async function queueOf(partition: Partition, id: string, client: string | undefi
   if (client === undefined) return undefined;
   const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
   return token !== null && ownerOf(token) === client ? token : client;
-}
-
-function shown(stored: Buffer): string {
-  try {
-    return eventJson(stored).toString();
-  } catch {
-    return JSON.stringify({ undecodable: stored.toString('base64') });
-  }
 }

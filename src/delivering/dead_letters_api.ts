@@ -1,22 +1,23 @@
 import { z } from 'zod';
-import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { joinToken, ownerOf, readJoinToken } from '../join_token.ts';
-import {
-  DEFAULT_LISTED,
-  ENTRIES_PER_CALL,
-  LIMIT,
-  nextLink,
-  PLACE_MEANING,
-  PLACE_RULE,
-  QUERY_WORDING,
-} from '../paging.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import {
+  type AskedQueuesParts,
+  badSubscriber,
+  queuesAsked,
+  queuesOf,
+  shownTo,
+  tokenAsked,
+} from './asked_queues.ts';
 import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
+
+/** What a client has of its own. */
+const WHAT = 'dead letters';
 
 /** Reading the letters of this many joins costs the caller one call. */
 const QUEUES_PER_CALL = 20;
@@ -76,20 +77,15 @@ const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
         answer: z.string().nullable().describe('The beginning of the body of the answer.'),
       }),
     )
-    .describe('The last 20 failed attempts.'),
+    .describe('The first failed attempt and the last 19.'),
   events: z.array(z.looseObject({})).describe('As they would have been delivered.'),
 });
 const RETRIED = z.object({ retried: z.int().describe('How many.') });
 const PURGED = z.object({ purged: z.int().describe('How many.') });
 
-interface DeadLettersParts {
+interface DeadLettersParts extends AskedQueuesParts {
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
-  /** Resolves with the tokens of the joins of a client, which are subscribers too. */
-  joinsOf: (client: string) => Promise<string[]>;
-  /** Resolves with the tokens of all subscribers. */
-  subscribers: () => Promise<string[]>;
-  publicNames: PublicNames;
   /**
    * Refuses retries while memory is short, because autodrop would drop other batches for the letters that
    * came back.
@@ -145,7 +141,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 }
 
 function handlers(parts: DeadLettersParts) {
-  const { deadLetters, isSubscriber, joinsOf, subscribers, publicNames, guard } = parts;
+  const { deadLetters, isSubscriber, guard } = parts;
   /**
    * Throws for a subscriber that does not exist. Of those who may change letters only root names the
    * subscriber, so only root can mistype it.
@@ -155,51 +151,24 @@ function handlers(parts: DeadLettersParts) {
     if (!(await isSubscriber(queues[0] ?? '')))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
-  /** Resolves with the client and its joins, or with one of these: the subscribers that have its letters. */
-  const queuesOf = async (client: string, join: string | undefined) =>
-    join === undefined ? [client, ...(await joinsOf(client))] : [joinToken(join, client)];
-  /** Resolves with the letters as the caller may see them: a join is its client's. */
-  const shownTo = async <T extends DeadLetter>(caller: Caller, letters: readonly T[]) => {
-    const owners = letters.map(({ subscriber }) => ownerOf(subscriber));
-    const nameOf = await publicNames.seenBy(caller, owners);
-    return letters.map((letter, index) => {
-      const join = readJoinToken(letter.subscriber)?.name;
-      return { ...letter, subscriber: nameOf(owners[index] ?? ''), ...(join !== undefined && { join }) };
-    });
-  };
-  /** Resolves with the subscriber that the caller named, and the number of calls that finding it costs. */
-  const named = async (caller: Caller, subscriber: string | undefined) => {
-    if (caller.role !== 'viewer') return { token: tokenOf(caller, subscriber) };
-    if (subscriber === undefined) return { token: undefined };
-    let calls = 0;
-    const token = await publicNames.tokenOf(subscriber, async () => {
-      const all = await subscribers();
-      calls = all.length / ENTRIES_PER_CALL;
-      return all;
-    });
-    return { token, calls };
-  };
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
       const { subscriber, join, limit, before } = query;
       const count = limit ?? DEFAULT_LISTED;
-      const { token, calls = 0 } = await named(caller, subscriber);
-      if (token === undefined && subscriber !== undefined) return { ...ok([]), headers: undefined, calls };
-      if (token === undefined && join !== undefined) throw badSubscriber('is missing: say whose join it is');
-      const queues = token === undefined ? undefined : await queuesOf(token, join);
+      const { queues, calls } = await queuesAsked(parts, caller, query, WHAT);
       const { letters, next } = await deadLetters.list(queues, count, before);
       const place = next && `${next.diedAtMs}-${next.id}`;
       const headers =
         place === undefined ? place : nextLink(path, { limit, subscriber, join, before: place });
       return {
-        ...ok(await shownTo(caller, letters)),
+        ...ok(await shownTo(parts, caller, letters)),
         headers,
         calls: calls + (queues?.length ?? 1) / QUEUES_PER_CALL,
       };
     },
 
     async retryAll({ caller, query }: { caller: Owner; query: Whose }) {
-      const queues = await queuesOf(oneTokenOf(caller, query.subscriber), query.join);
+      const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       await check(caller, queues);
       await guard.check();
       let retried = 0;
@@ -208,7 +177,7 @@ function handlers(parts: DeadLettersParts) {
     },
 
     async purgeAll({ caller, query }: { caller: Owner; query: Whose }) {
-      const queues = await queuesOf(oneTokenOf(caller, query.subscriber), query.join);
+      const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       let purged = 0;
       for (const token of queues) purged += await deadLetters.purgeAll(token);
       // A subscriber that has left may have letters, if the process that purged them died.
@@ -220,7 +189,7 @@ function handlers(parts: DeadLettersParts) {
       const letter = await deadLetters.find(id, clientOf(caller));
       if (!letter) throw notFound();
       const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-      const [shown = letter] = await shownTo(caller, [letter]);
+      const [shown = letter] = await shownTo(parts, caller, [letter]);
       return { ...ok(wholeJson(shown, deadLetters.events(letter))), headers };
     },
 
@@ -239,24 +208,10 @@ function handlers(parts: DeadLettersParts) {
   };
 }
 
-/**
- * Returns the subscriber whose letters the request is about. Undefined means all subscribers; only root gets
- * that.
- */
-function tokenOf(caller: Owner, subscriber: string | undefined): string | undefined {
-  if (caller.role === 'root') return subscriber;
-  if (subscriber === undefined) return caller.token;
-  throw badSubscriber('is for root; leave it out, and your own dead letters are meant');
-}
-
 function oneTokenOf(caller: Owner, subscriber: string | undefined): string {
-  const token = tokenOf(caller, subscriber);
+  const token = tokenAsked(caller, subscriber, WHAT);
   if (token !== undefined) return token;
   throw badSubscriber('is missing: root must say whose, as ?subscriber=token');
-}
-
-function badSubscriber(rule: string): BusError {
-  return new BusError('bad_query', `subscriber ${rule}`, { members: { field: 'subscriber' } });
 }
 
 function clientOf(caller: Caller): string | undefined {

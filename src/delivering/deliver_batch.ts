@@ -11,10 +11,11 @@ import type { FailedDelivery } from './delivery_exchange.ts';
 import type { Grant, Subscriber } from './grant.ts';
 import { type RetrySettings, retryAfterFailure } from './retry_policy.ts';
 import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } from './settlement.ts';
+import { takenRecord } from './taken_record.ts';
 
 const GONE = 410;
 
-export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs'> {
+export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs' | 'deliveryLog'> {
   /**
    * When the bus took over from a Ruby Routemaster. Older batches count as created then, so that they do not
    * all expire.
@@ -56,7 +57,9 @@ export function batchJob(parts: BatchParts): JobHandler {
     recorder.delivered({ queue, status, events: count, durationMs, latencyMs: waitedMs + durationMs });
     if (!outcome.accepted) return afterFailure(parts, batch, subscriber, outcome, { atMs, durationMs });
     log.debug({ bid, events: count, durationMs }, 'delivered a batch');
-    return { end: 'done', success: { heal: settings.healRate, tookMs: durationMs } };
+    const record =
+      settings.deliveryLog > 0 ? takenRecord(batch, { atMs, durationMs, status: outcome.status }) : undefined;
+    return { end: 'done', success: { heal: settings.healRate, tookMs: durationMs, record } };
   };
 }
 

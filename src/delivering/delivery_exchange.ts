@@ -25,7 +25,7 @@ export interface FailedDelivery {
   aborted?: boolean;
 }
 
-export type DeliveryOutcome = { accepted: true } | FailedDelivery;
+export type DeliveryOutcome = { accepted: true; status: number } | FailedDelivery;
 
 type Headers = Record<string, string | string[] | undefined>;
 
@@ -77,7 +77,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#timer = setTimeout(() => this.cut(), REST_WAIT_MS);
     this.#unfinished.begin(this);
     if (status < 300) {
-      this.#resolve({ accepted: true });
+      this.#resolve({ accepted: true, status });
       return;
     }
     const timer = setTimeout(() => this.#refuse(), ANSWER_WAIT_MS);

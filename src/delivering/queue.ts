@@ -21,7 +21,7 @@ export const SLOW_MS = 1000;
  */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
-export type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs'>;
+export type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs' | 'deliveryLog'>;
 
 /** One queue of jobs. Each change is one script, so a crash leaves every job in exactly one state. */
 export class Queue {
@@ -125,10 +125,15 @@ export class Queue {
  * id, as it can for every batch that this bus stored. Sending them would take 7 % of a worker's CPU at one
  * event a batch.
  */
-function finishedArguments({ grant, heal, tookMs }: Finished): Arguments<'acquire'>['finished'][number] {
+function finishedArguments({
+  grant,
+  heal,
+  tookMs,
+  record,
+}: Finished): Arguments<'acquire'>['finished'][number] {
   const { worker, packed, lease, batch } = grant;
   const job = batch && batchOf(packed) === batch.bid ? undefined : packed;
-  return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs) };
+  return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs), record };
 }
 
 /** Returns a function that has the workers of every partition drop the oldest batches. */

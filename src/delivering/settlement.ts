@@ -22,6 +22,8 @@ export interface Success {
   /** The health points that the subscriber gains. */
   heal: number;
   tookMs: number;
+  /** What the delivery log keeps of the batch; undefined if it is off. */
+  record?: string | undefined;
 }
 
 /** The consequences of a failed delivery for its subscriber. */

@@ -5,6 +5,7 @@ import type { Grant } from '../delivering/grant.ts';
 import { eventJson } from '../delivering/legacy_event.ts';
 import { type QueueSettings, SLOW_MS } from '../delivering/queue.ts';
 import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
+import { takenRecord } from '../delivering/taken_record.ts';
 import { StorageFull } from '../errors.ts';
 import { parseJson } from '../json.ts';
 import type { Log } from '../log.ts';
@@ -26,6 +27,9 @@ import {
 /** Maximum events that one script call counts, so that it does not block Redis for long. */
 const SLICE = 50;
 const MAX_JOINS_KNOWN = 1000;
+
+/** A batch of a join is taken without a request. */
+const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_MEMORY = triedAgainIn(1000);
 
@@ -96,12 +100,14 @@ export class JoinBatches {
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
-    const { leaseMs, laneLimit, laneLimitMax, maxJoinKeys, maxJoinBytes } = settings;
+    const { leaseMs, laneLimit, laneLimitMax, deliveryLog, maxJoinKeys, maxJoinBytes } = settings;
     const slice = events.slice(0, SLICE);
     try {
       await guard.check();
       return await partitions.ofSubscriber(batch.token).run('join_events', {
         ...{ q: 'main', worker, job: packed, lease, leaseMs, laneLimit, laneLimitMax, slowMs: SLOW_MS },
+        deliveryLog,
+        record: deliveryLog > 0 ? takenRecord(batch, { ...TAKEN, atMs: work.atMs }) : undefined,
         ...joinArguments(join, settings),
         ...{ bid: batch.bid, createdMs: batch.createdAtMs },
         maxKeys: maxJoinKeys,

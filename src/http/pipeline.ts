@@ -4,7 +4,7 @@ import type { Session, Sessions } from '../authentication/sessions.ts';
 import type { Caller } from '../caller.ts';
 import { clock } from '../clock.ts';
 import type { Dialect } from '../dialect.ts';
-import { type BusError, StorageUnavailable } from '../errors.ts';
+import { BusError, StorageUnavailable } from '../errors.ts';
 import { parseJson } from '../json.ts';
 import type { Log } from '../log.ts';
 import type { Proxies } from '../proxies.ts';
@@ -69,6 +69,7 @@ export class Pipeline {
   async answer(route: Route, arrival: Arrival): Promise<void> {
     const { request, response } = arrival;
     let session: Session | undefined;
+    let counted: string | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
       checkHeaders(request, route.page !== undefined || route.isPublic);
@@ -83,7 +84,7 @@ export class Pipeline {
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
       const caller = await this.#callerOf(route, request, session);
-      const counted = route.isFrequent ? undefined : countedAs(caller);
+      counted = route.isFrequent ? undefined : countedAs(caller);
       if (counted !== undefined) callLimits?.begin(counted, response);
       const record = caller && this.#record(route, request, caller);
       const calling = this.#call(route, arrival, { caller, formToken: session?.formToken ?? '' }, record);
@@ -92,6 +93,8 @@ export class Pipeline {
       if (counted !== undefined) callLimits?.answered(counted, bytes, answer.calls);
       else if (route.isPublic) callLimits?.answeredStranger(request, bytes);
     } catch (error) {
+      if (counted !== undefined && error instanceof BusError)
+        this.#parts.callLimits?.answered(counted, 0, error.calls);
       if (route.page) await this.#failPage(route.page, error, arrival, session);
       else this.fail(error, request, response);
     }

@@ -1,5 +1,6 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import { clock, sleep } from '../clock.ts';
+import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
@@ -9,7 +10,8 @@ import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { delayedCuts, dropDelayed } from './delayed_drop.ts';
 import { type Cut, fairCuts, oldestCut, sum } from './fair_share.ts';
 import type { RepairParts } from './job_parts.ts';
-import { findShortage, type Shortage } from './shortage.ts';
+import { dropRecords } from './record_dropping.ts';
+import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 
 /** Maximum batches that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
@@ -29,29 +31,28 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /** The state that a script call passes on to the next call. */
-type Begun = Omit<Arguments<'autodrop'>, 'cuts'>;
+type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
 
+type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
+
 /**
- * The `autodrop` job. When Redis stores more than the high mark, the job drops dead letters, then batches,
- * down to the low mark, the oldest first. By default it drops those of subscribers that hold more than their
- * fair share; the other policy takes the oldest of all. If other data fills Redis, dropping would not help:
- * the job drops nothing and logs an error.
+ * The `autodrop` job. When Redis stores more than the high mark, the job drops records of past deliveries, then
+ * dead letters, then batches, down to the low mark, the oldest first. By default it drops those of subscribers
+ * that hold more than their fair share; the other policy takes the oldest of all. If other data fills Redis,
+ * dropping would not help: the job drops nothing and logs an error.
  */
 export class Autodrop {
   readonly #partition: Partition;
-  readonly #limits: MemoryLimits;
+  readonly #limits: AutodropLimits;
   readonly #policy: DropPolicy;
   readonly #recorder: Recorder;
   readonly #log: Log;
   readonly #publicNames: PublicNames;
   #complainedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(
-    { partition, publicNames, recorder, log }: RepairParts,
-    limits: MemoryLimits & { dropPolicy: DropPolicy },
-  ) {
+  constructor({ partition, publicNames, recorder, log }: RepairParts, limits: AutodropLimits) {
     this.#policy = limits.dropPolicy;
     this.#partition = partition;
     this.#publicNames = publicNames;
@@ -94,8 +95,13 @@ export class Autodrop {
     }
   }
 
-  #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
-    return findShortage(this.#partition, this.#limits, signal, mark);
+  /** Returns a shortage that lasts although no records of past deliveries are left; otherwise undefined. */
+  async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
+    const found = await lastingShortage(this.#partition, this.#limits, signal, mark);
+    if (!found) return undefined;
+    const target = mark ?? found.lowMark;
+    const memory = await dropRecords(this.#partition, this.#limits, found, target, signal);
+    return memory.used <= target ? undefined : measureShortage(this.#partition, memory);
   }
 
   /**
@@ -121,6 +127,7 @@ export class Autodrop {
       const { cuts, drops, ...rest } = await this.#partition.run('autodrop', {
         ...begun,
         cuts: nextOf(plan),
+        deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
       plan = carriedOut(plan, cuts);

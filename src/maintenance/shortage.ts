@@ -17,21 +17,25 @@ export interface Shortage {
 }
 
 /**
- * Returns the shortage if Redis stores more than `mark`, by default the high mark, both now and a second
+ * Returns the memory of Redis if it stores more than `mark`, by default the high mark, both now and a second
  * later; otherwise undefined. Throws as Partition does.
  */
-export async function findShortage(
+export async function lastingShortage(
   partition: Partition,
   limits: MemoryLimits,
   signal: AbortSignal,
   mark?: number,
-): Promise<Shortage | undefined> {
+): Promise<Memory | undefined> {
   const before = await readMemory(partition, limits);
   if (before.used <= (mark ?? before.highMark)) return undefined;
   await sleep(SETTLED_MS, signal);
   const now = await readMemory(partition, limits);
   const memory = { ...now, used: Math.min(before.used, now.used) };
-  if (memory.used <= (mark ?? memory.highMark)) return undefined;
+  return memory.used <= (mark ?? memory.highMark) ? undefined : memory;
+}
+
+/** Estimates what can be dropped. Throws as Partition does. */
+export async function measureShortage(partition: Partition, memory: Memory): Promise<Shortage> {
   const holdings = await estimateHoldings(partition);
   const delayed = await delayedHoldings(partition);
   const droppableBytes = sum([...holdings, ...delayed].map(({ bytes }) => bytes));

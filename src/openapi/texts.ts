@@ -109,6 +109,17 @@ const AUDITED = {
   ...{ target: 'products', address: '203.0.113.9', status: 204, code: null },
 };
 
+const DELIVERY = {
+  ...{ id: BID, subscriber: BILLING, state: 'taken', opened_at: 1_795_171_531_418 },
+  ...{ first_attempt_at: 1_795_171_531_920, last_attempt_at: 1_795_171_534_392, ended_at: 1_795_171_534_401 },
+  ...{ event_count: 1, bytes: 141, topics: { products: 1 }, attempt_count: 2 },
+  attempts: [
+    { at: 1_795_171_531_920, status: 503, duration_ms: 12, reason: 'HTTP 503', answer: 'down' },
+    { at: 1_795_171_534_392, status: 204, duration_ms: 8, reason: null, answer: null },
+  ],
+  reason: null,
+};
+
 const JOB = {
   ...{ id: 'main-kqViYXRjaJG0QTk2dzV1S0hPTThrU3NIdy0tLS0', queue: 'main', name: 'batch', arguments: [BID] },
   ...{
@@ -299,7 +310,8 @@ export const TEXTS: Record<string, RouteText> = {
   'GET /dead_letters/:id': {
     chapter: 'Dead letters',
     summary: 'Show a dead letter with its events',
-    description: '`history` has the last 20 attempts. `events` are as they would have been delivered.',
+    description:
+      '`history` has the first attempt and the last 19. `events` are as they would have been delivered.',
     answer: WHOLE_DEAD_LETTER,
   },
   'POST /dead_letters/:id/retry': {
@@ -351,6 +363,20 @@ export const TEXTS: Record<string, RouteText> = {
     chapter: 'Clients',
     summary: 'Remove a client',
     description: 'Its subscriber goes too, with its queue and its dead letters. 204 also if there was none.',
+  },
+
+  'GET /deliveries': {
+    chapter: 'Records',
+    summary: 'Show what became of each batch',
+    description:
+      'The newest first, in pages of 100 or `limit`; a page may have fewer, or none: follow its `Link`. A client sees its own; root and viewers see all, or those of one `subscriber`. A batch that was taken or dropped is shown for a day at most. A batch that still exists has `bytes` and `topics` only in `/deliveries/{id}`.',
+    answer: [DELIVERY],
+  },
+  'GET /deliveries/:id': {
+    chapter: 'Records',
+    summary: 'Show what became of a batch',
+    description: '`events` are there while the batch is, as they are delivered.',
+    answer: DELIVERY,
   },
 
   'GET /audit': {

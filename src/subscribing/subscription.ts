@@ -33,7 +33,7 @@ export interface Subscription {
   signingKey?: string | null | undefined;
 }
 
-type Settings = SubscriptionDefaults & Pick<Config, 'maxTopics' | 'maxSubscribers'>;
+type Settings = SubscriptionDefaults & Pick<Config, 'maxTopics' | 'maxSubscribers' | 'deliveryLog'>;
 
 /** Subscribers and the topics that they are subscribed to. */
 export class Subscriptions {
@@ -99,7 +99,8 @@ export class Subscriptions {
     if (!found) return undefined;
     let dropped = 0;
     for (;;) {
-      const slice = { token, maxBatches: DROP_SLICE, untilMs };
+      const { deliveryLog } = this.#defaults;
+      const slice = { token, maxBatches: DROP_SLICE, untilMs, deliveryLog };
       const { batches, events } = await partition.run('drop_queue', slice);
       dropped += events;
       if (batches < DROP_SLICE) return dropped;

@@ -21,7 +21,7 @@ import { Wakeups } from '../../src/store/wakeups.ts';
 
 const GRACE_MS = 200;
 const MINUTE_MS = 60_000;
-const QUEUE_SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: MINUTE_MS };
+const QUEUE_SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: MINUTE_MS, deliveryLog: 1000 };
 
 const redis = new TestStore();
 

@@ -11,7 +11,7 @@ import { StorageUnavailable } from '../../src/errors.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 };
+const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 const LOST = /the lease ran out before the job was done/;
 
 /** A queue that runs code of the test before and after each ack. */

@@ -19,7 +19,9 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 let revived: [token: string, events: number][] = [];
 const deadLetters = (store: Partition = redis.store) =>
-  new DeadLetters(new Partitions(store), (token, events) => revived.push([token, events]));
+  new DeadLetters(new Partitions(store), { deliveryLog: 1000 }, (token, events) =>
+    revived.push([token, events]),
+  );
 const THEN_MS = 1_600_000_000_000;
 const names = (letters: readonly DeadLetter[]) => letters.map(({ id }) => shortName(id));
 const dead = async () => Object.keys(await readDeadLetters(redis.store));

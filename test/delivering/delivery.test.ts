@@ -66,11 +66,11 @@ test('a body is read to its end, and the connection carries the next delivery', 
     setTimeout(() => response.end('thank you'), answerAfterMs);
   });
   const deliver = deliverer(t, await portOf(t, server));
-  assert.deepEqual(await deliver(), { accepted: true });
+  assert.deepEqual(await deliver(), { accepted: true, status: 200 });
   // In the bus there is an ack between two deliveries of a worker.
   await setImmediate();
   answerAfterMs = 1300;
-  assert.deepEqual(await deliver(), { accepted: true });
+  assert.deepEqual(await deliver(), { accepted: true, status: 200 });
   assert.equal(sockets.size, 1);
 });
 

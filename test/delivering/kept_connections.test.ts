@@ -14,8 +14,8 @@ test('a subscriber that changes its callback to another host leaves no connectio
   const all = await hosts(t, 20);
   for (const { callback } of all)
     assert.deepEqual(await Promise.all([send(callback), send(callback)]), [
-      { accepted: true },
-      { accepted: true },
+      { accepted: true, status: 204 },
+      { accepted: true, status: 204 },
     ]);
   await until(() => openAt(all.slice(0, -1)) === 0, { timeoutMs: 2000, what: 'they are closed' });
   assert.equal(openAt(all), 2);
@@ -45,7 +45,7 @@ test('a delivery under way is finished when its subscriber changes to another ho
   await until(() => former.open.size === 1);
   await send(present.callback);
   held.resolve();
-  assert.deepEqual(await underWay, { accepted: true });
+  assert.deepEqual(await underWay, { accepted: true, status: 204 });
   await until(() => former.open.size === 0, { what: 'it is closed' });
 });
 
@@ -60,14 +60,14 @@ test('of all subscribers a limited number of connections is kept, those used las
   const send = sender(t, { allow: ['127.0.0.1'], keptConnections: 5 });
   const all = await hosts(t, 12);
   for (const [index, { callback }] of all.entries())
-    assert.deepEqual(await send(callback, { token: `subscriber_${index}` }), { accepted: true });
+    assert.deepEqual(await send(callback, { token: `subscriber_${index}` }), { accepted: true, status: 204 });
   await until(() => openAt(all) <= 5, { timeoutMs: 2000, what: 'the others are closed' });
   assert.deepEqual(
     all.map(({ open }) => open.size),
     all.map((_, index) => Number(index >= 7)),
   );
   const [first] = all as [KeepingHost];
-  assert.deepEqual(await send(first.callback, { token: 'subscriber_0' }), { accepted: true });
+  assert.deepEqual(await send(first.callback, { token: 'subscriber_0' }), { accepted: true, status: 204 });
 });
 
 test('answers that never end hold a limited number of connections, and cut off nobody else', async (t) => {
@@ -76,7 +76,8 @@ test('answers that never end hold a limited number of connections, and cut off n
     void response.writeHead(200, KEEP_FOR_MINUTES).write('and then');
   const [culprit, other] = [await KeepingHost.start(t, endless), await KeepingHost.start(t, endless)];
   await send(other.callback, { token: 'other' });
-  for (let n = 0; n < 60; n++) assert.deepEqual(await send(culprit.callback), { accepted: true });
+  for (let n = 0; n < 60; n++)
+    assert.deepEqual(await send(culprit.callback), { accepted: true, status: 200 });
   assert.ok(culprit.maxOpen <= 20, `${culprit.maxOpen} connections`);
   assert.equal(other.open.size, 1);
   await until(() => openAt([culprit, other]) === 0, { what: 'they are closed' });

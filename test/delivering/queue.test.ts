@@ -9,7 +9,7 @@ import { Packed } from '../../src/store/packed.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 };
+const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 const main = () => new Queue(redis.store, 'main', SETTINGS);
 const aux = () => new Queue(redis.store, 'aux', SETTINGS);
 const NO_RETRY = { delayMs: 0, damage: 0, throttleMs: 0 };

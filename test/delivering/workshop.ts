@@ -48,7 +48,12 @@ export class Workshop {
       return handler(grant, signal);
     };
     const parts = {
-      queue: new Queue(store, queue, { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 }),
+      queue: new Queue(store, queue, {
+        laneLimit: 10,
+        laneLimitMax: 100,
+        leaseMs: 30_000,
+        deliveryLog: 1000,
+      }),
       handler: recording,
       recorder: {
         removed: (token: string, events: number) => void this.removed.push([token, events]),

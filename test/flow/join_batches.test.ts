@@ -25,7 +25,7 @@ const joins = new JoinCalls(bus);
 const TOKEN = joinToken('order', CLIENT);
 const RULES: Rules = { sources: [{ topic: 'paid', count: 2 }] };
 const settings = {
-  ...{ leaseMs: 30_000, laneLimit: 16, laneLimitMax: 64 },
+  ...{ leaseMs: 30_000, laneLimit: 16, laneLimitMax: 64, deliveryLog: 1000 },
   ...{ maxJoins: 100, maxClientJoins: 100, maxTopics: 100, maxClientTopics: 100 },
   ...{ maxJoinKeys: 1000, maxJoinBytes: 1_000_000 },
 };
@@ -90,6 +90,28 @@ describe('a batch of a join', () => {
       [45, 1, 96],
     );
     assert.equal(counted['events.published'], 45);
+    await assertConsistent(redis.store);
+  });
+
+  test('is listed like a delivery, and is taken without an answer', async () => {
+    await joins.put('order', RULES);
+    await publish(joinEvent('paid', 1));
+    const list = async () =>
+      (await redis.store.run('list_deliveries', { clients: [TOKEN], since: 0, limit: 9 })).entries;
+    assert.deepEqual(
+      (await list()).map(({ state }) => state),
+      ['open'],
+    );
+    const held = await grant();
+    assert.deepEqual(
+      (await list()).map(({ state }) => state),
+      ['in_flight'],
+    );
+    await joinBatches().take(held, running);
+    const [{ id, state, record } = {}, ...more] = await list();
+    assert.deepEqual([id, state, more.length], [held.batch.bid, 'taken', 0]);
+    const [, , events, attempts, topics, , , status] = JSON.parse(`[${record}]`);
+    assert.deepEqual([events, attempts, topics, status], [1, 1, { paid: 1 }, null]);
     await assertConsistent(redis.store);
   });
 

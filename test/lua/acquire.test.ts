@@ -11,7 +11,14 @@ import { packJob } from '../../src/store/job.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-const lanes = { q: 'main', leaseMs: 30_000, laneLimit: 10, laneLimitMax: 100, slowMs: 1000 } as const;
+const lanes = {
+  q: 'main',
+  leaseMs: 30_000,
+  laneLimit: 10,
+  laneLimitMax: 100,
+  slowMs: 1000,
+  deliveryLog: 0,
+} as const;
 
 /** Instant batches of one event each, in this order. */
 async function readyBatches(...seeds: string[]): Promise<void> {
@@ -365,7 +372,8 @@ test('each batch more that is finished and handed out in a call takes five comma
   // No call looks for late deliveries, as a call does every quarter of a second.
   await bus.store.redis.set('leases:last', ((await bus.nowMs()) + 60_000) * 1000);
   let { grants } = await bus.acquire(workers);
-  for (const count of [2, 4]) {
+  // The first call begins the delivery log.
+  for (const count of [1, 1, 3]) {
     const finished = grants.slice(0, count).map(({ worker, job }) => ({ worker, job }));
     const before = await commands(bus.store);
     const next = await bus.acquire(
@@ -377,6 +385,6 @@ test('each batch more that is finished and handed out in a call takes five comma
     spent.push((await commands(bus.store)) - before - count);
     grants = grants.slice(count);
   }
-  const [two = 0, four = 0] = spent;
-  assert.equal(four - two, 2 * 5);
+  const [, one = 0, three = 0] = spent;
+  assert.equal(three - one, 2 * 5);
 });

@@ -34,7 +34,12 @@ async function watch(): Promise<string[]> {
 
 /** Has a worker of this bus deliver all that is ready. Returns how many events that were. */
 async function deliverAll(): Promise<number> {
-  const queue = new Queue(redis.store, 'main', { laneLimit: 10, laneLimitMax: 100, leaseMs: LEASE_MS });
+  const queue = new Queue(redis.store, 'main', {
+    laneLimit: 10,
+    laneLimitMax: 100,
+    leaseMs: LEASE_MS,
+    deliveryLog: 1000,
+  });
   let events = 0;
   for (;;) {
     const [grant] = (await queue.acquire(['w1'])).grants;

@@ -23,7 +23,7 @@ import { Topics } from '../../src/subscribing/topic.ts';
 
 const redis = new TestStore();
 const silent = createLog('silent', {});
-const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000 };
+const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 const BID = 'vHFAAGBX0UExbPAKqIDl';
 const OTHER_BID = 'aaaaaaaaaaaaaaaaaaaB';
 const JOBLESS_BID = 'aaaaaaaaaaaaaaaaaaaC';

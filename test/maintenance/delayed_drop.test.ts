@@ -87,7 +87,9 @@ describe('the job autodrop', () => {
     };
     const publicNames = new PublicNames(new Clients(redis.store, []), new NameKey(redis.store));
     const parts = { partition: redis.store, publicNames, recorder: new Recorder({ increment }), log };
-    await new Autodrop(parts, { ...settings, dropPolicy: 'fair' }).run(new AbortController().signal);
+    await new Autodrop(parts, { ...settings, dropPolicy: 'fair', deliveryLog: 1000 }).run(
+      new AbortController().signal,
+    );
     return { lines, counted };
   }
   const count = async () => Object.fromEntries(await delayedCounts(redis.store));

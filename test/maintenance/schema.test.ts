@@ -39,7 +39,7 @@ test('a process that is slow to boot forgets no job that has begun since another
   await redis.store.redis.sadd('jobs:pending:index:aux', 'ruby');
   await prepare();
   assert.deepEqual(await redis.store.redis.keys('*'), ['schema']);
-  const settings = { laneLimit: 1, laneLimitMax: 1, leaseMs: 30_000 };
+  const settings = { laneLimit: 1, laneLimitMax: 1, leaseMs: 30_000, deliveryLog: 1000 };
   const aux = new Queue(redis.store, 'aux', settings);
   await aux.enqueue('sweep');
   assert.equal((await aux.acquire(['w'])).grants.length, 1);

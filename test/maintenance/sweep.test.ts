@@ -17,6 +17,7 @@ import './sweep/gauges.ts';
 import './sweep/jobs.ts';
 import './sweep/joins.ts';
 import './sweep/lanes.ts';
+import './sweep/records.ts';
 import './sweep/ruby.ts';
 import './sweep/triggers.ts';
 

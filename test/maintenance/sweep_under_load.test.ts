@@ -104,7 +104,7 @@ class Load {
     const { redis: commands, keys } = redis.store;
     const [first, second] = await commands.zrange(keys.dead_letters_index(), '0', '1');
     if (first) await redis.store.run('revive', { bids: [first] });
-    if (second) await redis.store.run('purge', { bids: [second] });
+    if (second) await redis.store.run('purge', { deliveryLog: 1000, bids: [second] });
   }
 
   async #leaveAndReturn(): Promise<void> {

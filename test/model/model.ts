@@ -44,6 +44,8 @@ export class Model {
   /** By subscriber, in the order of acceptance. */
   readonly accepted = new Map<string, string[]>();
   readonly endings = new Map<string, Map<string, Ending>>();
+  /** The batches that have ended, of subscribers that have not left since. */
+  readonly records = new Map<string, { token: string; state: 'taken' | 'dropped' }>();
   /** By subscriber: the place of the last event that it took since it asked for order. */
   readonly #takenInOrder = new Map<string, number>();
 
@@ -191,6 +193,7 @@ export class Model {
   leave(token: string): void {
     const left = this.subscribers.get(token)?.topics ?? [];
     this.subscribers.delete(token);
+    for (const [name, record] of this.records) if (record.token === token) this.records.delete(name);
     for (const topic of left) this.#endUnused(topic);
     for (const batch of this.batches) if (batch.token === token) batch.open = false;
     for (const hold of this.holds.values()) if (this.tokenOf(hold) === token) hold.telling = 0;
@@ -341,6 +344,8 @@ export class Model {
       endings.set(event, how);
     }
     const subscriber = this.subscribers.get(batch.token);
+    const state = how === 'received' ? 'taken' : 'dropped';
+    if (subscriber) this.records.set(batch.name ?? '', { token: batch.token, state });
     if (subscriber && how === 'dropped') subscriber.dropped += batch.events.length;
   }
 

@@ -5,6 +5,7 @@ import { assertImageConsistent } from '../../harness/scripts/invariants.ts';
 import { shortName } from '../../harness/scripts/names.ts';
 import { readState, type State } from '../../harness/scripts/state.ts';
 import { assertEqual } from './compare.ts';
+import { assertDeliveries } from './deliveries.ts';
 import type { Model } from './model.ts';
 
 /** Time has passed: all that was to come is nearer, all that was is further away. */
@@ -38,6 +39,7 @@ export class World {
   state!: State;
   #seen!: Readable & { image: Image };
   #names = 0;
+  #looks = 0;
   #events = 0;
   #ticks = 0;
 
@@ -111,5 +113,6 @@ export class World {
     model.place(this.state.queued);
     await assertImageConsistent(this.#seen);
     await assertEqual(model, this.#seen, this.state);
+    await assertDeliveries(model, this.bus.store, this.#looks++);
   }
 }

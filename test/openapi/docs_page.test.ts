@@ -91,7 +91,7 @@ describe('every line for curl', () => {
   const api = new Api({ env: { ROUTEMASTER_CALLBACK_ALLOW: '203.0.113.0/24' } });
   beforeEach(() => api.reset());
 
-  /** What the lines take from the shell: a client that is a subscriber with a dead letter, a job, a topic, and what else the line is about. */
+  /** What the lines take from the shell: a client that is a subscriber with a batch, a job, a topic, and what else the line is about. */
   async function variables(line: string): Promise<Record<string, string>> {
     const made = await api.call('POST', '/api_tokens', { as: 'root', body: '{"name":"shop"}' });
     const { token, secret } = JSON.parse(made.text);
@@ -113,7 +113,7 @@ describe('every line for curl', () => {
     const listed = async (path: string) =>
       JSON.parse((await api.call('GET', path, { as: 'root' })).text)[0]?.id;
     if (dies) await buryAll(api.store);
-    const ID = waits ? waiting.id : await listed(line.includes('/jobs') ? '/jobs' : '/dead_letters');
+    const ID = waits ? waiting.id : await listed(/\/(?:jobs|deliveries)/.exec(line)?.[0] ?? '/dead_letters');
     const BUS = `http://127.0.0.1:${api.port}`;
     return { BUS, ROOT_KEY, SHOP: `${token}:${secret}`, TOKEN: token, ID: ID ?? '' };
   }

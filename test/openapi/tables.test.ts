@@ -68,13 +68,14 @@ describe('the tables of docs/api.md have', () => {
     }
   });
 
-  test('the fields of an event, of a subscription, a subscriber, an entry of the audit, and a job', () => {
+  test('the fields of an event, of a subscription, a subscriber, a delivery, an entry of the audit, and a job', () => {
     const subscription =
       document.paths['/subscription']?.post?.requestBody?.content['application/json']?.schema;
     for (const [heading, schema] of [
       ['Publish', schemas.Event],
       ['Subscribe', subscription],
       ['Look', schemas.Subscriber],
+      ['Deliveries', schemas.Delivery],
       ['Audit', schemas.AuditEntry],
       ['Jobs', schemas.Job],
     ] as const)

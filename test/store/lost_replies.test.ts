@@ -21,7 +21,7 @@ const NOBODY = { published: () => {}, added: () => {} };
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const queueOn = (line: CutLine) =>
-  new Queue(line.store, 'main', { laneLimit: 100, laneLimitMax: 100, leaseMs: 60_000 });
+  new Queue(line.store, 'main', { laneLimit: 100, laneLimitMax: 100, leaseMs: 60_000, deliveryLog: 1000 });
 
 /** Does the work on several connections at once, each cut at random. */
 async function onCutLines(

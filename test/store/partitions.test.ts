@@ -41,7 +41,7 @@ test('listings, gauges and dead letters cover all partitions', async () => {
     await bus.publish(`${seed}b`, topic, ['e2', 'e3']);
   }
 
-  const letters = new DeadLetters(halves, () => {});
+  const letters = new DeadLetters(halves, DEFAULTS, () => {});
   const subscribers = await new Subscriptions(halves, DEFAULTS, letters).list();
   assert.deepEqual(
     subscribers.map(({ subscriber, events }) => [subscriber, events.queued]),

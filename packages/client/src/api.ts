@@ -178,6 +178,16 @@ export abstract class Api {
     return this.call('POST /triggers/:name/fire', { params: { name } }, options);
   }
 
+  /** What became of each batch, the newest first. Without `subscriber`, root and viewers get those of all. */
+  deliveries(options: ListOptions<'GET /deliveries'> = {}) {
+    return this.list('GET /deliveries', options);
+  }
+
+  /** A batch with its attempts, and with its events while it is there. */
+  delivery(id: string, options?: CallOptions) {
+    return this.call('GET /deliveries/:id', { params: { id } }, options);
+  }
+
   /** Without `subscriber`, root gets the dead letters of all. The newest come first. */
   deadLetters(options: ListOptions<'GET /dead_letters'> = {}) {
     return this.list('GET /dead_letters', options);

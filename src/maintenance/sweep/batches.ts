@@ -24,6 +24,8 @@ export interface Seen {
   triggers: Set<string>;
   /** Clients with triggers. */
   triggering: Set<string>;
+  /** Delivery logs, by the names that `deliveries:logs` has for them. */
+  logs: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
   /** Batches that seemed to have no job; at most `maxJobs`. */
@@ -35,6 +37,7 @@ const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_b
 /** Names of the keys whose members are batches, with the types of the keys. */
 const INDEXES = {
   batches_queued: 'zset',
+  batches_retrying: 'zset',
   batches_current: 'set',
   dead_letters_of: 'zset',
 } as const;
@@ -52,6 +55,7 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
     delaying: new Set(),
     triggers: new Set(),
     triggering: new Set(),
+    logs: new Set(),
     workers: new Set(),
     jobless: new Set(),
   };
@@ -94,9 +98,9 @@ async function sweepIndex(walk: Walk, key: string): Promise<void> {
 }
 
 function note(seen: Seen, key: string, keys: Keyspace): void {
-  const add = (set: Set<string>, prefix: string) => {
+  const add = (set: Set<string>, prefix: string, kind = '') => {
     const name = after(key, prefix);
-    if (name !== undefined) set.add(name);
+    if (name !== undefined) set.add(kind + name);
   };
   add(seen.queued, keys.batches_queued(''));
   add(seen.buried, keys.dead_letters_of(''));
@@ -111,6 +115,8 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   add(seen.triggering, keys.triggers_of(''));
   const trigger = after(key, keys.trigger('', '').slice(0, -1));
   if (trigger !== undefined) seen.triggers.add(memberOf(trigger));
+  add(seen.logs, keys.deliveries_taken(''), 'taken ');
+  add(seen.logs, keys.deliveries_dropped(''), 'dropped ');
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 

@@ -39,6 +39,8 @@ export const FINDING_KINDS = {
   trigger_unreadable: 'trigger',
   entry_without_trigger: 'trigger',
   trigger_bytes_miscounted: 'client',
+  records_miscounted: 'subscriber',
+  records_total_wrong: 'key',
 } as const;
 
 type FindingKind = keyof typeof FINDING_KINDS;
@@ -51,8 +53,8 @@ export function isFindingKind(kind: string): kind is FindingKind {
 export interface Finding {
   kind: FindingKind;
   /**
-   * Depending on the kind: a batch's id, a job's name, a worker's id, a token, a topic, a topic and an event's id, or
-   * a trigger's name and the token of its client.
+   * Depending on the kind: a batch's id, a job's name, a worker's id, a token, a topic, a topic and an event's id, a
+   * trigger's name and the token of its client, or a key.
    */
   name: string;
 }

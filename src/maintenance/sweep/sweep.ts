@@ -7,6 +7,7 @@ import { JobSweep } from './jobs.ts';
 import { sweepJoins } from './joins.ts';
 import { sweepLanes, sweepWorkers } from './lanes.ts';
 import { sweepLeftovers } from './leftovers.ts';
+import { sweepRecords } from './records.ts';
 import { sweepTriggers } from './triggers.ts';
 import { Walk } from './walk.ts';
 
@@ -49,6 +50,7 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);
   await sweepTriggers(walk, seen);
+  await sweepRecords(walk, seen.logs);
   await sweepLeftovers(walk, { owners });
   return findings;
 }

@@ -21,7 +21,8 @@ type RepairScript =
   | 'sweep_delayed_texts'
   | 'sweep_delayed_held'
   | 'sweep_triggers'
-  | 'sweep_trigger_bytes';
+  | 'sweep_trigger_bytes'
+  | 'sweep_deliveries';
 
 /** Reads one slice of elements, and returns it with the cursor of the next slice. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;

@@ -5,7 +5,13 @@ const q = 'main|aux';
 /** A job that a worker holds, with its lease. The script changes nothing if the lease has expired. */
 export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
-/** `job` may be missing if it is the delivery of batch `bid` in the bytes that this bus gives it. */
+/** Maximum number of records that the delivery log keeps; 0 turns it off. */
+const deliveryLog = 'number';
+
+/**
+ * `job` may be missing if it is the delivery of batch `bid` in the bytes that this bus gives it. `record` is
+ * what the delivery log keeps of an accepted batch; undefined if the log is off.
+ */
 const finished = {
   worker: 'text',
   job: 'bytes?',
@@ -13,6 +19,7 @@ const finished = {
   bid: 'text?',
   heal: 'number',
   tookMs: 'number',
+  record: 'text?',
 } as const;
 
 /**
@@ -25,6 +32,7 @@ export const lanes = {
   laneLimit: 'number',
   laneLimitMax: 'number',
   slowMs: 'number',
+  deliveryLog,
 } as const;
 
 /** The client that asks; undefined for root. */
@@ -90,7 +98,7 @@ export const deliveringContracts = {
     reply: [{ outcome: 'ok|dead_letter_not_found|subscriber_not_found', token: 'text?', events: 'number?' }],
   },
   purge: {
-    arguments: { client, bids: ['text'] },
+    arguments: { client, deliveryLog, bids: ['text'] },
     reply: 'number',
   },
 } as const satisfies Record<string, Contract>;

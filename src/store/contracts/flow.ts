@@ -115,6 +115,7 @@ export const flowContracts = {
       maxKeys: 'number',
       maxBytes: 'number',
       left: 'number',
+      record: 'text?',
       events: [{ topic: 'text', key: 'text?', id: 'text', url: 'text' }],
     },
     reply: {

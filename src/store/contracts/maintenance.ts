@@ -10,7 +10,7 @@ const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
 const single = 'batch|ruby_batch|dead_letter|attempts|dead_letter_about';
 const indexes =
-  'batches_index|batches_queued|batches_current|batches_open|batches_room|dead_letters_index|dead_letters_of';
+  'batches_index|batches_queued|batches_retrying|batches_current|batches_open|batches_room|dead_letters_index|dead_letters_of';
 
 const eventsByTopic = [{ topic: 'text', events: 'number' }] as const;
 
@@ -56,6 +56,7 @@ export const maintenanceContracts = {
   autodrop: {
     arguments: {
       cuts: [{ token: 'text?', maxDeleted: 'number' }],
+      deliveryLog: 'number',
       begunBid: 'text?',
       begunAt: 'number?',
       begunTopics: eventsByTopic,
@@ -85,6 +86,14 @@ export const maintenanceContracts = {
   holdings: {
     arguments: { samples: 'number', tokens: ['text'] },
     reply: [{ batches: 'number', bytes: 'number' }],
+  },
+  drop_logs: {
+    arguments: { maxLogs: 'number' },
+    reply: 'number',
+  },
+  sweep_deliveries: {
+    arguments: { names: ['text'] },
+    reply: findings,
   },
   sweep_batches: {
     arguments: {

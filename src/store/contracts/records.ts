@@ -1,5 +1,30 @@
 import type { Contract } from '../contract.ts';
 
+/** The subscribers whose batches are asked for; all if there are none. */
+const clients = ['text'] as const;
+
+/**
+ * `placeMs` and `id` are the entry's place in listings. `record` is what the delivery log keeps of a batch
+ * that ended; the other fields describe one that still exists. Attempts are JSON texts.
+ */
+const entries = [
+  {
+    id: 'text',
+    subscriber: 'text',
+    state: 'open|ready|in_flight|retrying|paused|taken|dead|dropped',
+    placeMs: 'text',
+    record: 'text?',
+    createdMs: 'number?',
+    diedMs: 'number?',
+    heldMs: 'number?',
+    events: 'number?',
+    attempts: 'number?',
+    reason: 'text?',
+    firstAttempt: 'text?',
+    lastAttempts: ['text'],
+  },
+] as const;
+
 export const recordsContracts = {
   record_call: {
     arguments: {
@@ -13,5 +38,21 @@ export const recordsContracts = {
       code: 'text?',
     },
     reply: 'text',
+  },
+  list_deliveries: {
+    arguments: {
+      clients,
+      state: 'text?',
+      since: 'number',
+      before: 'number?',
+      placeMs: 'number?',
+      placeId: 'text?',
+      limit: 'number',
+    },
+    reply: { entries, nextMs: 'text?', nextId: 'text?', looked: 'number' },
+  },
+  find_delivery: {
+    arguments: { clients, id: 'text' },
+    reply: { entries, looked: 'number' },
   },
 } as const satisfies Record<string, Contract>;

@@ -47,7 +47,7 @@ export const subscribingContracts = {
     reply: { outcome: 'ok|topic_not_found|forbidden', delayed: 'number' },
   },
   drop_queue: {
-    arguments: { token: 'text', maxBatches: 'number', untilMs: 'number' },
+    arguments: { token: 'text', maxBatches: 'number', untilMs: 'number', deliveryLog: 'number' },
     reply: { batches: 'number', events: 'number' },
   },
 } as const satisfies Record<string, Contract>;

@@ -6,6 +6,7 @@ import { until } from '../../../harness/until.ts';
 import {
   BadSubscriptionError,
   type CallName,
+  DeliveryNotFoundError,
   ForbiddenError,
   JoinNotFoundError,
   ProblemError,
@@ -58,6 +59,8 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
     }),
   'DELETE /triggers/:name': (bus) => bus.removeTrigger('NAME'),
   'POST /triggers/:name/fire': (bus) => bus.fireTrigger('NAME'),
+  'GET /deliveries': (bus) => drain(bus.deliveries({ state: 'taken' })),
+  'GET /deliveries/:id': (bus) => bus.delivery('ID'),
   'GET /dead_letters': (bus) => drain(bus.deadLetters()),
   'GET /dead_letters/:id': (bus) => bus.deadLetter('ID'),
   'POST /dead_letters/:id/retry': (bus) => bus.retryDeadLetter('ID'),
@@ -191,6 +194,27 @@ test('listings come a page at a time', async (t) => {
   const names = new Set<string>();
   for await (const { name } of search.topics({ limit: 10 })) names.add(name);
   assert.ok(topics.every((name) => names.has(name)));
+});
+
+test('a client sees what became of its batches', async (t) => {
+  const made = await bus.client('search');
+  const [shop, search] = [as(await bus.client('shop')), as(made)];
+  const { callback } = await bus.receiver(t);
+  await search.subscribe({ topics: ['followed'], callback, timeout: 0, max: 1 });
+  await shop.updated('followed', 'https://shop.example.com/1');
+  await until(async () => (await first(search.deliveries({ state: 'taken' }))) !== undefined);
+  const taken = await first(search.deliveries({ limit: 1 }));
+  assert.deepEqual(
+    [taken?.state, taken?.attempts[0]?.status, taken?.topics],
+    ['taken', 204, { followed: 1 }],
+  );
+  assert.deepEqual(await search.delivery(taken?.id ?? ''), taken);
+  assert.equal((await first(rootClient().deliveries({ subscriber: made.token })))?.id, taken?.id);
+  await assert.rejects(shop.delivery(taken?.id ?? ''), DeliveryNotFoundError);
+  await search.pause();
+  await shop.updated('followed', 'https://shop.example.com/2', { data: { n: 2 } });
+  const paused = await first(search.deliveries({ state: 'paused' }));
+  assert.deepEqual((await search.delivery(paused?.id ?? '')).events?.[0]?.data, { n: 2 });
 });
 
 test('dead letters are listed, read, retried and purged', async (t) => {

@@ -50,7 +50,7 @@ describe('every connection is checked', () => {
     const { receiver, port } = await receiverFor(t);
     dns.host('rebind.example', ['127.0.0.1'], ['127.0.0.2']);
     const send = sender(t, { allow: ['127.0.0.1'], resolve: dns.resolve });
-    assert.deepEqual(await send(`http://rebind.example:${port}/`), { accepted: true });
+    assert.deepEqual(await send(`http://rebind.example:${port}/`), { accepted: true, status: 204 });
     assert.equal(receiver.deliveries.length, 1);
     assert.deepEqual(dns.asked, ['rebind.example', 'rebind.example'], 'for A and AAAA, once');
   });
@@ -63,7 +63,7 @@ describe('every connection is checked', () => {
     t.after(() => beside.stop());
     dns.host('both.example', ['127.0.0.2', '127.0.0.1', '::1']);
     const send = sender(t, { allow: ['127.0.0.1'], resolve: dns.resolve });
-    assert.deepEqual(await send(`http://both.example:${port}/`), { accepted: true });
+    assert.deepEqual(await send(`http://both.example:${port}/`), { accepted: true, status: 204 });
     assert.deepEqual([receiver.deliveries.length, beside.connections], [1, 0]);
   });
 
@@ -73,7 +73,7 @@ describe('every connection is checked', () => {
     const { receiver, port } = await receiverFor(t);
     dns.host('both.example', ['127.0.0.3', '127.0.0.1']);
     const send = sender(t, { allow: ['127.0.0.0/8'], resolve: dns.resolve });
-    assert.deepEqual(await send(`http://both.example:${port}/`), { accepted: true });
+    assert.deepEqual(await send(`http://both.example:${port}/`), { accepted: true, status: 204 });
     assert.equal(receiver.deliveries.length, 1);
   });
 

@@ -30,7 +30,7 @@ describe('through a proxy', () => {
     const { port } = new URL(receiver.callback);
 
     const send = sender(t, through({ callbackCa: identity.cert }));
-    assert.deepEqual(await send(`https://hooks.example:${port}/`), { accepted: true });
+    assert.deepEqual(await send(`https://hooks.example:${port}/`), { accepted: true, status: 204 });
     assert.deepEqual(proxy.targets, [`hooks.example:${port}`]);
     assert.deepEqual(proxy.authorizations, [`Basic ${btoa('bus:hunter2')}`]);
     assert.equal(receiver.deliveries[0]?.headers.authorization, `Basic ${btoa('me:x')}`);
@@ -49,7 +49,7 @@ describe('through a proxy', () => {
     const receiver = await Receiver.start();
     t.after(() => receiver.stop());
     const send = sender(t, through({ allow: ['127.0.0.1'] }));
-    assert.deepEqual(await send(receiver.callback), { accepted: true });
+    assert.deepEqual(await send(receiver.callback), { accepted: true, status: 204 });
     assert.deepEqual(proxy.targets, [new URL(receiver.callback).host]);
   });
 

@@ -36,7 +36,8 @@ const RARE = new Set([
   'function|delete', // at the start of another release
   'hstrlen', // when a trigger is deleted
   'lpop', // when more subscribers are on trial than workers may serve
-  'lpos', // when a sweep finds a job twice, or in both of two readings
+  'lpos', // when a sweep finds a job twice, or in both of two readings, or an ended delivery is asked for by id
+  'ltrim', // when a batch is cut, or the log of deliveries is full
   'renamenx', // at the takeover from the Ruby Routemaster
   'select', // with a database number in ROUTEMASTER_REDIS_URL
   'zrank', // when jobs are listed page by page

@@ -120,6 +120,76 @@ export interface Calls {
     body: undefined;
     answer: { retried: number };
   };
+  'GET /deliveries': {
+    query: {
+      subscriber?: string | undefined;
+      join?: string | undefined;
+      state?:
+        | 'open'
+        | 'ready'
+        | 'in_flight'
+        | 'retrying'
+        | 'paused'
+        | 'taken'
+        | 'dead'
+        | 'dropped'
+        | undefined;
+      since?: number | undefined;
+      until?: number | undefined;
+      limit?: number | undefined;
+      before?: string | undefined;
+    };
+    body: undefined;
+    answer: {
+      id: string;
+      subscriber: string;
+      join?: string | undefined;
+      state: 'open' | 'ready' | 'in_flight' | 'retrying' | 'paused' | 'taken' | 'dead' | 'dropped';
+      opened_at: number;
+      first_attempt_at: number | null;
+      last_attempt_at: number | null;
+      ended_at: number | null;
+      event_count: number;
+      bytes: number | null;
+      topics: { [name: string]: number } | null;
+      attempt_count: number;
+      attempts: {
+        at: number;
+        status: number | null;
+        duration_ms: number;
+        reason: string | null;
+        answer: string | null;
+      }[];
+      reason: string | null;
+    }[];
+  };
+  'GET /deliveries/:id': {
+    query: undefined;
+    body: undefined;
+    answer: {
+      id: string;
+      subscriber: string;
+      join?: string | undefined;
+      state: 'open' | 'ready' | 'in_flight' | 'retrying' | 'paused' | 'taken' | 'dead' | 'dropped';
+      opened_at: number;
+      first_attempt_at: number | null;
+      last_attempt_at: number | null;
+      ended_at: number | null;
+      event_count: number;
+      bytes: number | null;
+      topics: { [name: string]: number } | null;
+      attempt_count: number;
+      attempts: {
+        at: number;
+        status: number | null;
+        duration_ms: number;
+        reason: string | null;
+        answer: string | null;
+      }[];
+      reason: string | null;
+      events?: { [name: string]: unknown }[] | undefined;
+    };
+  };
   'GET /docs': {
     query: undefined;
     body: undefined;

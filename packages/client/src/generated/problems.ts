@@ -97,6 +97,11 @@ export class TriggerNotFoundError extends ProblemError {
   declare readonly code: 'trigger_not_found';
 }
 
+/** 404: There is no such delivery. */
+export class DeliveryNotFoundError extends ProblemError {
+  declare readonly code: 'delivery_not_found';
+}
+
 /** 404: There is no such dead letter. */
 export class DeadLetterNotFoundError extends ProblemError {
   declare readonly code: 'dead_letter_not_found';
@@ -238,6 +243,7 @@ export const PROBLEMS = {
   topic_not_found: TopicNotFoundError,
   delayed_event_not_found: DelayedEventNotFoundError,
   trigger_not_found: TriggerNotFoundError,
+  delivery_not_found: DeliveryNotFoundError,
   dead_letter_not_found: DeadLetterNotFoundError,
   job_not_found: JobNotFoundError,
   join_not_found: JoinNotFoundError,

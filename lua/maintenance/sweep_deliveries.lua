@@ -1,0 +1,66 @@
+#!lua flags=allow-oom
+--[[
+sweep_deliveries: correct the number of records in each delivery log; without `names`, the total of all. Returns the
+findings.
+
+Without a finding, it deletes records that are older than a day, and the logs of subscribers that have left, which a
+process of an earlier release has removed. `names` are names of logs, as `deliveries:logs` has them.
+]]
+local delivery_log = include('delivery_log')
+local findings = include('findings')
+
+-- How many records are read at a time, and how often in a call.
+local CHUNK, MAX_CHUNKS = 64, 16
+
+-- Returns how many of the oldest records of a log are too old, of CHUNK at most.
+local function count_old(call, list)
+  local items, old = redis.call('LRANGE', list, 0, 2 * CHUNK - 1), 0
+  for i = 2, #items, 2 do
+    if delivery_log.ended_at(items[i]) >= call.now_ms - delivery_log.KEPT_MS then break end
+    old = old + 1
+  end
+  return old
+end
+
+-- Corrects the number that is counted for a log. Returns the number of its records.
+local function recount(call, ending, token, found)
+  local name, records = delivery_log.name_of(ending, token), delivery_log.length(call, ending, token)
+  local counted = tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name))
+  if counted ~= delivery_log.counted(records) then
+    delivery_log.count(call, name, records, counted or 0)
+    findings.add(found, 'records_miscounted', token)
+  end
+  return records
+end
+
+local function tidy(call, ending, token)
+  local name, list = delivery_log.name_of(ending, token), delivery_log.list_of(call, ending, token)
+  for _ = 1, MAX_CHUNKS do
+    local old = count_old(call, list)
+    if old == 0 then return end
+    delivery_log.cut(call, name, tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name)), old)
+  end
+end
+
+-- Corrects the total of all logs.
+local function add_up(call, found)
+  local logs, total = redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1, 'WITHSCORES'), 0
+  for i = 2, #logs, 2 do total = total + logs[i] end
+  if total == tonumber(redis.call('HGET', call.keys.deliveries_total(), 'records') or 0) then return end
+  redis.call('HSET', call.keys.deliveries_total(), 'records', total)
+  findings.add(found, 'records_total_wrong', call.keys.deliveries_total())
+end
+
+return function(call, args)
+  local found = {}
+  for _, name in ipairs(args.names) do
+    local ending, token = delivery_log.read_name(name)
+    if redis.call('EXISTS', call.keys.subscriber(token)) == 0 then
+      delivery_log.remove(call, ending, token)
+    elseif recount(call, ending, token, found) > 0 then
+      tidy(call, ending, token)
+    end
+  end
+  if #args.names == 0 then add_up(call, found) end
+  return found
+end

@@ -1,0 +1,53 @@
+#!lua flags=allow-oom
+--[[
+find_delivery: read one batch, whatever its state; if there are `clients`, only of these subscribers. Changes nothing.
+
+`entries` has the batch as list_deliveries describes it, with all its failed attempts; it is empty if there is none.
+The record of a batch that has ended is searched in the logs; `looked` is the number of records in them.
+]]
+local delivery_log = include('delivery_log')
+local delivery_states = include('delivery_states')
+
+-- As many as are kept of a batch.
+local MAX_ATTEMPTS = 20
+
+-- Returns the entry of a record in a log, and the number of records in the log.
+local function in_log(call, ending, token, id)
+  local list, length = delivery_log.list_of(call, ending, token), delivery_log.length(call, ending, token)
+  local position = redis.call('LPOS', list, id, 'RANK', -1)
+  if not position then return nil, length end
+  local record = redis.call('LINDEX', list, position + 1)
+  if delivery_log.ended_at(record) < call.now_ms - delivery_log.KEPT_MS then return nil, length end
+  return { id = id, subscriber = token, state = ending, record = record, last_attempts = {} }, length
+end
+
+local function in_logs(call, clients, id)
+  local looked = 0
+  for _, name in ipairs(delivery_log.names(call, clients)) do
+    local ending, token = delivery_log.read_name(name)
+    local entry, length = in_log(call, ending, token, id)
+    looked = looked + length
+    if entry then return entry, looked end
+  end
+  return nil, looked
+end
+
+local function is_of(clients, token)
+  for _, client in ipairs(clients) do
+    if client == token then return true end
+  end
+  return #clients == 0
+end
+
+return function(call, args)
+  local seen, clients, id, looked = delivery_states.begin(call), args.clients, args.id, 0
+  local entry = delivery_states.batch(call, seen, id) or delivery_states.dead_letter(call, id)
+  if entry then
+    if not is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end
+    delivery_states.describe(call, seen, entry, MAX_ATTEMPTS)
+  else
+    entry, looked = in_logs(call, clients, id)
+  end
+  if entry then entry.place_ms = '0' end
+  return { entries = { entry }, looked = looked }
+end

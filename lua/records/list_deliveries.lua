@@ -1,0 +1,135 @@
+#!lua flags=allow-oom
+--[[
+list_deliveries: read a page of batches, the newest first: of some subscribers (`clients`) or of all, in one state or
+in any. Changes nothing.
+
+All of a page is read in one step, so each batch is in one state. `since` and `before` limit the time by which a
+batch is listed (delivery_sources.lua). `place_ms` and `place_id` are those of the last entry of the page before.
+In the reply, `next_ms` and `next_id` are given if there may be more. A call looks at 2,000 batches at most. If most
+of them are in other states, the page is short or empty, although more follow. `looked` counts these batches, and the
+places where some may be.
+
+An entry has `record` if its batch has ended, and otherwise the other fields.
+]]
+local delivery_log = include('delivery_log')
+local delivery_sources = include('delivery_sources')
+local delivery_states = include('delivery_states')
+local jobs = include('jobs')
+local merging = include('merging')
+local open_batches = include('open_batches')
+
+-- 2,000 take Redis some 5 ms.
+local MAX_LOOKED = 2000
+-- Failed attempts of an entry.
+local MAX_ATTEMPTS = 3
+
+-- Returns the subscribers that are asked for. If these are all, only those that have queued batches.
+local function queue_owners(call, listing, clients)
+  if #clients > 0 then return clients end
+  local gauge, tokens = redis.call('HGETALL', call.keys.gauge_batches()), {}
+  for i = 1, #gauge, 2 do tokens[#tokens + 1] = gauge[i] end
+  listing.sources = listing.sources + #tokens
+  return tokens
+end
+
+-- Adds the queued batches. If `state` is given, only those in that state.
+local function add_queues(call, listing, sources, clients, state)
+  for _, token in ipairs(clients) do
+    local index = call.keys.batches_queued(token)
+    sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, state)
+  end
+  if #clients == 0 then
+    sources[1] = delivery_sources.batches(call, listing, call.keys.batches_index(), 1, state)
+  end
+end
+
+local function add_open(call, listing, sources, clients)
+  local entries = {}
+  for _, token in ipairs(clients) do
+    local entry = redis.call('HGET', call.keys.batches_open(), token)
+    if entry then entries[#entries + 1] = entry end
+  end
+  if #clients == 0 then entries = redis.call('HVALS', call.keys.batches_open()) end
+  for _, entry in ipairs(entries) do
+    local bid = open_batches.read_entry(entry)
+    sources[#sources + 1] = delivery_sources.single(call, listing, bid, 'open')
+  end
+end
+
+local function add_in_flight(call, listing, sources, clients)
+  local wanted = {}
+  for _, token in ipairs(clients) do wanted[token] = true end
+  for job in pairs(listing.seen.held) do
+    local bid = jobs.batch_of(job)
+    sources[#sources + 1] = bid and delivery_sources.single(call, listing, bid, 'in_flight', #clients > 0 and wanted)
+  end
+end
+
+local function add_paused(call, listing, sources, clients)
+  for _, token in ipairs(queue_owners(call, listing, clients)) do
+    if delivery_states.is_paused(call, listing.seen, token) then
+      add_queues(call, listing, sources, { token }, 'paused')
+    end
+  end
+end
+
+local function add_retrying(call, listing, sources, clients)
+  for _, token in ipairs(queue_owners(call, listing, clients)) do
+    local index = call.keys.batches_retrying(token)
+    sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')
+  end
+end
+
+local function add_dead(call, listing, sources, clients)
+  for _, token in ipairs(clients) do
+    sources[#sources + 1] = delivery_sources.dead_letters(call, listing, call.keys.dead_letters_of(token))
+  end
+  if #clients == 0 then
+    sources[#sources + 1] = delivery_sources.dead_letters(call, listing, call.keys.dead_letters_index())
+  end
+end
+
+-- Adds the logs. If `wanted` is given, only those of batches that ended in this way.
+local function add_logs(call, listing, sources, clients, wanted)
+  for _, name in ipairs(delivery_log.names(call, clients)) do
+    local ending, token = delivery_log.read_name(name)
+    if not wanted or ending == wanted then
+      sources[#sources + 1] = delivery_sources.log(call, listing, ending, token)
+    end
+  end
+end
+
+local ADD = {
+  open = add_open, ready = add_queues, in_flight = add_in_flight, retrying = add_retrying, paused = add_paused,
+  dead = add_dead, taken = add_logs, dropped = add_logs,
+}
+
+local function sources_of(call, listing, clients, state)
+  local sources = {}
+  if state then
+    ADD[state](call, listing, sources, clients, state)
+  else
+    add_queues(call, listing, sources, clients)
+    add_dead(call, listing, sources, clients)
+    add_logs(call, listing, sources, clients)
+  end
+  return sources
+end
+
+return function(call, args)
+  local bounds = { since = args.since, before = args.before or math.huge, place = args.place_ms, id = args.place_id }
+  local listing = delivery_sources.begin(call, bounds, MAX_LOOKED)
+  local entries, last = {}, nil
+  for entry in merging.merged(sources_of(call, listing, args.clients, args.state)) do
+    if entry.stopped then last = entry end
+    if #entries == args.limit then last = entries[#entries] end
+    if last then break end
+    if not entry.record then delivery_states.describe(call, listing.seen, entry, MAX_ATTEMPTS) end
+    entries[#entries + 1] = entry
+  end
+  for _, entry in ipairs(entries) do
+    entry.place_ms, entry.last_attempts = string.format('%.3f', entry.place), entry.last_attempts or {}
+  end
+  local next_ms = last and string.format('%.3f', last.place)
+  return { entries = entries, next_ms = next_ms, next_id = last and last.id, looked = listing.looked + listing.sources }
+end

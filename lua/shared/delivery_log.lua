@@ -1,0 +1,180 @@
+--[[
+Delivery log: keeps a record of each batch that has ended, for a while. A subscriber has two logs, one of taken
+batches and one of dropped ones. A log is a list of UID, record, UID, record, …, the newest at the end.
+
+A record is the items of a JSON array, without the brackets. Both kinds begin with the time of the end (µs), by which
+they are listed, the time of creation (ms), the number of events, the number of attempts, and the events by topic,
+which are `null` if counting them would cost too much. There follow
+
+  taken    the bytes of the delivery; time (ms), status and duration (ms) of the last attempt
+  dropped  the reason
+
+and, if attempts failed, the time of the first one (ms) and a list of the last ones.
+
+The hash `deliveries:total` bounds all logs together. When they are full, the longest log loses its oldest records,
+so a busy subscriber does not push out the records of others. Records are counted in whole UNITs: so most calls
+write the log alone, which costs a third of what counting each record did.
+]]
+local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
+
+local UNIT = 16
+-- How many records a full log loses at a time, and in one call. A call removes many after the limit was lowered.
+local LUMP, MAX_REMOVED = 64, 1024
+-- Maximum failed attempts in a record, and their bytes. Their texts, which subscribers write, could otherwise take
+-- more memory than all the rest.
+local MAX_ATTEMPTS, MAX_ATTEMPTS_BYTES = 3, 512
+-- Longer counts of topics are left out.
+local MAX_TOPICS_BYTES = 256
+-- Records are shown for a day.
+delivery_log.KEPT_MS = 86400000
+
+-- Returns how many of so many records of a log are counted; nil of an empty log, which is not listed.
+function delivery_log.counted(records)
+  if records > 0 then return records - records % UNIT end
+end
+
+-- Returns the list of a log.
+function delivery_log.list_of(call, ending, token)
+  return ending == 'taken' and call.keys.deliveries_taken(token) or call.keys.deliveries_dropped(token)
+end
+
+-- Returns the name of a log, as `deliveries:logs` has it.
+function delivery_log.name_of(ending, token)
+  return ending .. ' ' .. token
+end
+
+-- Returns the ending and the subscriber of the log with this name.
+function delivery_log.read_name(name)
+  local space = name:find(' ', 1, true)
+  return name:sub(1, space - 1), name:sub(space + 1)
+end
+
+-- Returns the names of the logs of these subscribers, which may be empty; of all logs if there are none.
+function delivery_log.names(call, tokens)
+  if #tokens == 0 then return redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1) end
+  local names = {}
+  for _, token in ipairs(tokens) do
+    for _, ending in ipairs(delivery_log.ENDINGS) do names[#names + 1] = delivery_log.name_of(ending, token) end
+  end
+  return names
+end
+
+-- Returns the number of records in a log.
+function delivery_log.length(call, ending, token)
+  return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
+end
+
+-- Notes that a log has so many records, `counted` of which were counted before. Returns the number of all.
+function delivery_log.count(call, name, records, counted)
+  local now_counted = delivery_log.counted(records)
+  if now_counted then
+    redis.call('ZADD', call.keys.deliveries_logs(), now_counted, name)
+  else
+    redis.call('ZREM', call.keys.deliveries_logs(), name)
+  end
+  return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
+end
+
+-- Removes the oldest records of a log, of which `counted` were counted. Returns the number of all.
+function delivery_log.cut(call, name, counted, removed)
+  local ending, token = delivery_log.read_name(name)
+  redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
+  return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
+end
+
+-- Removes the oldest records of the longest logs until there are no more than `max`. Records that are not counted
+-- are taken to be there.
+local function shrink(call, total, max)
+  local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
+  while total + uncounted > max and removed < MAX_REMOVED do
+    local name, counted = unpack(redis.call('ZRANGE', call.keys.deliveries_logs(), 0, 0, 'REV', 'WITHSCORES'))
+    counted = tonumber(counted) or 0
+    if counted == 0 then return end
+    local lump = math.min(LUMP, counted)
+    total = delivery_log.cut(call, name, counted, lump)
+    removed = removed + lump
+  end
+end
+
+-- Appends records to a log. `entries` is a list of UID, record, …; `max` is the maximum number of records in all
+-- logs, 0 if nothing is to be kept. The subscriber must exist: its removal removes its logs.
+function delivery_log.append(call, ending, token, entries, max)
+  if #entries == 0 or max == 0 then return end
+  local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
+  local counted = delivery_log.counted(records - #entries / 2)
+  if counted == delivery_log.counted(records) then return end
+  shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
+end
+
+-- Removes a log of a subscriber.
+function delivery_log.remove(call, ending, token)
+  local name = delivery_log.name_of(ending, token)
+  local counted = redis.call('ZSCORE', call.keys.deliveries_logs(), name)
+  redis.call('UNLINK', delivery_log.list_of(call, ending, token))
+  if counted then delivery_log.count(call, name, 0, tonumber(counted)) end
+end
+
+-- Returns the text that a record ends with if attempts at the batch have failed; otherwise an empty text.
+function delivery_log.failures(call, bid)
+  local attempts = call.keys.attempts(bid)
+  local first = redis.call('LINDEX', attempts, 0)
+  if not first then return '' end
+  local last, kept, bytes = redis.call('LRANGE', attempts, -MAX_ATTEMPTS, -1), {}, 0
+  for i = #last, 1, -1 do
+    bytes = bytes + #last[i]
+    if bytes > MAX_ATTEMPTS_BYTES then break end
+    table.insert(kept, 1, last[i])
+  end
+  return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
+end
+
+-- Returns a record that begins with the present time. Records of one call are 1 µs apart. The call takes longer than
+-- that, so no two records of a bus have the same time.
+function delivery_log.ended_now(call, record)
+  call.records_made = (call.records_made or 0) + 1
+  return string.format('%d,%s', call.now_us + call.records_made, record)
+end
+
+-- Returns the time at which the batch of a record ended (ms, to the µs).
+function delivery_log.ended_at(record)
+  return (tonumber(record:sub(1, 16)) or 0) / 1000
+end
+
+local function topics_text(topics)
+  if not topics then return 'null' end
+  local counts = {}
+  for topic, events in pairs(topics) do counts[#counts + 1] = string.format('"%s":%d', topic, events) end
+  local text = '{' .. table.concat(counts, ',') .. '}'
+  return #text <= MAX_TOPICS_BYTES and text or 'null'
+end
+
+-- Returns an empty collection of the records of dropped batches. If `max` is 0, nothing is collected.
+function delivery_log.drops(reason, max)
+  return { reason = reason, max = max, by_token = {} }
+end
+
+-- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and
+-- `attempts` as its header has them, `events`, and perhaps `topics`, the number of events by topic.
+function delivery_log.add_drop(call, records, bid, token, about)
+  if records.max == 0 then return end
+  local entries = records.by_token[token] or {}
+  records.by_token[token] = entries
+  entries[#entries + 1] = bid
+  local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
+  -- A damaged header may have other texts in place of its numbers.
+  entries[#entries + 1] = delivery_log.ended_now(call, string.format(
+    '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
+    topics_text(about.topics), records.reason, failures
+  ))
+end
+
+-- Writes the collected records of subscribers that still exist.
+function delivery_log.write_drops(call, records)
+  for token, entries in pairs(records.by_token) do
+    if redis.call('EXISTS', call.keys.subscriber(token)) == 1 then
+      delivery_log.append(call, 'dropped', token, entries, records.max)
+    end
+  end
+end
+
+return delivery_log

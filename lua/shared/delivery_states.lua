@@ -1,0 +1,82 @@
+--[[
+Delivery states: what state a batch is in that still exists. A batch is in the first of these that fits:
+
+  in_flight  a worker holds its job
+  open       it takes further events
+  paused     its subscriber is paused
+  retrying   it was attempted before
+  ready      otherwise
+
+A dead letter is `dead`. What has ended is in the log (delivery_log.lua): `taken` or `dropped`.
+]]
+local batches = include('batches')
+local drops = include('drops')
+local jobs = include('jobs')
+local open_batches = include('open_batches')
+local delivery_states = {}
+
+-- Returns what a call remembers: the jobs that workers hold, and by subscriber the open batch and whether it is
+-- paused.
+function delivery_states.begin(call)
+  return { held = drops.jobs_held(call), open = {}, paused = {} }
+end
+
+function delivery_states.is_paused(call, seen, token)
+  if seen.paused[token] == nil then
+    seen.paused[token] = redis.call('HEXISTS', call.keys.subscriber(token), 'paused_at') == 1
+  end
+  return seen.paused[token]
+end
+
+local function is_open(call, seen, token, bid)
+  if seen.open[token] == nil then seen.open[token] = open_batches.bid_of(call, token) or '' end
+  return seen.open[token] == bid
+end
+
+-- Returns the state of a batch. `attempts` is the number in its header, as text.
+local function state_of(call, seen, bid, token, attempts)
+  if seen.held[jobs.delivery_of(bid)] then return 'in_flight' end
+  if is_open(call, seen, token, bid) then return 'open' end
+  if delivery_states.is_paused(call, seen, token) then return 'paused' end
+  return attempts == '0' and 'ready' or 'retrying'
+end
+
+-- Returns a batch with its state; nothing if it does not exist.
+function delivery_states.batch(call, seen, bid)
+  local token, created_ms, attempts = batches.read_header(call.keys.batch(bid))
+  if not token then return end
+  return {
+    id = bid, subscriber = token, state = state_of(call, seen, bid, token, attempts),
+    created_ms = tonumber(created_ms), attempts = tonumber(attempts),
+  }
+end
+
+-- Returns a dead letter; nothing if it does not exist.
+function delivery_states.dead_letter(call, bid)
+  local token, created_ms, attempts = batches.read_header(call.keys.dead_letter(bid))
+  if not token then return end
+  return {
+    id = bid, subscriber = token, state = 'dead', created_ms = tonumber(created_ms), attempts = tonumber(attempts),
+  }
+end
+
+-- Adds to a batch or dead letter what a listing shows besides: its number of events, when a worker began the
+-- attempt under way, why and when it died, and the failed attempts: when the first was, and the last ones, up to
+-- `max_attempts`.
+function delivery_states.describe(call, seen, entry, max_attempts)
+  local keys, bid = call.keys, entry.id
+  local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)
+  entry.events = redis.call('LLEN', list) - batches.HEADER
+  local worker = seen.held[jobs.delivery_of(bid)]
+  local lease = worker and redis.call('HGET', keys.leases(), worker)
+  entry.held_ms = lease and math.floor(lease / 1000) or nil
+  if entry.state == 'dead' then
+    local reason, died_ms = unpack(redis.call('HMGET', keys.dead_letter_about(bid), 'reason', 'died_at'))
+    entry.reason, entry.died_ms = reason or nil, tonumber(died_ms)
+  end
+  entry.first_attempt = redis.call('LINDEX', keys.attempts(bid), 0) or nil
+  entry.last_attempts = entry.first_attempt and redis.call('LRANGE', keys.attempts(bid), -max_attempts, -1) or {}
+  return entry
+end
+
+return delivery_states

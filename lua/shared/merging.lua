@@ -1,0 +1,93 @@
+--[[
+Merging: joins many sources of entries, each the newest first, into one.
+
+An entry has a `place`, the time (ms, to the µs) by which it is listed, and an `id`; of entries with the same place,
+the one with the larger id comes first. A source has the `place` of its first entry, and a function `open` that is
+given the source and returns an iterator. It is called when the turn of the source has come, so most of many sources
+are never opened. There may turn out to be no entry at the place of a source; its first one is then a later one.
+]]
+local merging = {}
+
+-- Compares byte by byte, as sorted sets do; Lua's own comparison follows the locale of Redis.
+local function is_larger(id, other)
+  for i = 1, #id do
+    local byte, its = id:byte(i), other:byte(i)
+    if byte ~= its then return byte > (its or -1) end
+  end
+  return false
+end
+
+-- True if the entry at this place comes before the other.
+function merging.is_before(place, id, other_place, other_id)
+  if place ~= other_place then return place > other_place end
+  return is_larger(id, other_id)
+end
+
+local function is_before(one, other)
+  return merging.is_before(one.entry.place, one.entry.id, other.entry.place, other.entry.id)
+end
+
+local function rise(heap, i)
+  while i > 1 do
+    local parent = math.floor(i / 2)
+    if not is_before(heap[i], heap[parent]) then return end
+    heap[i], heap[parent] = heap[parent], heap[i]
+    i = parent
+  end
+end
+
+local function sink(heap)
+  local i = 1
+  while true do
+    local first, left = i, 2 * i
+    if heap[left] and is_before(heap[left], heap[first]) then first = left end
+    if heap[left + 1] and is_before(heap[left + 1], heap[first]) then first = left + 1 end
+    if first == i then return end
+    heap[i], heap[first] = heap[first], heap[i]
+    i = first
+  end
+end
+
+local function push(heap, source)
+  local read = source:open()
+  local entry = read()
+  if not entry then return end
+  heap[#heap + 1] = { entry = entry, read = read }
+  rise(heap, #heap)
+end
+
+local function pop(heap)
+  local top = heap[1]
+  if not top then return end
+  local entry = top.entry
+  top.entry = top.read()
+  if not top.entry then
+    heap[1] = heap[#heap]
+    heap[#heap] = nil
+  end
+  if heap[1] then sink(heap) end
+  return entry
+end
+
+-- Returns an iterator over the entries of all sources. Places are sorted as numbers, since Lua takes ten times as
+-- long to sort tables.
+function merging.merged(sources)
+  local heap, places, at_place = {}, {}, {}
+  for _, source in ipairs(sources) do
+    local place = source.place
+    if not at_place[place] then
+      at_place[place] = {}
+      places[#places + 1] = place
+    end
+    at_place[place][#at_place[place] + 1] = source
+  end
+  table.sort(places)
+  return function()
+    while #places > 0 and not (heap[1] and heap[1].entry.place > places[#places]) do
+      for _, source in ipairs(at_place[table.remove(places)]) do push(heap, source) end
+    end
+    return pop(heap)
+  end
+end
+
+return merging

@@ -1,0 +1,94 @@
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Caller } from '../caller.ts';
+import { BusError } from '../errors.ts';
+import { joinToken, ownerOf, readJoinToken } from '../join_token.ts';
+import { ENTRIES_PER_CALL } from '../paging.ts';
+
+export interface AskedQueuesParts {
+  /** Resolves with the tokens of the joins of a client, which are subscribers too. */
+  joinsOf: (client: string) => Promise<string[]>;
+  /** Resolves with the tokens of all subscribers. */
+  subscribers: () => Promise<string[]>;
+  publicNames: PublicNames;
+}
+
+/** The part of a query that says whose queues are meant. */
+export interface Asked {
+  subscriber?: string | undefined;
+  join?: string | undefined;
+}
+
+/**
+ * Returns the client that the caller asks about. Undefined means all; only root gets that. `what` names what a
+ * client has of its own. Throws bad_query.
+ */
+export function tokenAsked(
+  caller: Exclude<Caller, { role: 'viewer' }>,
+  subscriber: string | undefined,
+  what: string,
+): string | undefined {
+  if (caller.role === 'root') return subscriber;
+  if (subscriber === undefined) return caller.token;
+  throw badSubscriber(`is for root; leave it out, and your own ${what} are meant`);
+}
+
+export function badSubscriber(rule: string): BusError {
+  return new BusError('bad_query', `subscriber ${rule}`, { members: { field: 'subscriber' } });
+}
+
+/** Returns the subscribers of a client: itself and its joins, or one of these. */
+export async function queuesOf(
+  { joinsOf }: Pick<AskedQueuesParts, 'joinsOf'>,
+  client: string,
+  join?: string,
+): Promise<string[]> {
+  return join === undefined ? [client, ...(await joinsOf(client))] : [joinToken(join, client)];
+}
+
+/**
+ * Returns the subscribers that the caller asks about, and the number of calls that finding them costs.
+ * Undefined means all subscribers; none are there if a viewer named nobody. Throws bad_query.
+ */
+export async function queuesAsked(
+  parts: AskedQueuesParts,
+  caller: Caller,
+  { subscriber, join }: Asked,
+  what: string,
+): Promise<{ queues: string[] | undefined; calls: number }> {
+  const { token, calls } = await named(parts, caller, subscriber, what);
+  if (token !== undefined) return { queues: await queuesOf(parts, token, join), calls };
+  if (subscriber !== undefined) return { queues: [], calls };
+  if (join !== undefined) throw badSubscriber('is missing: say whose join it is');
+  return { queues: undefined, calls };
+}
+
+async function named(
+  { publicNames, subscribers }: AskedQueuesParts,
+  caller: Caller,
+  subscriber: string | undefined,
+  what: string,
+): Promise<{ token: string | undefined; calls: number }> {
+  if (caller.role !== 'viewer') return { token: tokenAsked(caller, subscriber, what), calls: 0 };
+  if (subscriber === undefined) return { token: undefined, calls: 0 };
+  let calls = 0;
+  const token = await publicNames.tokenOf(subscriber, async () => {
+    const all = await subscribers();
+    calls = all.length / ENTRIES_PER_CALL;
+    return all;
+  });
+  return { token, calls };
+}
+
+/** Returns entries as the caller may see them. An entry of a join shows the join, and its client as subscriber. */
+export async function shownTo<T extends { subscriber: string }>(
+  { publicNames }: Pick<AskedQueuesParts, 'publicNames'>,
+  caller: Caller,
+  entries: readonly T[],
+): Promise<(T & { join?: string })[]> {
+  const owners = entries.map(({ subscriber }) => ownerOf(subscriber));
+  const nameOf = await publicNames.seenBy(caller, owners);
+  return entries.map((entry, index) => {
+    const join = readJoinToken(entry.subscriber)?.name;
+    return { ...entry, subscriber: nameOf(owners[index] ?? ''), ...(join !== undefined && { join }) };
+  });
+}

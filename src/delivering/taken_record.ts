@@ -1,0 +1,64 @@
+import type { Batch } from './batch.ts';
+
+/** Topics are counted in small batches only. In a larger one that would take over a percent of a delivery. */
+const MAX_COUNTED_EVENTS = 10;
+const MAX_COUNTED_BYTES = 16 * 1024;
+/** Longer counts are left out, so that all records are small. */
+const MAX_TOPICS_LENGTH = 256;
+
+const BEFORE_ID = '{"id":"'.length;
+const BEFORE_TOPIC = '","topic":"'.length;
+const COMMA = ','.length;
+const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
+
+/** How the last attempt at a batch went. */
+interface LastAttempt {
+  atMs: number;
+  durationMs: number;
+  /** Null if the batch was taken without a request. */
+  status: number | null;
+}
+
+/**
+ * Returns what the delivery log keeps of an accepted batch, behind the time at which it was taken; see
+ * lua/shared/delivery_log.lua. Legacy events count as many bytes as they have in Redis.
+ */
+export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
+  const { createdAtMs, count, attempts, pieces } = batch;
+  let bytes = pieces.length + 1;
+  for (const piece of pieces) bytes += piece.length;
+  const topics = topicsJson(pieces, count, bytes);
+  return `${createdAtMs},${count},${attempts},${topics},${bytes},${atMs},${status},${Math.round(durationMs)}`;
+}
+
+/** Returns the number of events of each topic as JSON; `null` if the batch is large, or if an event is no JSON. */
+function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): string {
+  if (count > MAX_COUNTED_EVENTS || bytes > MAX_COUNTED_BYTES) return 'null';
+  const counts = new Map<string, number>();
+  for (const piece of pieces) {
+    for (let at = 0; at < piece.length; ) {
+      if (piece[at] !== OPENING) return 'null';
+      // An event begins with its id, which has no quotes, and its topic.
+      const from = piece.indexOf(QUOTE, at + BEFORE_ID) + BEFORE_TOPIC;
+      const to = piece.indexOf(QUOTE, from);
+      const topic = piece.toString('latin1', from, to);
+      counts.set(topic, (counts.get(topic) ?? 0) + 1);
+      at = count === 1 ? piece.length : endOfEvent(piece, to + 1) + COMMA;
+    }
+  }
+  const json = JSON.stringify(Object.fromEntries(counts));
+  return json.length > MAX_TOPICS_LENGTH ? 'null' : json;
+}
+
+/** Returns the position behind the event that has begun before `from`, which is between two of its members. */
+function endOfEvent(piece: Buffer, from: number): number {
+  let [at, depth, isText] = [from, 1, false];
+  for (; depth > 0 && at < piece.length; at++) {
+    const byte = piece[at];
+    if (byte === QUOTE) isText = !isText;
+    else if (isText && byte === BACKSLASH) at++;
+    else if (!isText && byte === OPENING) depth++;
+    else if (!isText && byte === CLOSING) depth--;
+  }
+  return at;
+}

@@ -1,0 +1,29 @@
+import { sleep } from '../clock.ts';
+import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
+
+/** Delivery logs that one script call deletes. */
+const LOGS_SLICE = 10;
+
+/** Pause between two looks at Redis's memory while Redis frees that of deleted logs. */
+const FREEING_MS = 5;
+
+/**
+ * Deletes delivery logs, the longest first, while Redis stores more than the target. Returns the memory in use
+ * afterwards. Throws as Partition does.
+ */
+export async function dropRecords(
+  partition: Partition,
+  limits: MemoryLimits,
+  found: Memory,
+  target: number,
+  signal: AbortSignal,
+): Promise<Memory> {
+  let memory = found;
+  for (let left = 1; !signal.aborted; memory = await readMemory(partition, limits)) {
+    if (memory.unfreed > 0) await sleep(FREEING_MS, signal);
+    else if (left === 0 || memory.used <= target) break;
+    else left = await partition.run('drop_logs', { maxLogs: LOGS_SLICE });
+  }
+  return memory;
+}

@@ -1,0 +1,119 @@
+import { eventSlices } from '../delivering/event_slices.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { type Delivery, deliveryOf } from './delivery.ts';
+
+/** Maximum batches that one script call reads; 100 take Redis some 2 ms. */
+const SLICE = 100;
+
+/** The place of an entry in a listing: the time (ms) by which it is listed, to the µs, and its id. */
+export interface DeliveryPlace {
+  placeMs: number;
+  id: string;
+}
+
+interface Wanted {
+  /** The subscribers whose batches are wanted; undefined for all. */
+  clients?: readonly string[] | undefined;
+  state?: string | undefined;
+  /** Listed from this time on, and before that time. A batch is listed by its end, else by its creation. */
+  sinceMs?: number | undefined;
+  untilMs?: number | undefined;
+  after?: DeliveryPlace | undefined;
+}
+
+interface DeliveryPage {
+  deliveries: Delivery[];
+  /** The place after which the next page begins; undefined on the last page. */
+  next: DeliveryPlace | undefined;
+  /** Batches that were looked at for the page. */
+  looked: number;
+}
+
+/** What became of the batches of all subscribers. Calls with `clients` find only the batches of these. */
+export class Deliveries {
+  readonly #partitions: Partitions;
+
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
+  }
+
+  /** Returns a page, the newest first. It may be short or empty although there is a next one. */
+  async list({ after, ...wanted }: Wanted, limit: number): Promise<DeliveryPage> {
+    const page: DeliveryPage = { deliveries: [], next: after, looked: 0 };
+    for (;;) {
+      const size = Math.min(SLICE, limit - page.deliveries.length);
+      const { deliveries, next, looked } = await this.#slice(wanted, size, page.next);
+      page.deliveries.push(...deliveries);
+      page.looked += looked;
+      page.next = next;
+      // A slice is short at the end, or after a call that has looked at enough.
+      if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
+    }
+  }
+
+  async #slice(wanted: Wanted, limit: number, after: DeliveryPlace | undefined): Promise<DeliveryPage> {
+    const { clients, state, sinceMs = 0, untilMs } = wanted;
+    const place = { placeMs: after?.placeMs, placeId: after?.id };
+    const args = { state, since: sinceMs, before: untilMs, ...place, limit };
+    const pages = await Promise.all(
+      this.#holding(clients).map(([partition, its]) =>
+        partition.run('list_deliveries', { ...args, clients: its }),
+      ),
+    );
+    const entries = pages
+      .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
+      .sort((one, other) => newestFirst(one.place, other.place));
+    // A partition that was not read to its end may have entries between those of another that are behind it.
+    const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
+    const end = ends.sort(newestFirst)[0];
+    const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
+    const shown = read.slice(0, limit);
+    return {
+      deliveries: shown.map(({ entry }) => deliveryOf(entry)),
+      next: read.length > limit ? shown.at(-1)?.place : end,
+      looked: pages.reduce((sum, page) => sum + page.looked, 0),
+    };
+  }
+
+  /** Returns one, if there is such a batch or a record of it, and how many records were searched. */
+  async find(
+    id: string,
+    clients?: readonly string[],
+  ): Promise<{ delivery: Delivery | undefined; looked: number }> {
+    let looked = 0;
+    for (const [partition, its] of this.#holding(clients)) {
+      const reply = await partition.run('find_delivery', { clients: its, id });
+      const [entry] = reply.entries;
+      looked += reply.looked;
+      if (entry) return { delivery: deliveryOf(entry), looked };
+    }
+    return { delivery: undefined, looked };
+  }
+
+  /** Yields the events of a batch, as `eventSlices` does. Ends early if the batch ends meanwhile. */
+  events({ id, subscriber, state, event_count }: Delivery): AsyncGenerator<string[]> {
+    const partition = this.#partitions.ofSubscriber(subscriber);
+    return eventSlices(
+      partition,
+      (keys) => (state === 'dead' ? keys.dead_letter(id) : keys.batch(id)),
+      event_count,
+    );
+  }
+
+  /** Returns the partitions of these subscribers, with those that each has; none means all of them. */
+  #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
+    if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);
+    return [...Map.groupBy(clients, (client) => this.#partitions.ofSubscriber(client))];
+  }
+}
+
+function placeOf(placeMs: string, id: string): DeliveryPlace {
+  return { placeMs: Number(placeMs), id };
+}
+
+function newestFirst(one: DeliveryPlace, other: DeliveryPlace): number {
+  if (one.placeMs !== other.placeMs) return other.placeMs - one.placeMs;
+  if (one.id === other.id) return 0;
+  return one.id < other.id ? 1 : -1;
+}

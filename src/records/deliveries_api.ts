@@ -1,0 +1,130 @@
+import { z } from 'zod';
+import type { Caller } from '../caller.ts';
+import { type AskedQueuesParts, queuesAsked, queuesOf, shownTo } from '../delivering/asked_queues.ts';
+import { BusError } from '../errors.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
+import { ALL, type Input, ok, type Route, route } from '../route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import type { Deliveries, DeliveryPlace } from './deliveries.ts';
+import { DELIVERY, STATES } from './delivery.ts';
+import { wholeJson } from './whole_delivery.ts';
+
+/** So many batches that are looked at for a page count as one more call; 100 take Redis a quarter of a ms. */
+const LOOKED_PER_CALL = 100;
+/** So many records that are searched for one count as one more call; Redis searches 100,000 in 3 ms. */
+const SEARCHED_PER_CALL = 10_000;
+
+const TIME_RULE = 'must be milliseconds since 1970';
+const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
+const STATE_RULE = `must be one of ${STATES.join(', ')}`;
+const time = z
+  .string(TIME_RULE)
+  .regex(/^\d{1,15}$/, TIME_RULE)
+  .transform(Number)
+  .pipe(z.int().min(0))
+  .optional();
+
+const pageQuery = z.strictObject({
+  subscriber: z
+    .string('must be given once')
+    .min(1, 'is empty')
+    .optional()
+    .describe('Whose batches; for root and viewers.'),
+  join: z
+    .string('must be given once')
+    .regex(TOPIC_NAME, JOIN_RULE)
+    .optional()
+    .describe('Of one join, by its name.'),
+  state: z.enum(STATES, STATE_RULE).optional(),
+  since: time.describe(
+    'Only what ended, or was opened if it has not ended, from this time on (ms since 1970).',
+  ),
+  until: time.describe(
+    'Only what ended, or was opened if it has not ended, before this time (ms since 1970).',
+  ),
+  limit: LIMIT,
+  before: z
+    .string(PLACE_RULE)
+    .regex(/^\d{1,15}\.\d{3}-[\w-]{20}$/, PLACE_RULE)
+    .transform(readPlace)
+    .optional()
+    .describe(PLACE_MEANING),
+});
+type Query = z.infer<typeof pageQuery>;
+
+const PAGE: Input<Query> = { schema: pageQuery, wording: QUERY_WORDING };
+const PARAMS: Input<{ id: string }> = {
+  schema: z.object({
+    id: z
+      .string()
+      .regex(/^[\w-]{20}$/)
+      .describe('The id of the batch.'),
+  }),
+  wording: {
+    code: 'delivery_not_found',
+    whole: 'there is no such batch of yours, and no record of one; records are kept for a day at most',
+  },
+};
+/** `events` is there while the batch is. */
+const WHOLE_DELIVERY = DELIVERY.extend({
+  events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
+});
+
+interface DeliveriesParts extends AskedQueuesParts {
+  deliveries: Deliveries;
+}
+
+/** `/deliveries`. A client sees what became of its own batches; root and viewers see all. */
+export function deliveriesApi(parts: DeliveriesParts): Route[] {
+  const { list, read } = handlers(parts);
+  return [
+    route('GET /deliveries', ALL, {
+      query: PAGE,
+      answers: { 200: z.array(DELIVERY) },
+      errors: ['bad_query'],
+      handle: list,
+    }),
+    route('GET /deliveries/:id', ALL, {
+      params: PARAMS,
+      answers: { 200: WHOLE_DELIVERY },
+      errors: ['delivery_not_found'],
+      handle: read,
+    }),
+  ];
+}
+
+function handlers(parts: DeliveriesParts) {
+  const { deliveries } = parts;
+  return {
+    async list({ caller, path, query }: { caller: Caller; path: string; query: Query }) {
+      const { limit, before, ...asked } = query;
+      const { queues, calls } = await queuesAsked(parts, caller, asked, 'batches');
+      const { state, since, until } = asked;
+      const wanted = { clients: queues, state, sinceMs: since, untilMs: until, after: before };
+      const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
+      const place = page.next && `${page.next.placeMs.toFixed(3)}-${page.next.id}`;
+      return {
+        ...ok(await shownTo(parts, caller, page.deliveries)),
+        headers: place === undefined ? place : nextLink(path, { ...asked, limit, before: place }),
+        calls: calls + page.looked / LOOKED_PER_CALL,
+      };
+    },
+
+    async read({ caller, params: { id } }: { caller: Caller; params: { id: string } }) {
+      const own = caller.role === 'client' ? await queuesOf(parts, caller.token) : undefined;
+      const { delivery, looked } = await deliveries.find(id, own);
+      const calls = looked / SEARCHED_PER_CALL;
+      if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { calls });
+      const [shown = delivery] = await shownTo(parts, caller, [delivery]);
+      if (delivery.state === 'taken' || delivery.state === 'dropped')
+        return { ...ok(shown), headers: undefined, calls };
+      const headers = { 'Content-Type': 'application/json; charset=utf-8' };
+      return { ...ok(wholeJson(shown, deliveries.events(delivery))), headers, calls };
+    },
+  };
+}
+
+function readPlace(text: string): DeliveryPlace {
+  const dash = text.indexOf('-');
+  return { placeMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };
+}

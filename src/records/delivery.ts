@@ -1,0 +1,113 @@
+import { z } from 'zod';
+import type { AttemptReport } from '../delivering/attempt.ts';
+import { NAMED } from '../named_schemas.ts';
+import type { Reply } from '../store/contracts.ts';
+
+/** INTERNALS.md says what each means. A batch is in one of them. */
+export const STATES = [
+  ...(['open', 'ready', 'in_flight', 'retrying', 'paused'] as const),
+  ...(['taken', 'dead', 'dropped'] as const),
+];
+
+const ms = z.int();
+
+/** `reason` and `answer` are null for the attempt that succeeded. */
+const ATTEMPT = z.object({
+  at: ms.describe('When the attempt began.'),
+  status: z.int().nullable().describe('Null if no answer came.'),
+  duration_ms: z.int(),
+  reason: z.string().nullable().describe('Why it failed.'),
+  answer: z.string().nullable().describe('The beginning of the body of the answer, if it failed.'),
+});
+type Attempt = z.infer<typeof ATTEMPT>;
+
+const FIELDS = z.object({
+  id: z.string().describe('The id of the batch, which is the `webhook-id` of its deliveries.'),
+  subscriber: z.string(),
+  join: z.string().optional().describe('If a join counts the batch: its name. The subscriber is its client.'),
+  state: z.enum(STATES),
+  opened_at: ms,
+  first_attempt_at: ms.nullable(),
+  last_attempt_at: ms.nullable(),
+  ended_at: ms.nullable().describe('When it was taken, died or was dropped.'),
+  event_count: z.int(),
+  bytes: z.int().nullable().describe('Of a delivery.'),
+  topics: z.record(z.string(), z.int()).nullable().describe('How many events each topic has.'),
+  attempt_count: z.int().describe('How many attempts have begun.'),
+  attempts: z.array(ATTEMPT).describe('The last ones that have ended.'),
+  reason: z.string().nullable().describe('Why it is dead, or was dropped.'),
+});
+/** What became of a batch. Times are in ms, by Redis's clock. */
+export const DELIVERY = FIELDS.register(NAMED, { name: 'Delivery' });
+export type Delivery = z.infer<typeof DELIVERY>;
+
+type Entry = Reply<'list_deliveries'>['entries'][number];
+
+type Topics = Delivery['topics'];
+type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
+
+/** The records of the delivery log; see lua/shared/delivery_log.lua. */
+type Record = [endedAtUs: number, openedAtMs: number, events: number, attempts: number, topics: Topics];
+type Taken = [...Record, bytes: number, atMs: number, status: number | null, durationMs: number, ...Failures];
+type Dropped = [...Record, reason: string, ...Failures];
+
+/** Returns what an entry of a script's reply says. */
+export function deliveryOf(entry: Entry): Delivery {
+  if (entry.record === undefined) return stillThere(entry);
+  const record: unknown = JSON.parse(`[${entry.record}]`);
+  return entry.state === 'taken' ? taken(entry, record as Taken) : dropped(entry, record as Dropped);
+}
+
+/** A batch that is queued, or a dead letter. */
+function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
+  const attempts = entry.lastAttempts.map(readAttempt);
+  const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
+  // Without a history, attempts before this one did not end, since their workers died.
+  const began = entry.attempts === 1 ? entry.heldMs : undefined;
+  return {
+    ...{ id, subscriber, state },
+    opened_at: entry.createdMs ?? 0,
+    first_attempt_at: first ?? began ?? null,
+    last_attempt_at: entry.heldMs ?? attempts.at(-1)?.at ?? null,
+    ended_at: entry.diedMs ?? null,
+    event_count: entry.events ?? 0,
+    bytes: null,
+    topics: null,
+    attempt_count: entry.attempts ?? 0,
+    attempts,
+    reason: entry.reason ?? null,
+  };
+}
+
+function taken({ id, subscriber, state }: Entry, record: Taken): Delivery {
+  const [, , , count, , bytes, at, status, duration_ms, first, failed = []] = record;
+  const last: Attempt = { at, status, duration_ms, reason: null, answer: null };
+  return {
+    ...{ id, subscriber, state, ...common(record) },
+    first_attempt_at: first ?? (count === 1 ? at : null),
+    last_attempt_at: at,
+    bytes,
+    attempts: [...failed, last],
+    reason: null,
+  };
+}
+
+function dropped({ id, subscriber, state }: Entry, record: Dropped): Delivery {
+  const [, , , , , reason, first, attempts = []] = record;
+  return {
+    ...{ id, subscriber, state, ...common(record) },
+    first_attempt_at: first ?? null,
+    last_attempt_at: attempts.at(-1)?.at ?? null,
+    bytes: null,
+    attempts,
+    reason,
+  };
+}
+
+function common([endedAtUs, opened_at, event_count, attempt_count, topics]: [...Record, ...unknown[]]) {
+  return { ended_at: Math.floor(endedAtUs / 1000), opened_at, event_count, attempt_count, topics };
+}
+
+function readAttempt(json: string): AttemptReport {
+  return JSON.parse(json);
+}

@@ -1,0 +1,44 @@
+import type { Delivery } from './delivery.ts';
+
+/** The beginning of an event as it is delivered. */
+const TOPIC = /^\{"id":"[^"]*","topic":"(\w+)"/;
+
+/**
+ * Yields a batch and its events as JSON, in pieces, since the events can be hundreds of megabytes. If the batch
+ * ends while it is read, the events end, and their bytes and topics are not known.
+ */
+export async function* wholeJson(
+  { bytes: _, topics: __, ...delivery }: Delivery,
+  slices: AsyncIterable<readonly string[]>,
+): AsyncGenerator<string> {
+  yield `${JSON.stringify(delivery).slice(0, -1)},"events":[`;
+  const sum = new EventSum();
+  let separator = '';
+  for await (const slice of slices) {
+    for (const event of slice) sum.add(event);
+    yield separator + slice.join(',');
+    separator = ',';
+  }
+  const { bytes, topics } = sum.of(delivery.event_count);
+  yield `],"bytes":${bytes},"topics":${JSON.stringify(topics)}}`;
+}
+
+/** Counts events by topic, and the bytes of a delivery of them. */
+class EventSum {
+  #events = 0;
+  #bytes = 1;
+  #topics: Map<string, number> | undefined = new Map();
+
+  add(event: string): void {
+    this.#events++;
+    this.#bytes += Buffer.byteLength(event) + 1;
+    const topic = TOPIC.exec(event)?.[1];
+    if (topic === undefined) this.#topics = undefined;
+    else this.#topics?.set(topic, (this.#topics.get(topic) ?? 0) + 1);
+  }
+
+  of(events: number): Pick<Delivery, 'bytes' | 'topics'> {
+    if (this.#events !== events) return { bytes: null, topics: null };
+    return { bytes: this.#bytes, topics: this.#topics ? Object.fromEntries(this.#topics) : null };
+  }
+}

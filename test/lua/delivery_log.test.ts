@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { nthWord } from '../../harness/scripts/names.ts';
+import { readRecords } from '../../harness/scripts/records.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+
+beforeEach(() => redis.flush());
+afterEach(async () => {
+  await assertConsistent(redis.store);
+  await assertNothingToSweep(redis.store);
+});
+
+let calls = 0;
+
+/** Has a subscriber take this many batches, one event each. */
+async function take(token: string, count: number, deliveryLog: number): Promise<void> {
+  for (let left = count; left > 0; left -= 8) {
+    const workers = Array.from({ length: Math.min(8, left) }, (_, i) => `w${i}`);
+    await bus.publish(nthWord(calls++), token, Array(workers.length).fill('e'));
+    const { grants } = await bus.acquire(workers, { deliveryLog });
+    const finished = grants.map(({ worker, job }) => ({ worker, job }));
+    await bus.acquire([], { finished, deliveryLog });
+  }
+}
+
+async function lengths(): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const { token, ending } of (await readRecords(redis.store)).values())
+    counts[`${ending} ${token}`] = (counts[`${ending} ${token}`] ?? 0) + 1;
+  return counts;
+}
+
+describe('the delivery log', () => {
+  beforeEach(async () => {
+    calls = 0;
+    for (const token of ['busy', 'quiet']) await bus.subscribe(token, { topics: [token], max: 1 });
+  });
+
+  test('keeps as many records as it may, and those of a quiet subscriber longer', async () => {
+    await take('quiet', 30, 200);
+    await take('busy', 400, 200);
+    const { 'taken busy': busy = 0, 'taken quiet': quiet = 0 } = await lengths();
+    assert.equal(quiet, 30);
+    assert.ok(busy + quiet <= 200 && busy + quiet > 100, `${busy} and ${quiet}`);
+  });
+
+  test('shares its room among subscribers that are all busy', async () => {
+    await take('quiet', 200, 160);
+    for (let i = 0; i < 6; i++) {
+      await take('busy', 40, 160);
+      await take('quiet', 8, 160);
+    }
+    const { 'taken busy': busy = 0, 'taken quiet': quiet = 0 } = await lengths();
+    assert.ok(busy + quiet <= 160 && Math.abs(busy - quiet) <= 80, `${busy} and ${quiet}`);
+  });
+
+  test('shrinks when it may keep fewer, and keeps nothing more when it is off', async () => {
+    await take('busy', 200, 1000);
+    await take('busy', 16, 100);
+    const { 'taken busy': busy = 0 } = await lengths();
+    assert.ok(busy <= 100, String(busy));
+    await take('busy', 24, 0);
+    assert.deepEqual(await lengths(), { 'taken busy': busy });
+  });
+
+  test('keeps the newest records, in the order in which the batches ended', async () => {
+    await take('busy', 100, 50);
+    const ended = [...(await readRecords(redis.store)).values()].map(({ record }) => Number(record[0]));
+    assert.deepEqual(ended, ended.toSorted());
+    const { entries } = await redis.store.run('list_deliveries', { clients: [], since: 0, limit: 1 });
+    assert.match(entries[0]?.record ?? '', new RegExp(`^${ended.at(-1)},`));
+  });
+
+  test('keeps the last failures of a batch as far as they are short', async () => {
+    await bus.publish('zz', 'busy', ['e']);
+    const attempt = (at: number, length: number) =>
+      JSON.stringify({ at, status: 500, duration_ms: 1, reason: 'HTTP 500', answer: 'x'.repeat(length) });
+    for (const [at, length] of [
+      [1, 10],
+      [2, 500],
+      [3, 10],
+      [4, 10],
+    ] as const) {
+      await bus.acquire(['w1']);
+      await bus.nack('w1', 'zz1', { attempt: attempt(at, length) });
+    }
+    await bus.acquire(['w1']);
+    await bus.ack('w1', 'zz1');
+    const [{ record = [] } = {}] = (await readRecords(redis.store)).values();
+    const [first, failed] = record.slice(-2) as [number, { at: number }[]];
+    assert.equal(first, 1);
+    assert.deepEqual(
+      failed.map(({ at }) => at),
+      [3, 4],
+    );
+  });
+
+  test('has a batch as dropped that nobody took, as its subscriber had left when it was acquired', async () => {
+    await bus.publish('zz', 'busy', ['e', 'f']);
+    const { redis: commands, keys } = redis.store;
+    await redis.store.run('remove_subscriber', { token: 'busy', series: [] });
+    await bus.acquire(['w1', 'w2']);
+    await bus.ack('w1', 'zz1', { record: '' });
+    assert.deepEqual(await lengths(), {});
+    await bus.subscribe('busy', { topics: ['busy'], max: 1 });
+    await bus.ack('w2', 'zz2', { record: '' });
+    assert.deepEqual(await lengths(), { 'dropped busy': 1 });
+    assert.equal(await commands.llen(keys.deliveries_dropped('busy')), 2);
+  });
+});

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { shortName } from '../../harness/scripts/names.ts';
+import { STATES } from '../../src/records/delivery.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import type { Model } from './model.ts';
+import type { Batch } from './things.ts';
+
+/** More than there ever are. */
+const ALL = 1000;
+const PAGE = 2;
+
+interface Listed {
+  name: string;
+  token: string;
+  state: string;
+}
+
+/** Each batch that was ever opened, and of which something is kept, is in the one state that the model says. */
+export async function assertDeliveries(model: Model, store: Partition, step: number): Promise<void> {
+  const all = await list(store, {}, ALL);
+  const found = Object.fromEntries(all.map(({ name, token, state }) => [name, `${state} ${token}`]));
+  assert.equal(Object.keys(found).length, all.length, 'each batch is listed once');
+  const expected = [
+    ...model.batches.map((batch) => [batch.name, `${stateOf(model, batch)} ${batch.token}`]),
+    ...model.letters.map(({ name, token }) => [name, `dead ${token}`]),
+    ...[...model.records].map(([name, { token, state }]) => [name, `${state} ${token}`]),
+  ];
+  assert.deepEqual(found, Object.fromEntries(expected), 'each batch is in its state');
+  await assertSome(store, all, step);
+}
+
+/** Pages of what is asked for have just that, in the same order; each step asks for something else. */
+async function assertSome(store: Partition, all: Listed[], step: number): Promise<void> {
+  const tokens = [undefined, ...new Set(all.map(({ token }) => token))];
+  const states = [undefined, ...STATES];
+  const client = tokens[step % tokens.length];
+  const state = states[Math.floor(step / tokens.length) % states.length];
+  const isWanted = (each: Listed) =>
+    (client === undefined || each.token === client) && (state === undefined || each.state === state);
+  const names = (await list(store, { client, state }, PAGE)).map(({ name }) => name);
+  assert.deepEqual(names.sort(), all.flatMap((each) => (isWanted(each) ? each.name : [])).sort());
+  const one = all[step % Math.max(1, all.length)];
+  if (one) await assertFound(store, one);
+}
+
+async function assertFound(store: Partition, { name, token, state }: Listed): Promise<void> {
+  for (const clients of [[], [token], ['somebody', token], ['somebody']]) {
+    const { entries } = await store.run('find_delivery', { clients, id: idOf.get(name) ?? '' });
+    const found = entries.map((entry) => `${shortName(entry.id)} ${entry.subscriber} ${entry.state}`);
+    assert.deepEqual(found, String(clients) === 'somebody' ? [] : [`${name} ${token} ${state}`]);
+  }
+}
+
+const idOf = new Map<string, string>();
+
+async function list(
+  store: Partition,
+  { client, state }: { client?: string | undefined; state?: string | undefined },
+  limit: number,
+): Promise<Listed[]> {
+  const listed: Listed[] = [];
+  let place = {};
+  let lastMs = Number.POSITIVE_INFINITY;
+  for (;;) {
+    const { entries, nextMs, nextId } = await store.run('list_deliveries', {
+      ...{ state, clients: client === undefined ? [] : [client], since: 0, limit },
+      ...place,
+    });
+    for (const { id, subscriber, state, placeMs } of entries) {
+      assert.ok(Number(placeMs) <= lastMs, 'the newest comes first');
+      lastMs = Number(placeMs);
+      idOf.set(shortName(id), id);
+      listed.push({ name: shortName(id), token: subscriber, state });
+    }
+    if (nextMs === undefined) return listed;
+    place = { placeMs: Number(nextMs), placeId: nextId };
+  }
+}
+
+function stateOf(model: Model, batch: Batch): string {
+  if (model.holderOf(batch) !== undefined) return 'in_flight';
+  if (batch.open) return 'open';
+  if (model.subscribers.get(batch.token)?.pausedBy) return 'paused';
+  return batch.attempts > 0 ? 'retrying' : 'ready';
+}

@@ -1,0 +1,391 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Api, problemIn } from '../../harness/http/api.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { longName, shortName } from '../../harness/scripts/names.ts';
+import type { Delivery } from '../../src/records/delivery.ts';
+
+const HOUR_MS = 3_600_000;
+const OLD_TOKEN = 'old--0123456789abcdef0123456789abcdef';
+
+const api = new Api();
+const bus = new Bus(() => api.store);
+
+interface Whole extends Delivery {
+  events?: { id: string }[];
+}
+
+beforeEach(() => api.reset());
+afterEach(() => assertConsistent(api.store));
+
+async function read<T = Delivery[]>(as: string, path: string): Promise<T> {
+  const { status, text } = await api.call('GET', path, { as });
+  assert.equal(status, 200, `${path}: ${text}`);
+  return JSON.parse(text) as T;
+}
+const one = (as: string, name: string) => read<Whole>(as, `/deliveries/${longName(name)}`);
+const namesIn = (deliveries: Delivery[]) => deliveries.map(({ id }) => shortName(id));
+const statesIn = (deliveries: Delivery[]) =>
+  Object.fromEntries(deliveries.map(({ id, state }) => [shortName(id), state]));
+
+/** All pages of a listing. */
+async function pages(as: string, path: string): Promise<Delivery[][]> {
+  const read: Delivery[][] = [];
+  for (let next: string | undefined = path; next !== undefined; ) {
+    const { status, text, headers } = await api.call('GET', next, { as });
+    assert.equal(status, 200, text);
+    read.push(JSON.parse(text));
+    next = /^<(.*)>; rel="next"$/.exec(String(headers.link))?.[1];
+  }
+  return read;
+}
+
+const event = (id: string, topic = 'widgets') =>
+  `{"id":"${id}","topic":"${topic}","type":"noop","url":"https://a.example/","t":1}`;
+
+/** The client `name` subscribes; gives its token. */
+async function subscriber(name: string, settings = {}): Promise<string> {
+  const token = await api.token(name);
+  await bus.subscribe(token, { max: 1, ...settings });
+  return token;
+}
+
+const attempt = (at: number, more = {}) => ({
+  ...{ at, status: 503, duration_ms: 7, reason: 'HTTP 503', answer: 'no' },
+  ...more,
+});
+
+describe('a batch', () => {
+  test('is open, ready, in flight, retried, in flight again, and taken', async () => {
+    const token = await subscriber('sub', { max: 2, timeout: HOUR_MS });
+    await bus.publish('a', 'widgets', [event('e1')]);
+    const common = { id: longName('a1'), subscriber: token, opened_at: await bus.createdMs('a1') };
+    const untried = { first_attempt_at: null, last_attempt_at: null, ended_at: null, reason: null };
+    const nothing = { bytes: null, topics: null, attempt_count: 0, attempts: [] };
+    const open = { ...common, state: 'open', ...untried, event_count: 1, ...nothing };
+    assert.deepEqual(await read('sub', '/deliveries'), [open]);
+    await bus.publish('b', 'widgets', [event('e2')]);
+    assert.deepEqual(await read('sub', '/deliveries'), [{ ...open, state: 'ready', event_count: 2 }]);
+    await bus.acquire(['w1']);
+    const [flying] = await read('sub', '/deliveries');
+    assert.equal(flying?.state, 'in_flight');
+    assert.equal(flying.attempt_count, 1);
+    assert.ok(flying.first_attempt_at && flying.first_attempt_at >= common.opened_at);
+    assert.equal(flying.last_attempt_at, flying.first_attempt_at);
+    const failed = attempt(1_700_000_000_001);
+    await bus.nack('w1', 'a1', { attempt: JSON.stringify(failed) });
+    const tried = { first_attempt_at: failed.at, last_attempt_at: failed.at };
+    const retried = { attempt_count: 1, attempts: [failed] };
+    const retrying = { ...open, ...tried, state: 'retrying', event_count: 2, ...retried };
+    assert.deepEqual(await read('sub', '/deliveries'), [retrying]);
+    await bus.acquire(['w1']);
+    assert.equal((await one('sub', 'a1')).attempt_count, 2);
+    const record = `${common.opened_at},2,2,{"widgets":2},200,1700000000009,204,5`;
+    const beforeMs = await bus.nowMs();
+    await bus.ack('w1', 'a1', { record });
+    const [taken] = await read('sub', '/deliveries');
+    assert.ok(taken?.ended_at && taken.ended_at >= beforeMs);
+    const last = { at: 1_700_000_000_009, status: 204, duration_ms: 5, reason: null, answer: null };
+    const end = { ended_at: taken.ended_at, last_attempt_at: last.at, bytes: 200, topics: { widgets: 2 } };
+    const made = { ...end, attempt_count: 2, attempts: [failed, last] };
+    assert.deepEqual(taken, { ...retrying, state: 'taken', ...made });
+    assert.deepEqual(await one('sub', 'a1'), taken);
+  });
+
+  test('is dead, then ready again by its own id, and dropped when it is purged', async () => {
+    await subscriber('sub');
+    await bus.publish('a', 'widgets', [event('e1')]);
+    await bus.acquire(['w1']);
+    const failed = attempt(1_700_000_000_001);
+    await bus.bury('w1', 'a1', { attempt: JSON.stringify(failed), reason: 'max_age' });
+    const [dead] = await read('sub', '/deliveries');
+    assert.deepEqual([dead?.state, dead?.reason, dead?.attempts], ['dead', 'max_age', [failed]]);
+    const path = `/dead_letters/${longName('a1')}`;
+    assert.equal((await api.call('POST', `${path}/retry`, { as: 'sub' })).status, 204);
+    assert.deepEqual(statesIn(await read('sub', '/deliveries')), { a1: 'ready' });
+    await bus.acquire(['w1']);
+    await bus.bury('w1', 'a1', { attempt: JSON.stringify(attempt(1_700_000_000_002)) });
+    assert.equal((await api.call('DELETE', path, { as: 'sub' })).status, 204);
+    const [dropped] = await read('sub', '/deliveries');
+    assert.deepEqual([dropped?.state, dropped?.reason], ['dropped', 'purged']);
+    assert.deepEqual([dropped?.event_count, dropped?.attempt_count, dropped?.bytes], [1, 1, null]);
+    assert.equal(dropped?.first_attempt_at, 1_700_000_000_001);
+    assert.equal(dropped?.last_attempt_at, 1_700_000_000_002);
+    assert.equal(dropped?.attempts.length, 2);
+  });
+
+  test('is dropped for want of memory, with its topics', async () => {
+    await subscriber('sub', { max: 9, topics: ['widgets', 'gadgets'] });
+    await bus.publish('a', 'widgets', [event('e1'), event('e2')]);
+    await bus.publish('b', 'gadgets', [event('e3', 'gadgets')]);
+    await bus.autodrop(1);
+    const [dropped] = await read('sub', '/deliveries?state=dropped');
+    assert.equal(dropped?.reason, 'memory');
+    assert.deepEqual(dropped.topics, { widgets: 2, gadgets: 1 });
+  });
+
+  test('is paused while its callback is gone, and ready afterwards', async () => {
+    await subscriber('sub');
+    await bus.publish('a', 'widgets', [event('e1'), event('e2')]);
+    const { grants } = await bus.acquire(['w1', 'w2']);
+    assert.equal(grants.length, 2);
+    await bus.nack('w1', 'a1', { pause: 1, attempt: JSON.stringify(attempt(1, { status: 410 })) });
+    assert.deepEqual(statesIn(await read('sub', '/deliveries')), { a1: 'paused', a2: 'in_flight' });
+    assert.deepEqual(namesIn(await read('root', '/deliveries?state=paused')), ['a1']);
+    assert.deepEqual(namesIn(await read('sub', '/deliveries?state=ready')), []);
+    await subscriber('sub');
+    assert.deepEqual(namesIn(await read('sub', '/deliveries?state=ready')), ['a1']);
+    assert.equal((await one('sub', 'a1')).attempts[0]?.status, 410);
+  });
+});
+
+describe('a client', () => {
+  test('sees its own batches, root and viewers all of them or those of one', async () => {
+    const [alpha, beta] = [await subscriber('alpha'), await subscriber('beta', { topics: ['gadgets'] })];
+    await bus.publish('a', 'widgets', [event('e1')]);
+    await bus.publish('b', 'gadgets', [event('e2', 'gadgets')]);
+    await bus.acquire(['w1']);
+    await bus.ack('w1', 'a1');
+    assert.deepEqual(statesIn(await read('alpha', '/deliveries')), { a1: 'taken' });
+    assert.deepEqual(statesIn(await read('beta', '/deliveries')), { b1: 'ready' });
+    for (const as of ['root', 'viewer']) {
+      assert.deepEqual(statesIn(await read(as, '/deliveries')), { a1: 'taken', b1: 'ready' });
+      assert.deepEqual(namesIn(await read(as, `/deliveries?subscriber=${alpha}`)), ['a1']);
+      assert.deepEqual(namesIn(await read(as, `/deliveries?subscriber=${beta}&state=taken`)), []);
+      assert.equal((await one(as, 'a1')).subscriber, alpha);
+    }
+    for (const name of ['a1', 'b1']) {
+      const others = name === 'a1' ? 'beta' : 'alpha';
+      const answer = await api.call('GET', `/deliveries/${longName(name)}`, { as: others });
+      assert.equal(problemIn(answer).code, 'delivery_not_found');
+    }
+  });
+
+  test('sees the batches of its joins, by their names', async () => {
+    const alpha = await subscriber('alpha');
+    await subscriber('beta', { topics: ['gadgets'] });
+    const rules = { sources: [{ topic: 'parts' }], by: 'url', then: { topic: 'wholes' } };
+    await api.call('PUT', '/joins/order', { as: 'alpha', body: JSON.stringify(rules) });
+    await bus.publish('a', 'parts', [event('e1', 'parts')]);
+    await bus.publish('b', 'widgets', [event('e2')]);
+    const own = await read('alpha', '/deliveries');
+    assert.deepEqual(
+      own.map(({ id, subscriber, join }) => [shortName(id), subscriber, join]),
+      [
+        ['b1', alpha, undefined],
+        ['a1', alpha, 'order'],
+      ],
+    );
+    for (const [as, path] of [
+      ['alpha', '/deliveries?join=order'],
+      ['viewer', `/deliveries?join=order&subscriber=${alpha}`],
+    ] as const)
+      assert.deepEqual(namesIn(await read(as, path)), ['a1']);
+    assert.equal((await one('alpha', 'a1')).join, 'order');
+    assert.deepEqual(await read('beta', '/deliveries?join=order'), []);
+    assert.equal((await api.call('GET', `/deliveries/${longName('a1')}`, { as: 'beta' })).status, 404);
+  });
+
+  test('that leaves takes its records with it', async () => {
+    await subscriber('sub');
+    await bus.publish('a', 'widgets', [event('e1'), event('e2')]);
+    await bus.acquire(['w1']);
+    await bus.ack('w1', 'a1');
+    assert.equal((await api.call('DELETE', '/subscriber', { as: 'sub' })).status, 204);
+    assert.deepEqual(await read('root', '/deliveries'), []);
+    assert.equal((await api.call('GET', `/deliveries/${longName('a1')}`, { as: 'root' })).status, 404);
+  });
+
+  test('whose token is its credential is shown to viewers by its public name', async () => {
+    const body = JSON.stringify({ name: 'old', token: OLD_TOKEN });
+    await api.call('POST', '/api_tokens', { as: 'root', body });
+    api.enter({ name: 'old', token: OLD_TOKEN });
+    await bus.subscribe(OLD_TOKEN, { max: 1 });
+    await bus.publish('a', 'widgets', [event('e1'), event('e2')]);
+    await bus.acquire(['w1']);
+    await bus.ack('w1', 'a1');
+    const seen = await read('viewer', '/deliveries');
+    assert.equal(seen.length, 2);
+    const name = seen[0]?.subscriber ?? '';
+    assert.match(name, /^old\.[0-9a-f]{16}$/);
+    assert.doesNotMatch(JSON.stringify(seen), /0123456789abcdef/);
+    assert.equal((await one('viewer', 'a1')).subscriber, name);
+    assert.equal((await one('viewer', 'a2')).subscriber, name);
+    assert.deepEqual(await read('viewer', `/deliveries?subscriber=${name}`), seen);
+    assert.deepEqual(await read('viewer', `/deliveries?subscriber=${OLD_TOKEN}`), []);
+    assert.equal((await read('root', `/deliveries?subscriber=${OLD_TOKEN}`)).length, 2);
+  });
+});
+
+describe('a listing', () => {
+  /** Batches in all states but paused, of two subscribers; gives the names, the newest first. */
+  async function fill(): Promise<void> {
+    await subscriber('alpha', { topics: ['widgets'], inFlight: 50 });
+    await subscriber('beta', { topics: ['gadgets'], max: 2, timeout: HOUR_MS });
+    await bus.publish(
+      'a',
+      'widgets',
+      Array.from({ length: 12 }, (_, i) => event(`a${i}`)),
+    );
+    await bus.publish(
+      'b',
+      'gadgets',
+      Array.from({ length: 7 }, (_, i) => event(`b${i}`, 'gadgets')),
+    );
+    const { grants } = await bus.acquire(['w1', 'w2', 'w3', 'w4', 'w5', 'w6', 'w7', 'w8']);
+    assert.equal(grants.length, 8);
+    for (const [worker, name] of [
+      ['w1', 'a1'],
+      ['w2', 'a2'],
+      ['w3', 'a3'],
+    ] as const)
+      await bus.ack(worker, name);
+    await bus.bury('w4', 'a4', { attempt: JSON.stringify(attempt(1)) });
+    await bus.bury('w5', 'a5', { attempt: JSON.stringify(attempt(1)) });
+    await bus.nack('w6', 'a6', { attempt: JSON.stringify(attempt(1)) });
+    await bus.purge('', 'a5');
+  }
+
+  test('comes in pages, each batch once, the newest first', async () => {
+    await fill();
+    const all = await read('root', '/deliveries');
+    assert.deepEqual(statesIn(all), {
+      ...{ a1: 'taken', a2: 'taken', a3: 'taken', a4: 'dead', a5: 'dropped', a6: 'retrying' },
+      ...{ a7: 'in_flight', a8: 'in_flight', a9: 'ready', a10: 'ready', a11: 'ready', a12: 'ready' },
+      ...{ b1: 'ready', b2: 'ready', b3: 'ready', b4: 'open' },
+    });
+    const times = all.map(({ ended_at, opened_at }) => ended_at ?? opened_at);
+    assert.deepEqual(
+      times,
+      times.toSorted((one, other) => other - one),
+    );
+    for (const limit of [1, 3, 5]) {
+      const read = await pages('root', `/deliveries?limit=${limit}`);
+      assert.deepEqual(read.flat(), all);
+      assert.ok(read.every((page) => page.length <= limit));
+    }
+    const own = (await pages('alpha', '/deliveries?limit=2')).flat();
+    assert.deepEqual(
+      namesIn(own),
+      namesIn(all).filter((name) => name.startsWith('a')),
+    );
+  });
+
+  test('has only the state that is asked for', async () => {
+    await fill();
+    const all = await read('root', '/deliveries');
+    for (const state of new Set(all.map((each) => each.state))) {
+      const expected = all.filter((each) => each.state === state);
+      assert.deepEqual((await pages('root', `/deliveries?state=${state}&limit=2`)).flat(), expected, state);
+      const own = (await pages('beta', `/deliveries?state=${state}&limit=2`)).flat();
+      assert.deepEqual(
+        namesIn(own),
+        namesIn(expected).filter((name) => name.startsWith('b')),
+        state,
+      );
+    }
+  });
+
+  test('has only what ended, or was opened if it has not, in the time that is asked for', async () => {
+    await fill();
+    const all = await read('root', '/deliveries');
+    const time = ({ ended_at, opened_at }: Delivery) => ended_at ?? opened_at;
+    for (const at of new Set(all.map(time)))
+      for (const [query, isWanted] of [
+        [`since=${at}`, (each: Delivery) => time(each) >= at],
+        [`until=${at}`, (each: Delivery) => time(each) < at],
+        [`since=${at}&until=${at + 1}`, (each: Delivery) => time(each) === at],
+      ] as const)
+        assert.deepEqual((await pages('root', `/deliveries?${query}&limit=2`)).flat(), all.filter(isWanted));
+  });
+
+  test('goes on behind thousands of batches in other states, by pages that are short', async () => {
+    await subscriber('alpha');
+    await subscriber('beta', { topics: ['gadgets'] });
+    await bus.publish('b', 'gadgets', [event('e', 'gadgets')]);
+    for (let i = 0; i < 14; i++)
+      await bus.publish(`a${String.fromCharCode(97 + i)}`, 'widgets', Array(300).fill(event('e')));
+    await api.store.redis.hset(api.store.keys.subscriber(await api.token('alpha')), 'paused_at', 1);
+    const read = await pages('root', '/deliveries?state=ready');
+    assert.ok(read.length > 2 && read.length < 5, `${read.length} pages`);
+    assert.deepEqual(namesIn(read.flat()), ['b1']);
+    await api.store.redis.hdel(api.store.keys.subscriber(await api.token('alpha')), 'paused_at');
+  });
+});
+
+describe('one batch', () => {
+  test('comes with its events while it exists, and what they come to', async () => {
+    await subscriber('sub', { max: 99, topics: ['widgets', 'gadgets'], timeout: HOUR_MS });
+    const widgets = Array.from({ length: 50 }, (_, i) => event(`w${i}`));
+    await bus.publish('a', 'widgets', widgets);
+    await bus.publish('b', 'gadgets', [event('g', 'gadgets')]);
+    const whole = await one('sub', 'a1');
+    assert.equal(whole.state, 'open');
+    assert.equal(JSON.stringify(whole.events), `[${[...widgets, event('g', 'gadgets')].join(',')}]`);
+    assert.equal(whole.bytes, JSON.stringify(whole.events).length);
+    assert.deepEqual(whole.topics, { widgets: 50, gadgets: 1 });
+    await bus.ripen('a1');
+    await bus.acquire(['w1']);
+    await bus.bury('w1', 'a1', { attempt: JSON.stringify(attempt(1)) });
+    assert.equal((await one('sub', 'a1')).events?.length, 51);
+    await bus.purge('', 'a1');
+    assert.equal((await one('sub', 'a1')).events, undefined);
+  });
+
+  test('has all of its failed attempts that are kept, a listing the last three', async () => {
+    await subscriber('sub');
+    await bus.publish('a', 'widgets', [event('e1')]);
+    for (let at = 1; at <= 25; at++) {
+      await bus.acquire(['w1']);
+      await bus.nack('w1', 'a1', { attempt: JSON.stringify(attempt(at)) });
+    }
+    const [listed] = await read('sub', '/deliveries');
+    assert.deepEqual(
+      listed?.attempts.map(({ at }) => at),
+      [23, 24, 25],
+    );
+    assert.deepEqual([listed?.first_attempt_at, listed?.last_attempt_at, listed?.attempt_count], [1, 25, 25]);
+    const { attempts } = await one('sub', 'a1');
+    assert.equal(attempts.length, 20);
+    assert.deepEqual([attempts[0]?.at, attempts[1]?.at], [1, 7]);
+  });
+
+  test('shows what its subscriber wrote as text of JSON, however hostile', async () => {
+    await subscriber('sub');
+    await bus.publish('a', 'widgets', [event('e1')]);
+    const hostile = { reason: '"],"state":"taken', answer: '</script><script>alert(1)</script>\\' };
+    for (const end of [
+      () => bus.nack('w1', 'a1', { attempt: JSON.stringify(attempt(1, hostile)) }),
+      () => bus.ack('w1', 'a1'),
+    ]) {
+      await bus.acquire(['w1']);
+      await end();
+      const { text, headers } = await api.call('GET', '/deliveries', { as: 'sub' });
+      assert.equal(headers['content-type'], 'application/json; charset=utf-8');
+      assert.equal(headers['x-content-type-options'], 'nosniff');
+      const [{ attempts }] = JSON.parse(text);
+      assert.deepEqual([attempts[0].reason, attempts[0].answer], [hostile.reason, hostile.answer]);
+    }
+  });
+});
+
+describe('with a limit to calls', () => {
+  const slow = new Api({ env: { ROUTEMASTER_CALL_RATE: '1' } });
+  const its = new Bus(() => slow.store);
+
+  test('a search for one batch among many records counts as several', async () => {
+    const token = await slow.token('sub');
+    await its.subscribe(token, { max: 1 });
+    const { redis, keys } = slow.store;
+    const records = Array.from({ length: 2000 }, (_, i) => [
+      longName(`r${i}`),
+      `${Date.now()}000,1,1,1,null,9,1,200,5`,
+    ]);
+    for (let i = 0; i < 50; i++) await redis.rpush(keys.deliveries_taken(token), ...records.flat());
+    const path = `/deliveries/${longName('no1')}`;
+    assert.equal((await slow.call('GET', path, { as: 'sub' })).status, 404);
+    const { status, headers } = await slow.call('GET', path, { as: 'sub' });
+    assert.deepEqual([status, headers['retry-after']], [429, '1']);
+  });
+});
