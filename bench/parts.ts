@@ -2,6 +2,7 @@ import type { Part } from './part.ts';
 import { backlog } from './parts/backlog.ts';
 import { bulk } from './parts/bulk.ts';
 import { client } from './parts/client.ts';
+import { delayed } from './parts/delayed.ts';
 import { deliver } from './parts/deliver.ts';
 import { deliveries } from './parts/deliveries.ts';
 import { endToEnd } from './parts/end_to_end.ts';
@@ -17,6 +18,7 @@ export const PARTS: readonly Part[] = [
   client,
   deliver,
   endToEnd,
+  delayed,
   idle,
   memory,
   backlog,

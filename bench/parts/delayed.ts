@@ -1,0 +1,114 @@
+import type { Helper } from '../../harness/measuring/helper.ts';
+import { type Bus, startBuses } from '../bus.ts';
+import { measureInTurn, type Part } from '../part.ts';
+import type { LoadCalls } from '../processes/load.ts';
+import type { SinkCalls } from '../processes/sink.ts';
+import type { Figures } from '../result.ts';
+import { nowMicros, stampedAt } from '../stamp.ts';
+import { counted, STAMPED } from '../workload.ts';
+
+const FULL = { perSecond: 50, events: 1000, warmUp: 500 };
+const QUICK: typeof FULL = { perSecond: 100, events: 50, warmUp: 50 };
+type Size = typeof FULL;
+
+/** The bus closes connections on which no request comes, so each one must be used all the time. */
+const CONNECTIONS = 1;
+/** How far ahead events are published. */
+const AHEAD_MS = 1500;
+/** Maximum events with a time of their own in a request. */
+const PER_REQUEST = 500;
+const AT_ONCE = 1000;
+const SINGLY = { topic: 'singly', max: 1 };
+const TOGETHER = { topic: 'together', max: 100 };
+const FLOOR = 'without a delay';
+const ONE_BY_ONE = 'each at a time of its own';
+const ALL = `${counted(AT_ONCE, 'event')} due at once`;
+
+interface Parts {
+  load: Helper<LoadCalls>;
+  sink: Helper<SinkCalls>;
+  bus: Bus;
+}
+
+/** How late delayed events come. */
+export const delayed: Part = {
+  name: 'delayed',
+  title: 'how late delayed events come',
+  run: async (stage, options) => {
+    const size = options.quick ? QUICK : FULL;
+    const sink = stage.helper<SinkCalls>('sink.ts');
+    const load = stage.helper<LoadCalls>('load.ts');
+    const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+    const [started] = await startBuses(stage, { ...options, against: undefined });
+    const parts: Parts = { load, sink, bus: started?.bus as Bus };
+    for (const { topic, max } of [SINGLY, TOGETHER])
+      await parts.bus.audience(1, { topics: [topic], callback, timeout: 0, max });
+    await parts.bus.readyWorker();
+    await warmUp(parts, size);
+    const plan = {
+      title: 'delayed: from when an event was due to its receipt',
+      notes: [
+        `each is published ${AHEAD_MS} ms ahead; those with a time of their own at ${size.perSecond}/s, by \`delay\`, which`,
+        'counts from when Redis gets it: what the POST takes is part of how late they are; the floor has no delay',
+        'seconds: until the last of those that are due at once is received, in batches of 100',
+      ],
+      cases: [
+        { row: FLOOR, measure: () => measureSingly(parts, size, 0) },
+        { row: ONE_BY_ONE, floors: [FLOOR], measure: () => measureSingly(parts, size, AHEAD_MS) },
+        { row: ALL, measure: () => measureTogether(parts) },
+      ],
+      targets: TARGETS,
+    };
+    return measureInTurn('delayed', [plan], options);
+  },
+};
+
+async function warmUp({ load, sink, bus }: Parts, { warmUp: requests }: Size): Promise<void> {
+  await sink.call('reset');
+  const plan = { ...bus.target, path: `/topics/${SINGLY.topic}`, connections: CONNECTIONS, requests };
+  await load.call('run', { ...plan, body: withTime('"delay":100'), perSecond: 500 });
+  await sink.call('reach', requests);
+}
+
+async function measureSingly(parts: Parts, { perSecond, events }: Size, delayMs: number): Promise<Figures> {
+  const { load, sink, bus } = parts;
+  await sink.call('reset', true);
+  const plan = { ...bus.target, path: `/topics/${SINGLY.topic}`, connections: CONNECTIONS };
+  const body = withTime(`"delay":${delayMs}`);
+  await load.call('run', { ...plan, body, requests: events, perSecond });
+  await sink.call('reach', events);
+  const { p50Ms, p99Ms } = (await sink.call('ages')).all;
+  await bus.drained();
+  return { lateP50Ms: p50Ms - delayMs, lateP99Ms: p99Ms - delayMs };
+}
+
+async function measureTogether({ load, sink, bus }: Parts): Promise<Figures> {
+  await sink.call('reset', true);
+  // The clock of events shows whole milliseconds: this is at most one too early.
+  const dueUs = nowMicros() + (AHEAD_MS - 1) * 1000;
+  const event = stampedAt(withTime(`"at":${Date.now() + AHEAD_MS}`), dueUs);
+  const body = `[${Array.from({ length: PER_REQUEST }, () => event).join(',')}]`;
+  const requests = AT_ONCE / PER_REQUEST;
+  const plan = { ...bus.target, path: `/topics/${TOGETHER.topic}`, connections: requests };
+  await load.call('run', { ...plan, body, requests });
+  const { atUs } = await sink.call('reach', AT_ONCE);
+  const { p50Ms, p99Ms } = (await sink.call('ages')).all;
+  await bus.drained();
+  return { lateP50Ms: p50Ms, lateP99Ms: p99Ms, seconds: (atUs - dueUs) / 1e6 };
+}
+
+/** The event with a time of its own, such as `"delay":100`. */
+function withTime(member: string): string {
+  return STAMPED.replace(/"timestamp":\d+/, member);
+}
+
+const TARGETS = [
+  {
+    text: 'late by ≤ 20 ms at p99 on an idle bus',
+    bars: [{ row: ONE_BY_ONE, metric: 'lateP99Ms' as const, max: 20 }],
+  },
+  {
+    text: `${ALL} are delivered within a second`,
+    bars: [{ row: ALL, metric: 'seconds' as const, max: 1 }],
+  },
+];
