@@ -51,6 +51,39 @@ test('pub takes data, and a file of events, whose bad line it names', async (t) 
   }
 });
 
+test('pub shows on a terminal how far it is', async (t) => {
+  const { topic } = await bus.scene(t, { max: 10_000 });
+  const shop = await client('shop');
+  const event = JSON.stringify({ type: 'noop', url: 'https://shop.example.com/1' });
+  write('many.ndjson', `${event}\n`.repeat(30_000));
+  const screen = terminal.rtmOnScreen(`pub ${topic} --ndjson many.ndjson ${shop.options}`);
+  t.after(() => screen.kill('SIGKILL'));
+  let text = '';
+  screen.stdout.setEncoding('utf8').on('data', (piece) => (text += piece));
+  const [status] = await once(screen, 'close');
+  assert.equal(status, 0, text);
+  const [bar, summary] = text.split('\x1b[K');
+  assert.match(bar ?? '', /^\r\[#+ *\] [\d,]+ events/);
+  assert.match(summary ?? '', /^30,000 events in \d+\.\d s, [\d,]+ a second\r\n$/);
+});
+
+test('pub sends fewer events at once if the bus does not take so many', async () => {
+  const shop = await client('shop');
+  const event = (n: number, more = {}) =>
+    JSON.stringify({ type: 'noop', url: `https://a.example/${n}`, ...more });
+  // The bus takes 500 events for later at once.
+  const lines = Array.from({ length: 1200 }, (_, n) => event(n, { delay: 3_600_000 }));
+  write('later.ndjson', lines.join('\n'));
+  const all = await terminal.rtm(`pub later --ndjson later.ndjson ${shop.options}`);
+  assert.match(all.stdout, /^1,200 events in /);
+  const topics = (await bus.root.call('GET', '/topics')) as { name: string; delayed: number }[];
+  assert.equal(topics.find(({ name }) => name === 'later')?.delayed, 1200);
+  lines[900] = event(900, { type: 'other' });
+  write('later.ndjson', lines.join('\n'));
+  const { stderr } = await terminal.rtm(`pub later_bad --ndjson later.ndjson ${shop.options}`);
+  assert.match(stderr, /^bad_event: line 901: .* \(0 events before are stored\)\n$/);
+});
+
 test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C', async (t) => {
   const shop = await client('shop');
   const search = await client('search');
