@@ -3,6 +3,7 @@ import { badSubscribers } from './scenarios/bad_subscribers.ts';
 import { client } from './scenarios/client.ts';
 import { clocks } from './scenarios/clocks.ts';
 import { delayed } from './scenarios/delayed.ts';
+import { delayedFlood } from './scenarios/delayed_flood.ts';
 import { frozenWorker } from './scenarios/frozen_worker.ts';
 import { hostileClients } from './scenarios/hostile_clients.ts';
 import { joins } from './scenarios/joins.ts';
@@ -33,6 +34,7 @@ export const SCENARIOS: readonly Scenario[] = [
   joins,
   badSubscribers,
   hostileClients,
+  delayedFlood,
   clocks,
   triggers,
   storageFull,

@@ -13,8 +13,8 @@ const draw = (seed: string) => {
   return Array.from({ length: 10 }, () => random.whole(0, 1000));
 };
 
-/** Its attacks would delay the other scenarios. */
-const isHostile = ({ name }: Scenario) => name === 'hostile-clients';
+/** Their attacks would delay the other scenarios. */
+const isHostile = ({ name }: Scenario) => ['hostile-clients', 'delayed-flood'].includes(name);
 
 suite('faults', { concurrency: 3 }, () => {
   for (const scenario of SCENARIOS.filter((each) => !isHostile(each))) testQuickly(scenario);
