@@ -51,6 +51,25 @@ export class PublicNames {
   }
 
   /**
+   * Resolves with the token of the subscriber that a caller names: a viewer by its public name, others by its
+   * token. `looked` is the number of tokens that were looked through. `tokens` resolves with all of them.
+   */
+  async named(
+    { role }: Caller,
+    name: string,
+    tokens: () => Promise<string[]>,
+  ): Promise<{ token: string | undefined; looked: number }> {
+    if (role !== 'viewer') return { token: name, looked: 0 };
+    let looked = 0;
+    const token = await this.tokenOf(name, async () => {
+      const all = await tokens();
+      looked = all.length;
+      return all;
+    });
+    return { token, looked };
+  }
+
+  /**
    * Resolves with the one of these tokens that has the public name; undefined if none has. A token that is a
    * credential is not found by itself, so that nobody can test guesses at it.
    */

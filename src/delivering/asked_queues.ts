@@ -70,13 +70,8 @@ async function named(
 ): Promise<{ token: string | undefined; calls: number }> {
   if (caller.role !== 'viewer') return { token: tokenAsked(caller, subscriber, what), calls: 0 };
   if (subscriber === undefined) return { token: undefined, calls: 0 };
-  let calls = 0;
-  const token = await publicNames.tokenOf(subscriber, async () => {
-    const all = await subscribers();
-    calls = all.length / ENTRIES_PER_CALL;
-    return all;
-  });
-  return { token, calls };
+  const { token, looked } = await publicNames.named(caller, subscriber, subscribers);
+  return { token, calls: looked / ENTRIES_PER_CALL };
 }
 
 /** Returns entries as the caller may see them. An entry of a join shows the join, and its client as subscriber. */

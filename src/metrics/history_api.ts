@@ -68,18 +68,10 @@ export function historyApi(parts: HistoryParts): Route[] {
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)
       throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');
-    let calls = 0;
-    const token =
-      caller.role !== 'viewer'
-        ? name
-        : await publicNames.tokenOf(name, async () => {
-            const all = await subscribers();
-            calls = all.length / ENTRIES_PER_CALL;
-            return all;
-          });
+    const { token, looked } = await publicNames.named(caller, name, subscribers);
     if (token === undefined || !(await isSubscriber(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
-    return { name: token, calls };
+    return { name: token, calls: looked / ENTRIES_PER_CALL };
   };
   const topicOf = async (name: string) => {
     if (!(await isTopic(name))) throw new BusError('topic_not_found', 'there is no such topic');

@@ -206,6 +206,12 @@ export const TEXTS: Record<string, RouteText> = {
   'POST /subscriber': SUBSCRIBE,
   'GET /subscriptions': LIST_SUBSCRIBERS,
   'GET /subscribers': LIST_SUBSCRIBERS,
+  'GET /subscribers/:token': {
+    chapter: 'Subscribing',
+    summary: 'Read a subscriber',
+    description: 'A client reads itself alone.',
+    answer: SUBSCRIBER,
+  },
   'DELETE /subscriber/topics/:name': {
     chapter: 'Subscribing',
     summary: 'End one subscription',

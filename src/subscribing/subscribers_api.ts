@@ -5,8 +5,8 @@ import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
 import { NAMED } from '../named_schemas.ts';
-import { PAGED, type PagedCall, type Pages } from '../paging.ts';
-import { ALL, CLIENTS, type Input, NO_CONTENT, NOTHING, ROOT, type Route, route } from '../route.ts';
+import { ENTRIES_PER_CALL, PAGED, type PagedCall, type Pages } from '../paging.ts';
+import { ALL, CLIENTS, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
 import type { Subscriptions } from './subscription.ts';
@@ -40,13 +40,19 @@ interface SubscribersParts {
   removed: (token: string, events: number) => void;
 }
 
-/** `/subscribers`: the list of subscribers, and the removal of one with all its subscriptions. */
+/** `/subscribers`: the list of subscribers, each by itself, and the removal of one with all its subscriptions. */
 export function subscribersApi(parts: SubscribersParts): Route[] {
-  const { list, leave, remove } = handlers(parts);
+  const { list, show, leave, remove } = handlers(parts);
   const listing = { ...PAGED, answers: { 200: SUBSCRIBERS }, handle: list } as const;
   return [
     route('GET /subscriptions', ALL, listing),
     route('GET /subscribers', ALL, listing),
+    route('GET /subscribers/:token', ALL, {
+      params: SUBSCRIBER_PARAMS,
+      answers: { 200: SUBSCRIBER_REPORT },
+      errors: ['subscriber_not_found'],
+      handle: show,
+    }),
     route('DELETE /subscriber', CLIENTS, {
       action: 'subscriber.delete',
       answers: NOTHING,
@@ -63,10 +69,12 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
   ];
 }
 
+const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
+
 function handlers({ subscriptions, pages, publicNames, dialect, removed }: SubscribersParts) {
   const removeAll = async (token: string) => {
     const events = await subscriptions.remove(token);
-    if (events === undefined) throw new BusError('subscriber_not_found', 'there is no such subscriber');
+    if (events === undefined) throw notFound();
     if (events > 0) removed(token, events);
     return NO_CONTENT;
   };
@@ -99,6 +107,16 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
       const all = () => (seesAll ? everybody.get() : subscriptions.list(own));
       const list = await (page ? subscriptions.read(page.entries) : all());
       return listed(list, (slice) => shownTo(call.caller, slice), page);
+    },
+
+    async show({ caller, params }: { caller: Caller; params: { token: string } }) {
+      if (caller.role === 'client' && caller.token !== params.token)
+        throw new BusError('forbidden', 'only root and viewers see other subscribers than yourself');
+      const { token = '', looked } = await publicNames.named(caller, params.token, () => tokens.get());
+      const [report] = await subscriptions.read([token]);
+      if (!report) throw notFound();
+      const [shown] = await shownTo(caller, [report]);
+      return { ...ok(shown as SubscriberReport), calls: looked / ENTRIES_PER_CALL };
     },
 
     leave: ({ caller }: { caller: ClientCaller }) => removeAll(caller.token),

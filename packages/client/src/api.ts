@@ -104,6 +104,11 @@ export abstract class Api {
     return this.list('GET /subscriptions', options);
   }
 
+  /** One subscriber. A client reads itself alone. */
+  subscriber(token: string, options?: CallOptions) {
+    return this.call('GET /subscribers/:token', { params: { token } }, options);
+  }
+
   pauseSubscriber(token: string, options?: CallOptions) {
     return this.call('POST /subscribers/:token/pause', { params: { token } }, options);
   }

@@ -41,6 +41,7 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'DELETE /subscriber': (bus) => bus.leave(),
   'POST /subscriber/pause': (bus) => bus.pause(),
   'POST /subscriber/resume': (bus) => bus.resume(),
+  'GET /subscribers/:token': (bus) => bus.subscriber('TOKEN'),
   'POST /subscribers/:token/pause': (bus) => bus.pauseSubscriber('TOKEN'),
   'POST /subscribers/:token/resume': (bus) => bus.resumeSubscriber('TOKEN'),
   'DELETE /subscribers/:token': (bus) => bus.removeSubscriber('TOKEN'),

@@ -464,6 +464,38 @@ export interface Calls {
     body: undefined;
     answer: undefined;
   };
+  'GET /subscribers/:token': {
+    query: undefined;
+    body: undefined;
+    answer: {
+      subscriber: string;
+      uuid: string | null;
+      callback: string;
+      max_events: number;
+      max_bytes: number;
+      timeout: number;
+      ordered: boolean;
+      max_in_flight: number;
+      max_attempts: number;
+      max_age: number;
+      signing: 'v1' | 'v1a' | null;
+      topics: string[];
+      health_points: number;
+      last_attempted_at: number | null;
+      paused_at: number | null;
+      paused_by: 'callback_gone' | 'operator' | 'subscriber' | null;
+      events: { sent: number; queued: number; oldest: number | null };
+      dead_letters: { batches: number; events: number };
+      dropped: {
+        batches: number;
+        events: number;
+        from: number;
+        to: number;
+        topics: { [name: string]: number };
+        untold: number;
+      } | null;
+    };
+  };
   'POST /subscribers/:token/pause': {
     query: undefined;
     body: undefined;
