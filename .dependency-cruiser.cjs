@@ -25,6 +25,7 @@ const folders = {
     'subscribing',
     'publishing',
     'delivering',
+    'flow',
     'records',
     'store',
   ],

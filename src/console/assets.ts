@@ -18,6 +18,7 @@ const FILES = {
   'htmx.js': { path: resolve('htmx.org/dist/htmx.min.js'), type: SCRIPT },
   'uplot.js': { path: resolve('uplot/dist/uPlot.iife.min.js'), type: SCRIPT },
   'uplot.css': { path: resolve('uplot/dist/uPlot.min.css'), type: STYLE },
+  'plots.js': { path: own('plots.js'), type: SCRIPT },
   'console.js': { path: own('console.js'), type: SCRIPT },
   'console.css': { path: own('console.css'), type: STYLE },
 } as const;

@@ -4,6 +4,8 @@ import { assetRoutes } from './assets.ts';
 import { auditPage } from './audit_page.ts';
 import { clientsPages } from './clients_pages.ts';
 import { deadLettersPages } from './dead_letters_pages.ts';
+import { jobsPages } from './jobs_pages.ts';
+import { joinsPages } from './joins_pages.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
 import { subscribersPages } from './subscribers_pages.ts';
@@ -17,10 +19,12 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
   return [
     ...assetRoutes(),
     ...loginPages(parts),
-    ...overviewPage(parts),
+    ...overviewPage({ ...parts, api }),
     ...subscribersPages({ api }),
     ...deadLettersPages({ api }),
     ...topicsPages({ api }),
+    ...joinsPages({ api }),
+    ...jobsPages({ api }),
     ...clientsPages({ api }),
     ...auditPage({ api }),
   ];

@@ -46,6 +46,8 @@ const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] 
   { path: '/console/subscribers', name: 'Subscribers', roles: ALL },
   { path: '/console/dead_letters', name: 'Dead letters', roles: ALL },
   { path: '/console/topics', name: 'Topics', roles: ALL },
+  { path: '/console/joins', name: 'Joins', roles: ALL },
+  { path: '/console/jobs', name: 'Jobs', roles: WATCHERS },
   { path: '/console/clients', name: 'Clients', roles: WATCHERS },
   { path: '/console/audit', name: 'Audit', roles: WATCHERS },
   { path: '/docs', name: 'API', roles: ALL },
@@ -121,6 +123,7 @@ function whole(visitor: Visitor, page: Page): Html {
 <link rel="stylesheet" href="${ASSET_URLS['console.css']}">
 <script defer src="${ASSET_URLS['htmx.js']}"></script>
 <script defer src="${ASSET_URLS['uplot.js']}"></script>
+<script defer src="${ASSET_URLS['plots.js']}"></script>
 <script defer src="${ASSET_URLS['console.js']}"></script>
 </head>
 <body>

@@ -1,48 +1,132 @@
-import { html } from '../html.ts';
-import { type GaugeReading, readGauges } from '../metrics/gauges.ts';
+import { type Content, type Html, html } from '../html.ts';
+import { type Figures, type History, STEPS } from '../metrics/history.ts';
+import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, type Route } from '../route.ts';
-import type { MemoryLimits } from '../store/memory.ts';
+import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
+import type { ApiCalls } from './api_calls.ts';
 import { bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
+import { ANY_QUERY, pathWith } from './parts.ts';
+import { plots } from './plots.ts';
 
 export interface OverviewParts {
   partitions: Partitions;
   limits: MemoryLimits;
+  history: Pick<History, 'latest'>;
 }
 
-export function overviewPage({ partitions, limits }: OverviewParts): Route[] {
+/** Samples that may be missed before workers count as gone. */
+const MISSED_SAMPLES = 3;
+/** Age of the oldest event from which the overview speaks of it. */
+const LONG_SECONDS = 60;
+
+/** What the overview judges: the newest sample of the bus, and its age; undefined if there is none yet. */
+interface State {
+  figures: Figures<'bus'> | undefined;
+  ageMs: number;
+  memory: Memory;
+}
+
+export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls }): Route[] {
   return [
     page('/console', ALL, {
-      async show() {
-        const reading = await readGauges(partitions, limits);
-        const events = reading.subscribers.reduce((sum, each) => sum + each.events, 0);
-        const oldestMs = Math.max(0, ...reading.subscribers.map((each) => each.oldestMs));
+      query: ANY_QUERY,
+      async show(call) {
+        const { range } = call.query;
+        const [state, { body }] = await Promise.all([
+          readState(parts),
+          api.call<HistoryReport>('GET /history', call, { query: { range } }),
+        ]);
+        const complaints = complaintsOf(state);
         return {
           title: 'Overview',
           current: '/console',
-          body: live(
-            'overview',
-            '/console',
-            html`<h1>${sentence(reading, oldestMs)}</h1>
-<dl class="figures">
-<div><dt>Queued</dt><dd>${count(events, 'event')}</dd></div>
-<div><dt>Oldest</dt><dd>${oldestMs > 0 ? duration(oldestMs) : '–'}</dd></div>
-<div><dt>Subscribers</dt><dd>${number(reading.subscribers.length)}</dd></div>
-<div><dt>Workers</dt><dd>${number(reading.workers)}</dd></div>
-<div><dt>Memory</dt><dd>${bytes(reading.memory.used)}</dd></div>
-</dl>`,
-          ),
+          body: live('overview', pathWith('/console', { range }), [
+            html`<h1>${sentence(state, complaints)}</h1>`,
+            complaints.length > 0 &&
+              html`<ul class="complaints">${complaints.map(({ text, advice }) => html`<li><b>${text}</b> ${advice}</li>`)}</ul>`,
+            figuresOf(state),
+            plots(body, '/console'),
+          ]),
         };
       },
     }),
   ];
 }
 
-function sentence({ subscribers, workers }: GaugeReading, oldestMs: number): string {
-  const failing = subscribers.filter(({ healthPoints = 100 }) => healthPoints < 100).length;
-  if (workers === 0) return 'No worker is alive: nothing is delivered.';
-  if (failing === 0) return 'All is well.';
-  return `${count(failing, 'subscriber')} failed lately; the oldest event waits ${duration(oldestMs)}.`;
+async function readState({ partitions, limits, history }: OverviewParts): Promise<State> {
+  const [latest, memory, time] = await Promise.all([
+    history.latest(),
+    readMemory(partitions.control, limits),
+    partitions.control.command((redis) => redis.time()),
+  ]);
+  return { figures: latest?.figures, ageMs: latest ? Number(time[0]) * 1000 - latest.atMs : 0, memory };
+}
+
+interface Complaint {
+  text: string;
+  /** What to look at, or to do. */
+  advice: Content;
+}
+
+/** Returns everything that is wrong, the worst first. */
+function complaintsOf({ figures, ageMs, memory }: State): Complaint[] {
+  const found: Complaint[] = [];
+  if (!figures || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
+    found.push({
+      text: figures ? `No worker has spoken for ${duration(ageMs)}.` : 'No worker has spoken yet.',
+      advice:
+        'Nothing is delivered. Start a worker, or look into its log. A new one speaks within ten seconds.',
+    });
+  if (memory.max > 0 && memory.used > memory.highMark)
+    found.push({
+      text: `Memory is full: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
+      advice:
+        'Publishes are refused, and the oldest batches are dropped. Give Redis more, or empty what is stuck.',
+    });
+  if (!figures) return found;
+  const { failing, paused, oldestSeconds, deadLetters } = figures;
+  const subscribers = html`<a href="/console/subscribers">Subscribers</a>`;
+  if (failing > 0)
+    found.push({
+      text: `${count(failing, 'subscriber')} failed lately.`,
+      advice: html`See the last answers of their callbacks: ${subscribers}.`,
+    });
+  if (paused > 0)
+    found.push({
+      text: `${count(paused, 'subscriber')} ${paused === 1 ? 'is' : 'are'} paused.`,
+      advice: html`Their events are kept until somebody resumes them: ${subscribers}.`,
+    });
+  if (oldestSeconds > LONG_SECONDS)
+    found.push({
+      text: `The oldest event waits for ${duration(oldestSeconds * 1000)}.`,
+      advice: html`Its subscriber fails, is paused or is too slow: ${subscribers}.`,
+    });
+  if (deadLetters > 0)
+    found.push({
+      text: `${count(deadLetters, 'dead letter')} ${deadLetters === 1 ? 'waits' : 'wait'}.`,
+      advice: html`Retry them when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.`,
+    });
+  return found;
+}
+
+function sentence({ figures }: State, complaints: readonly Complaint[]): string {
+  const [first] = complaints;
+  if (!first) return 'All is well.';
+  if (!figures || complaints.length === 1) return first.text;
+  return `${complaints.length} things need a look.`;
+}
+
+function figuresOf({ figures, ageMs, memory }: State): Html {
+  const shown: [string, Content][] = [
+    ['Queued', figures ? count(figures.queued, 'event') : '–'],
+    ['Oldest', figures && figures.oldestSeconds > 0 ? duration(figures.oldestSeconds * 1000) : '–'],
+    ['Subscribers', figures ? number(figures.subscribers) : '–'],
+    ['Dead letters', figures ? number(figures.deadLetters) : '–'],
+    ['Memory', memory.max > 0 ? `${bytes(memory.used)} of ${bytes(memory.max)}` : bytes(memory.used)],
+  ];
+  return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+<p class="hint">${figures && html`As of ${duration(Math.max(0, ageMs))} ago; sampled every ten seconds.`}</p>`;
 }

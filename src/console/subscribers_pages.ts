@@ -1,13 +1,15 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { ALL, type Input, ROOT, type Route } from '../route.ts';
+import type { HistoryReport } from '../metrics/history_api.ts';
+import { ALL, BOTH, type Input, ROOT, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, confirmed, nextPage, pathWith, table, typeIt } from './parts.ts';
+import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, pathWith, table, typeIt } from './parts.ts';
+import { plots } from './plots.ts';
 
 const PATH = '/console/subscribers';
 
@@ -57,16 +59,36 @@ export function subscribersPages({ api }: { api: ApiCalls }): Route[] {
     }),
     page(`${PATH}/:token`, ALL, {
       params: TOKEN,
+      query: ANY_QUERY,
       async show(call) {
         const { token } = call.params;
-        const report = await one(token, call);
+        const { range } = call.query;
+        const [{ body: report }, history] = await Promise.all([
+          api.call<SubscriberReport>('GET /subscribers/:token', call, { params: { token } }),
+          api.call<HistoryReport>('GET /history', call, { query: { subject: `subscriber:${token}`, range } }),
+        ]);
         const path = `${PATH}/${encodeURIComponent(token)}`;
         const removing = api.allows('DELETE /subscribers/:token', call) && removal(token);
         return {
           title: token,
           current: PATH,
-          body: html`${live('subscriber', path, shown(report))}${removing}`,
+          body: [
+            html`<h1 class="mono">${token}</h1>`,
+            live('subscriber', pathWith(path, { range }), [
+              shown(report),
+              html`<div class="acts">${pausing(report.paused_at !== null)}</div>`,
+              plots(history.body, path),
+              details(report),
+            ]),
+            removing && html`<div class="acts">${removing}</div>`,
+          ],
         };
+        function pausing(isPaused: boolean): Content {
+          const does = isPaused ? 'Resume' : 'Pause';
+          if (!api.allows(`POST /subscribers/:token/${isPaused ? 'resume' : 'pause'}`, call))
+            return undefined;
+          return form(call, { action: `${path}/${does.toLowerCase()}`, does: `${does} deliveries` });
+        }
         function removal(name: string): Html {
           const warning = `Deletes ${count(report.events.queued, 'queued event')}, ${count(report.dead_letters.batches, 'dead letter')}, and all subscriptions of ${name}.`;
           return confirmed(call, 'Remove this subscriber…', warning, {
@@ -77,6 +99,8 @@ export function subscribersPages({ api }: { api: ApiCalls }): Route[] {
         }
       },
     }),
+    pauseOr('pause'),
+    pauseOr('resume'),
     action(`${PATH}/:token/remove`, ROOT, {
       action: 'subscriber.delete',
       params: TOKEN,
@@ -91,12 +115,17 @@ export function subscribersPages({ api }: { api: ApiCalls }): Route[] {
     }),
   ];
 
-  /** Resolves with a subscriber. Throws subscriber_not_found. */
-  async function one(token: string, call: Parameters<ApiCalls['call']>[1]): Promise<SubscriberReport> {
-    const { body } = await api.call<SubscriberReport[]>('GET /subscriptions', call);
-    const report = body.find(({ subscriber }) => subscriber === token);
-    if (!report) throw new BusError('subscriber_not_found', TOKEN.wording.whole);
-    return report;
+  /** Pauses or resumes a subscriber, and shows it again. */
+  function pauseOr(does: 'pause' | 'resume'): Route {
+    return action(`${PATH}/:token/${does}`, BOTH, {
+      action: `subscriber.${does}`,
+      params: TOKEN,
+      form: ANY_FIELDS,
+      async act(call) {
+        await api.call(`POST /subscribers/:token/${does}`, call, { params: call.params });
+        return `${PATH}/${encodeURIComponent(call.params.token)}`;
+      },
+    });
   }
 }
 
@@ -131,6 +160,10 @@ function shown(report: SubscriberReport): Html {
     ],
     ['Dropped', dropped ? count(dropped.events, 'event') : 'nothing'],
   ];
+  return html`<dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+function details(report: SubscriberReport): Html {
   const settings: [string, Content][] = [
     ['Callback', html`<span class="mono">${report.callback}</span>`],
     ['Events of a batch', `${report.max_events} at most, ${bytes(report.max_bytes)}`],
@@ -140,9 +173,7 @@ function shown(report: SubscriberReport): Html {
     ['Gives up after', `${number(report.max_attempts)} attempts, or ${duration(report.max_age)}`],
     ['Signatures', report.signing ?? 'none'],
   ];
-  return html`<h1 class="mono">${report.subscriber}</h1>
-<dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-<h2>Topics</h2>
+  return html`<h2>Topics</h2>
 <p>${report.topics.length === 0 ? 'none' : report.topics.map((topic) => html`<span class="tag mono">${topic}</span> `)}</p>
 <h2>Settings</h2>
 <dl class="settings card">${settings.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;

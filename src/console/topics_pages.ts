@@ -1,5 +1,6 @@
 import { BusError } from '../errors.ts';
 import { html } from '../html.ts';
+import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, BOTH, type Route } from '../route.ts';
 import type { Topic } from '../subscribing/topic.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
@@ -8,6 +9,7 @@ import { number } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, nextPage, pathWith, table, typeIt } from './parts.ts';
+import { plots } from './plots.ts';
 
 const PATH = '/console/topics';
 
@@ -29,7 +31,7 @@ export function topicsPages({ api }: { api: ApiCalls }): Route[] {
           });
         const rows = table(
           [
-            { name: 'Topic', cell: ({ name }) => html`<span class="mono">${name}</span>` },
+            { name: 'Topic', cell: ({ name }) => html`<a class="mono" href="${PATH}/${name}">${name}</a>` },
             {
               name: 'Publisher',
               cell: ({ publisher }) => publisher ?? html`<span class="none">nobody yet</span>`,
@@ -47,6 +49,26 @@ export function topicsPages({ api }: { api: ApiCalls }): Route[] {
             html`<h1>Topics</h1>`,
             rows,
             nextPage(PATH, next),
+          ]),
+        };
+      },
+    }),
+    page(`${PATH}/:name`, ALL, {
+      params: TOPIC_PARAMS,
+      query: ANY_QUERY,
+      async show(call) {
+        const { name } = call.params;
+        const { range } = call.query;
+        const { body } = await api.call<HistoryReport>('GET /history', call, {
+          query: { subject: `topic:${name}`, range },
+        });
+        const path = `${PATH}/${name}`;
+        return {
+          title: name,
+          current: PATH,
+          body: live('topic', pathWith(path, { range }), [
+            html`<h1 class="mono">${name}</h1>`,
+            plots(body, path),
           ]),
         };
       },

@@ -191,7 +191,7 @@ test('the first page and its scripts take 60 KB, and the scripts are kept for go
   const page = await get('/console/login', coded);
   const text = gunzipSync(page.body).toString();
   const urls = [...text.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+)"/g)].map(([, url]) => url ?? '');
-  assert.equal(urls.length, 5);
+  assert.equal(urls.length, 6);
   const assets = await Promise.all(urls.map((url) => get(url, coded)));
   for (const { status, headers } of assets) {
     assert.deepEqual([status, headers['content-encoding']], [200, 'br']);

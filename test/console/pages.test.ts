@@ -15,9 +15,10 @@ const browser = TestBrowser.forTests();
 const root = { user: 'root', password: ROOT_KEY };
 let scene: Scene;
 
-const PATHS = ['', '/subscribers', '/dead_letters', '/topics', '/clients', '/audit'].map(
-  (path) => `/console${path}`,
-);
+const PATHS = [
+  '',
+  ...['subscribers', 'dead_letters', 'topics', 'joins', 'jobs', 'clients', 'audit'].map((each) => `/${each}`),
+].map((path) => `/console${path}`);
 
 before(async () => {
   await bus.works;
@@ -46,7 +47,12 @@ describe('each page', () => {
     test(`is sound: ${JSON.stringify(options)}`, async () => {
       const visit = await as(root, '/console', options);
       const letter = `/console/dead_letters/${await letterId()}`;
-      for (const path of [...PATHS, `/console/subscribers/${scene.subscriber.token}`, letter]) {
+      const more = [
+        `/console/subscribers/${scene.subscriber.token}`,
+        `/console/topics/${scene.topic}`,
+        letter,
+      ];
+      for (const path of [...PATHS, ...more]) {
         const response = await visit.page.goto(bus.url + path);
         assert.equal(response?.status(), 200, path);
         await visit.assertSound();
@@ -78,7 +84,50 @@ describe('each page', () => {
   });
 });
 
+describe('plots', () => {
+  test('are drawn from the history, and told in words', async () => {
+    const plotted = `document.querySelectorAll('figure canvas').length`;
+    const visit = await as(root, '/console');
+    await visit.page.waitForFunction(`${plotted} === 5`);
+    await visit.page.waitForFunction(`/stored [0-9.]+ MiB/.test(document.querySelector('main').textContent)`);
+    await visit.page.goto(`${bus.url}/console/subscribers/${scene.subscriber.token}?range=24h`);
+    await visit.page.waitForFunction(`${plotted} === 3`);
+    await visit.assertSound();
+  });
+
+  test('keep their place when they are refreshed', async () => {
+    const visit = await as(root, '/console');
+    await visit.page.waitForSelector('figure canvas');
+    await visit.page.evaluate(`document.querySelector('figure canvas').dataset.mark = 'same'`);
+    await visit.page.evaluate(`document.querySelector('h1').textContent = 'old'`);
+    await visit.page.waitForFunction(`document.querySelector('h1').textContent !== 'old'`);
+    assert.equal(await visit.page.$eval('figure canvas', ({ dataset }) => dataset.mark), 'same');
+  });
+});
+
 describe('root', () => {
+  test('pauses a subscriber, and resumes it', async () => {
+    const path = `/console/subscribers/${scene.subscriber.token}`;
+    const visit = await as(root, path);
+    await visit.submit(`form[action="${path}/pause"] button`);
+    assert.equal((await scene.subscriber.report()).paused_by, 'operator');
+    await visit.page.goto(`${bus.url}/console`);
+    await visit.page.waitForFunction(
+      `/1 subscriber is paused/.test(document.querySelector('main').textContent)`,
+    );
+    await visit.page.goto(bus.url + path);
+    await visit.submit(`form[action="${path}/resume"] button`);
+    assert.equal((await scene.subscriber.report()).paused_by, null);
+  });
+
+  test('has a scheduled job run now', async () => {
+    const late = await bus.scene({ after: (end) => ends.push(end) }, { timeout: 3_600_000, max: 100 });
+    await late.publisher.publish(late.topic, { url: 'https://shop.example.com/5' });
+    const visit = await as(root, '/console/jobs?state=scheduled');
+    await visit.submit('main form[action$="/run"] button');
+    await until(async () => (await late.subscriber.report()).events.sent === 1);
+  });
+
   test('makes a client, and sees its secret once', async () => {
     const visit = await as(root, '/console/clients');
     await visit.page.type('[name=name]', 'made_here');

@@ -1,0 +1,89 @@
+import { z } from 'zod';
+import { html } from '../html.ts';
+import type { ListedJob } from '../records/jobs.ts';
+import { type Input, ROOT, type Route, WATCHERS } from '../route.ts';
+import type { ApiCalls } from './api_calls.ts';
+import { ago } from './format.ts';
+import { live } from './layout.ts';
+import { action, page } from './page.ts';
+import { ANY_FIELDS, ANY_QUERY, form, nextPage, pathWith, table } from './parts.ts';
+
+const PATH = '/console/jobs';
+
+const JOB: Input<{ id: string }> = {
+  schema: z.object({ id: z.string() }),
+  wording: { code: 'job_not_found', whole: 'there is no such job' },
+};
+
+/** What a reader may ask for, and how it is called. */
+const CHOICES = {
+  '': 'All jobs',
+  pending: 'Held by a worker',
+  instant: 'Ready',
+  waiting: 'Waiting for room',
+  scheduled: 'For later',
+} as const;
+
+/** The queues: which job is where, which worker holds it, and since when. */
+export function jobsPages({ api }: { api: ApiCalls }): Route[] {
+  return [
+    page(PATH, WATCHERS, {
+      query: ANY_QUERY,
+      async show(call) {
+        const query = { limit: '100', ...call.query };
+        const { body, next } = await api.call<ListedJob[]>('GET /jobs', call, { query });
+        const nowMs = Date.now();
+        const mayRun = api.allows('POST /jobs/:id/run', call);
+        const runNow = ({ id, state }: ListedJob) =>
+          mayRun &&
+          state === 'scheduled' &&
+          form(call, { action: `${PATH}/${encodeURIComponent(id)}/run`, does: 'Run now' });
+        const rows = table(
+          [
+            {
+              name: 'Job',
+              cell: ({ name, arguments: [first] }) =>
+                html`${name} <span class="mono">${String(first ?? '')}</span>`,
+            },
+            { name: 'Queue', cell: ({ queue }) => queue },
+            { name: 'State', cell: ({ state }) => CHOICES[state] },
+            {
+              name: 'Subscriber',
+              cell: ({ subscriber }) => subscriber && html`<span class="mono">${subscriber}</span>`,
+            },
+            { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
+            { name: 'Worker', cell: ({ worker }) => worker && html`<span class="mono">${worker}</span>` },
+            { name: 'Since', cell: ({ since }) => since !== null && ago(since, nowMs) },
+            { name: 'Due', cell: ({ due }) => due !== null && ago(due, nowMs) },
+            { name: '', cell: runNow },
+          ],
+          body,
+          'Nothing is queued here. Each batch has a job from its opening until it is taken.',
+        );
+        const choices = Object.entries(CHOICES).map(([state, name]) =>
+          state === (call.query.state ?? '')
+            ? html`<b aria-current="true">${name}</b> `
+            : html`<a href="${pathWith(PATH, { state })}">${name}</a> `,
+        );
+        return {
+          title: 'Jobs',
+          current: PATH,
+          body: live('jobs', pathWith(PATH, call.query), [
+            html`<h1>Queues and workers</h1><p class="choices">${choices}</p>`,
+            rows,
+            nextPage(PATH, next),
+          ]),
+        };
+      },
+    }),
+    action(`${PATH}/:id/run`, ROOT, {
+      action: 'job.run',
+      params: JOB,
+      form: ANY_FIELDS,
+      async act(call) {
+        await api.call('POST /jobs/:id/run', call, { params: call.params });
+        return PATH;
+      },
+    }),
+  ];
+}

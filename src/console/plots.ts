@@ -1,0 +1,68 @@
+import { type Html, html } from '../html.ts';
+import type { MetricName } from '../metrics/history.ts';
+import type { HistoryReport } from '../metrics/history_api.ts';
+import { bytes, duration, number } from './format.ts';
+import { pathWith } from './parts.ts';
+
+/** What a reader chooses from, and how it is called. */
+const RANGE_NAMES = { '1h': 'One hour', '24h': 'One day', '48h': 'Two days' } as const;
+
+/** How values of a unit are written. */
+const WRITTEN: Record<string, (value: number) => string> = {
+  'events/s': (value) => `${number(value)}/s`,
+  events: number,
+  s: (value) => duration(value * 1000),
+  ms: duration,
+  bytes,
+};
+
+interface Plot {
+  title: string;
+  /** The metrics of the lines, all of one unit, and what each line is called. */
+  lines: Partial<Record<MetricName, string>>;
+}
+
+/** Everything that has a history, by the metrics that it may have. */
+const PLOTS: readonly Plot[] = [
+  { title: 'Events', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
+  { title: 'Queued', lines: { queued: 'queued' } },
+  { title: 'Oldest', lines: { oldest: 'oldest' } },
+  { title: 'Latency', lines: { latency: 'mean latency' } },
+  { title: 'Memory', lines: { memory: 'stored' } },
+];
+
+/** Returns the plots of a subject, with links to other times. `path` is that of the page. */
+export function plots(history: HistoryReport, path: string): Html {
+  const choices = Object.entries(RANGE_NAMES).map(([range, name]) =>
+    range === history.range
+      ? html`<b aria-current="true">${name}</b> `
+      : html`<a href="${pathWith(path, { range })}">${name}</a> `,
+  );
+  const shown = PLOTS.map((each) => plot(history, each)).filter((each) => each !== undefined);
+  return html`<p class="choices">${choices}</p><div class="plots">${shown}</div>`;
+}
+
+/** Returns a plot, or undefined if the subject has none of its metrics. A script draws it; without it, the caption tells the figures. */
+function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): Html | undefined {
+  const drawn = Object.entries(lines).flatMap(([metric, name]) => {
+    const found = metrics[metric as MetricName];
+    return found ? [{ name, ...found }] : [];
+  });
+  const unit = drawn[0]?.unit;
+  if (unit === undefined) return undefined;
+  const written = WRITTEN[unit] ?? number;
+  const told = drawn.map(({ name, values }) => {
+    const known = values.filter((value) => value !== null);
+    const text =
+      known.length === 0
+        ? 'nothing yet'
+        : `${written(known.at(-1) ?? 0)}, at most ${written(Math.max(...known))}`;
+    return html`<span class="told"><b>${name}</b> ${text}</span> `;
+  });
+  const data = JSON.stringify({
+    ...{ start, step, unit },
+    lines: drawn.map(({ name, values }) => ({ name, values })),
+  });
+  return html`<figure class="card" data-plot="${data}"><figcaption>${title}<br>${told}</figcaption>
+<div class="plot" role="img" aria-label="${title} over time"></div></figure>`;
+}
