@@ -55,9 +55,15 @@ async function openKeys(name: string, rules: Rules, count: number): Promise<void
   const events = Array.from({ length: count }, (_, n) => joinEvent('paid', n));
   await bus.publishAll('a', ['paid', 'pub', events]);
   while ((await bus.acquire([])).left > 0) await joins.work(name);
-  const due = Number(
-    await redis.store.redis.zscore(redis.store.keys.joins_expiring(), joinToken(name, CLIENT)),
+  const { redis: commands, keys } = redis.store;
+  // Several calls may have opened them, so the last one expires after the first.
+  const [, since] = await commands.zrange(
+    keys.open_keys_since(joinToken(name, CLIENT)),
+    '-1',
+    '-1',
+    'WITHSCORES',
   );
+  const due = Number(since) + (rules.within ?? 0);
   await until(async () => (await bus.nowMs()) > due, { everyMs: 5 });
 }
 
