@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { RoutemasterError } from '@routemaster/client';
 import { type BusReport, type Reading, reportOf } from './bus_report.ts';
 import type { Call } from './command.ts';
 import { readFigures } from './figures.ts';
-import { number, table } from './tables.ts';
+import { number, table, textOf } from './tables.ts';
 
 const REFRESH_MS = 2000;
+/** Time within which the bus must answer. */
+const TIMEOUT_MS = 5000;
 /** Counters lag by 5 seconds, so rates are over a longer time. */
 const RATES_OVER_MS = 10_000;
 
@@ -19,17 +22,19 @@ export async function top(call: Call): Promise<void> {
   const isScreen = streams.stdout.isTTY === true && !options.json && !options.once;
   const isOnce = options.once === true || (!isScreen && !options.json);
   const interrupted = call.interruption();
-  const reports = reportsOf(call, interrupted);
   if (!isScreen) {
-    for await (const report of reports) {
+    for await (const report of reportsOf(call, interrupted)) {
       call.print(report, linesOf(report, call));
       if (isOnce) return;
     }
     return;
   }
   streams.stdout.write(ENTER);
+  const complain = (error: Error) => {
+    streams.stdout.write(`${HOME}${textOf(error.message).slice(0, streams.stdout.columns)}${CLEAR_LINE}`);
+  };
   try {
-    for await (const report of reports) {
+    for await (const report of reportsOf(call, interrupted, complain)) {
       const lines = linesOf(report, call).slice(0, streams.stdout.rows - 1);
       const shown = lines.map((line) => `${line.slice(0, streams.stdout.columns)}${CLEAR_LINE}\n`);
       streams.stdout.write(`${HOME}${shown.join('')}${CLEAR_BELOW}`);
@@ -39,19 +44,26 @@ export async function top(call: Call): Promise<void> {
   }
 }
 
-/** A report every two seconds, until the signal is aborted. */
-async function* reportsOf(call: Call, interrupted: AbortSignal): AsyncGenerator<BusReport> {
+/** A report every two seconds, until the signal is aborted. A bus that answered once may be away: `complain` is told. */
+async function* reportsOf(
+  call: Call,
+  interrupted: AbortSignal,
+  complain?: (error: Error) => void,
+): AsyncGenerator<BusReport> {
   const bus = call.connect();
   const readings: Reading[] = [];
   while (!interrupted.aborted) {
-    const text = await bus.metrics({ signal: interrupted }).catch((error: unknown) => {
-      if (!interrupted.aborted) throw error;
-    });
-    if (text === undefined) return;
-    const now = { atMs: performance.now(), figures: readFigures(text) };
-    while (readings[1] && now.atMs - readings[1].atMs >= RATES_OVER_MS) readings.shift();
-    yield reportOf(now, readings[0]);
-    readings.push(now);
+    try {
+      const text = await bus.metrics({ signal: interrupted, timeoutMs: TIMEOUT_MS });
+      const now = { atMs: performance.now(), figures: readFigures(text) };
+      while (readings[1] && now.atMs - readings[1].atMs >= RATES_OVER_MS) readings.shift();
+      yield reportOf(now, readings[0]);
+      readings.push(now);
+    } catch (error) {
+      if (interrupted.aborted) return;
+      if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
+      complain(error);
+    }
     await sleep(REFRESH_MS, undefined, { signal: interrupted }).catch(() => {});
   }
 }

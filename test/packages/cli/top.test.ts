@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
+import { MeddlingProxy } from '../../../harness/http/meddling_proxy.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { type Owner, RunningBus } from '../../../harness/processes/running_bus.ts';
@@ -50,6 +51,23 @@ test('top shows the bus on a screen, those who fail first, and gives the screen 
   const frame = frames().at(-1) ?? '';
   assert.match(frame, new RegExp(`${failing} +failing +[12] [^]*${well} +well +0 `));
   assert.match(frame, /workers [1-9]\d* +memory \d/);
+});
+
+test('top goes on when the bus is back', async (t) => {
+  const proxy = await MeddlingProxy.start(() => Number(new URL(bus.url).port));
+  t.after(() => proxy.stop());
+  const screen = terminal.rtmOnScreen(`top -b ${proxy.url} -t ${ROOT_KEY}`);
+  t.after(() => screen.kill('SIGKILL'));
+  let text = '';
+  screen.stdout.setEncoding('utf8').on('data', (piece) => (text += piece));
+  await until(() => text.includes('queued'));
+  proxy.meddle = () => ({ end: 'cut' });
+  await until(() => text.includes('no answer'), { timeoutMs: 20_000 });
+  text = '';
+  proxy.meddle = () => undefined;
+  await until(() => text.includes('queued'), { timeoutMs: 20_000 });
+  screen.stdin.write(CTRL_C);
+  assert.deepEqual(await once(screen, 'close'), [0, null]);
 });
 
 test('top --once and --json are for scripts; without a terminal it shows the bus once', async (t) => {
