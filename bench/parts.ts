@@ -2,10 +2,10 @@ import type { Part } from './part.ts';
 import { backlog } from './parts/backlog.ts';
 import { bulk } from './parts/bulk.ts';
 import { client } from './parts/client.ts';
-import { delayed } from './parts/delayed.ts';
 import { deliver } from './parts/deliver.ts';
 import { deliveries } from './parts/deliveries.ts';
 import { endToEnd } from './parts/end_to_end.ts';
+import { flow } from './parts/flow.ts';
 import { idle } from './parts/idle.ts';
 import { memory } from './parts/memory.ts';
 import { publish } from './parts/publish.ts';
@@ -18,7 +18,7 @@ export const PARTS: readonly Part[] = [
   client,
   deliver,
   endToEnd,
-  delayed,
+  flow,
   idle,
   memory,
   backlog,

@@ -20,6 +20,7 @@ export const METRICS = {
   workerPercent: 'worker %',
   redisPercent: 'Redis %',
   bytes: 'bytes/event',
+  bytesEach: 'bytes each',
   timesJson: '× JSON',
   webMiB: 'web MiB',
   workerMiB: 'worker MiB',

@@ -9,6 +9,24 @@ export function nowMicros(): number {
   return Number(process.hrtime.bigint() / 1000n);
 }
 
+/** Makes stamps of times of the wall clock, by what the two clocks show now. */
+export class Stamps {
+  readonly #aheadUs: number;
+
+  constructor() {
+    const before = Date.now();
+    let now = before;
+    // A time of the wall clock is whole milliseconds: only when it changes is it exact.
+    while (now === before) now = Date.now();
+    this.#aheadUs = nowMicros() - now * 1000;
+  }
+
+  /** The stamp of a time in ms since the Unix epoch. */
+  at(ms: number): number {
+    return ms * 1000 + this.#aheadUs;
+  }
+}
+
 /** The body with its stamp set to this time. */
 export function stampedAt(body: string, atUs: number): string {
   return body.replace(STAMP, `"sentAtUs":${atUs}`);

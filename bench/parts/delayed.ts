@@ -1,9 +1,11 @@
 import type { Helper } from '../../harness/measuring/helper.ts';
 import { type Bus, startBuses } from '../bus.ts';
-import { measureInTurn, type Part } from '../part.ts';
+import type { Options } from '../options.ts';
+import { type Measured, measureInTurn } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
+import type { Stage } from '../stage.ts';
 import { nowMicros, stampedAt } from '../stamp.ts';
 import { counted, STAMPED } from '../workload.ts';
 
@@ -31,37 +33,33 @@ interface Parts {
 }
 
 /** How late delayed events come. */
-export const delayed: Part = {
-  name: 'delayed',
-  title: 'how late delayed events come',
-  run: async (stage, options) => {
-    const size = options.quick ? QUICK : FULL;
-    const sink = stage.helper<SinkCalls>('sink.ts');
-    const load = stage.helper<LoadCalls>('load.ts');
-    const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
-    const [started] = await startBuses(stage, { ...options, against: undefined });
-    const parts: Parts = { load, sink, bus: started?.bus as Bus };
-    for (const { topic, max } of [SINGLY, TOGETHER])
-      await parts.bus.audience(1, { topics: [topic], callback, timeout: 0, max });
-    await parts.bus.readyWorker();
-    await warmUp(parts, size);
-    const plan = {
-      title: 'delayed: from when an event was due to its receipt',
-      notes: [
-        `each is published ${AHEAD_MS} ms ahead; those with a time of their own at ${size.perSecond}/s, by \`delay\`, which`,
-        'counts from when Redis gets it: what the POST takes is part of how late they are; the floor has no delay',
-        'seconds: until the last of those that are due at once is received, in batches of 100',
-      ],
-      cases: [
-        { row: FLOOR, measure: () => measureSingly(parts, size, 0) },
-        { row: ONE_BY_ONE, floors: [FLOOR], measure: () => measureSingly(parts, size, AHEAD_MS) },
-        { row: ALL, measure: () => measureTogether(parts) },
-      ],
-      targets: TARGETS,
-    };
-    return measureInTurn('delayed', [plan], options);
-  },
-};
+export async function delayedEvents(stage: Stage, options: Options): Promise<Measured[]> {
+  const size = options.quick ? QUICK : FULL;
+  const sink = stage.helper<SinkCalls>('sink.ts');
+  const load = stage.helper<LoadCalls>('load.ts');
+  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  const [started] = await startBuses(stage, { ...options, against: undefined });
+  const parts: Parts = { load, sink, bus: started?.bus as Bus };
+  for (const { topic, max } of [SINGLY, TOGETHER])
+    await parts.bus.audience(1, { topics: [topic], callback, timeout: 0, max });
+  await parts.bus.readyWorker();
+  await warmUp(parts, size);
+  const plan = {
+    title: 'flow: from when a delayed event was due to its receipt',
+    notes: [
+      `each is published ${AHEAD_MS} ms ahead; those with a time of their own at ${size.perSecond}/s, by \`delay\`, which`,
+      'counts from when Redis gets it: what the POST takes is part of how late they are; the floor has no delay',
+      'seconds: until the last of those that are due at once is received, in batches of 100',
+    ],
+    cases: [
+      { row: FLOOR, measure: () => measureSingly(parts, size, 0) },
+      { row: ONE_BY_ONE, floors: [FLOOR], measure: () => measureSingly(parts, size, AHEAD_MS) },
+      { row: ALL, measure: () => measureTogether(parts) },
+    ],
+    targets: TARGETS,
+  };
+  return measureInTurn('flow', [plan], options);
+}
 
 async function warmUp({ load, sink, bus }: Parts, { warmUp: requests }: Size): Promise<void> {
   await sink.call('reset');
@@ -104,7 +102,7 @@ function withTime(member: string): string {
 
 const TARGETS = [
   {
-    text: 'late by ≤ 20 ms at p99 on an idle bus',
+    text: 'delayed events: late by ≤ 20 ms at p99 on an idle bus',
     bars: [{ row: ONE_BY_ONE, metric: 'lateP99Ms' as const, max: 20 }],
   },
   {
