@@ -78,8 +78,8 @@ export class TestPage {
   }
 
   /** Nothing was violated, everything is accessible (axe), and nothing is wider than the window. */
-  async assertSound(): Promise<void> {
-    assert.deepEqual(this.complaints, []);
+  async assertSound(what = 'the page'): Promise<void> {
+    assert.deepEqual(this.complaints, [], what);
     // Not by a script element, which the content policy would refuse.
     await this.page.evaluate(axe.source);
     const { violations } = (await this.page.evaluate('axe.run()')) as axe.AxeResults;
@@ -87,9 +87,9 @@ export class TestPage {
     const described = grave.map(
       ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`,
     );
-    assert.deepEqual(described, []);
+    assert.deepEqual(described, [], what);
     const overflow = await this.page.evaluate('document.documentElement.scrollWidth - innerWidth');
-    assert.ok(Number(overflow) <= 0, `the page is ${overflow} pixels wider than the window`);
+    assert.ok(Number(overflow) <= 0, `${what} is ${overflow} pixels wider than the window`);
   }
 }
 

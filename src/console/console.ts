@@ -4,12 +4,14 @@ import { assetRoutes } from './assets.ts';
 import { auditPage } from './audit_page.ts';
 import { clientsPages } from './clients_pages.ts';
 import { deadLettersPages } from './dead_letters_pages.ts';
+import { deliveriesPages } from './deliveries_pages.ts';
 import { jobsPages } from './jobs_pages.ts';
 import { joinsPages } from './joins_pages.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
 import { subscribersPages } from './subscribers_pages.ts';
 import { topicsPages } from './topics_pages.ts';
+import { triggersPages } from './triggers_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts;
 
@@ -21,8 +23,10 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...loginPages(parts),
     ...overviewPage({ ...parts, api }),
     ...subscribersPages({ api }),
+    ...deliveriesPages({ api }),
     ...deadLettersPages({ api }),
     ...topicsPages({ api }),
+    ...triggersPages({ api }),
     ...joinsPages({ api }),
     ...jobsPages({ api }),
     ...clientsPages({ api }),

@@ -4,12 +4,12 @@ import type { DeadLetter } from '../delivering/dead_letter.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
 import type { ApiCalls, Visit } from './api_calls.ts';
-import { ago, count, duration } from './format.ts';
+import { attemptsTable, eventsShown } from './batch_parts.ts';
+import { ago, count } from './format.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, pathWith, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
-const MAX_EVENTS_SHOWN = 50;
 
 const ID: Input<{ id: string }> = {
   schema: z.object({ id: z.string() }),
@@ -107,24 +107,9 @@ ${
 ${form(call, { action: `${PATH}/selected`, does: 'Purge', isDangerous: true, content: html`${id}<input type="hidden" name="do" value="purge">` })}</div>`
 }
 <h2>Attempts</h2>
-${table<AttemptReport>(
-  [
-    { name: 'When', cell: ({ at }) => ago(at, nowMs) },
-    {
-      name: 'Status',
-      isAmount: true,
-      cell: ({ status }) => status ?? html`<span class="none">no answer</span>`,
-    },
-    { name: 'Took', isAmount: true, cell: ({ duration_ms }) => duration(duration_ms) },
-    { name: 'Reason', cell: ({ reason }) => reason },
-    { name: 'Answer', cell: ({ answer }) => html`<span class="mono">${answer}</span>` },
-  ],
-  letter.history.toReversed(),
-  'No attempt was recorded.',
-)}
+${attemptsTable(letter.history, nowMs)}
 <h2>${count(letter.event_count, 'event')}</h2>
-${letter.events.slice(0, MAX_EVENTS_SHOWN).map(eventShown)}
-${letter.events.length > MAX_EVENTS_SHOWN && html`<p class="hint">The first ${MAX_EVENTS_SHOWN} are shown; <code>GET /dead_letters/${letter.id}</code> has all.</p>`}`;
+${eventsShown(letter.events, `GET /dead_letters/${letter.id}`)}`;
   }
 }
 
@@ -161,11 +146,6 @@ function all(call: Visit, subscriber: string | undefined): Content {
       content: fields('purge'),
     },
   )}</div>`;
-}
-
-function eventShown(event: Record<string, unknown>): Html {
-  const title = `${event.topic ?? ''} ${event.type ?? ''} ${event.url ?? ''}`;
-  return html`<details class="event"><summary class="mono">${title}</summary><pre>${JSON.stringify(event, null, 2)}</pre></details>`;
 }
 
 export function linkToDeadLetters(subscriber: string): string {

@@ -44,8 +44,10 @@ const HTMX = JSON.stringify({
 const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] }[] = [
   { path: '/console', name: 'Overview', roles: ALL },
   { path: '/console/subscribers', name: 'Subscribers', roles: ALL },
+  { path: '/console/deliveries', name: 'Deliveries', roles: ALL },
   { path: '/console/dead_letters', name: 'Dead letters', roles: ALL },
   { path: '/console/topics', name: 'Topics', roles: ALL },
+  { path: '/console/triggers', name: 'Triggers', roles: ALL },
   { path: '/console/joins', name: 'Joins', roles: ALL },
   { path: '/console/jobs', name: 'Jobs', roles: WATCHERS },
   { path: '/console/clients', name: 'Clients', roles: WATCHERS },

@@ -2,9 +2,11 @@ import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
+import type { Delivery } from '../records/delivery.ts';
 import { ALL, BOTH, type Input, ROOT, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
+import { deliveriesTable, linkToDeliveries } from './deliveries_pages.ts';
 import { ago, bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
@@ -12,6 +14,8 @@ import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, pathWith, table, type
 import { plots } from './plots.ts';
 
 const PATH = '/console/subscribers';
+/** Newest batches that the page of a subscriber shows. */
+const SHOWN_DELIVERIES = '10';
 
 export const TOKEN: Input<{ token: string }> = {
   schema: z.object({ token: z.string() }),
@@ -63,9 +67,11 @@ export function subscribersPages({ api }: { api: ApiCalls }): Route[] {
       async show(call) {
         const { token } = call.params;
         const { range } = call.query;
-        const [{ body: report }, history] = await Promise.all([
+        const ofIt = call.caller.role === 'client' ? {} : { subscriber: token };
+        const [{ body: report }, history, deliveries] = await Promise.all([
           api.call<SubscriberReport>('GET /subscribers/:token', call, { params: { token } }),
           api.call<HistoryReport>('GET /history', call, { query: { subject: `subscriber:${token}`, range } }),
+          api.call<Delivery[]>('GET /deliveries', call, { query: { ...ofIt, limit: SHOWN_DELIVERIES } }),
         ]);
         const path = `${PATH}/${encodeURIComponent(token)}`;
         const removing = api.allows('DELETE /subscribers/:token', call) && removal(token);
@@ -78,6 +84,8 @@ export function subscribersPages({ api }: { api: ApiCalls }): Route[] {
               shown(report),
               html`<div class="acts">${pausing(report.paused_at !== null)}</div>`,
               plots(history.body, path),
+              html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
+              deliveriesTable(deliveries.body, 'Nothing was queued for it in the last day.'),
               details(report),
             ]),
             removing && html`<div class="acts">${removing}</div>`,

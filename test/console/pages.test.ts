@@ -17,7 +17,17 @@ let scene: Scene;
 
 const PATHS = [
   '',
-  ...['subscribers', 'dead_letters', 'topics', 'joins', 'jobs', 'clients', 'audit'].map((each) => `/${each}`),
+  ...[
+    'subscribers',
+    'dead_letters',
+    'topics',
+    'deliveries',
+    'triggers',
+    'joins',
+    'jobs',
+    'clients',
+    'audit',
+  ].map((each) => `/${each}`),
 ].map((path) => `/console${path}`);
 
 before(async () => {
@@ -25,6 +35,16 @@ before(async () => {
   bus.announceError(/gave up on a batch/);
   scene = await bus.scene({ after: (end) => ends.push(end) });
   const { publisher, topic, receiver, subscriber } = scene;
+  await publisher.call('PUT', '/triggers/nightly', {
+    topic: 'reports',
+    event: { type: 'noop', url: 'https://shop.example.com/report' },
+    schedule: { cron: '0 3 * * *', timezone: 'Europe/London' },
+  });
+  await subscriber.call('PUT', '/joins/ready', {
+    sources: [{ topic: 'paid' }, { topic: 'packed', count: 2 }],
+    by: 'url',
+    then: { topic: 'ready' },
+  });
   receiver.answers(answer.status(500, { 'x-hostile': '1' }), answer.status(500));
   await publisher.publish(topic, { url: 'https://shop.example.com/1', data: { note: HOSTILE } });
   await until(async () => (await subscriber.report()).dead_letters.batches === 1);
@@ -47,7 +67,12 @@ describe('each page', () => {
     test(`is sound: ${JSON.stringify(options)}`, async () => {
       const visit = await as(root, '/console', options);
       const letter = `/console/dead_letters/${await letterId()}`;
+      const { publisher, subscriber } = scene;
       const more = [
+        `/console/triggers/nightly?client=${publisher.token}`,
+        `/console/joins/ready?client=${subscriber.token}`,
+        `/console/deliveries/${await letterId()}`,
+
         `/console/subscribers/${scene.subscriber.token}`,
         `/console/topics/${scene.topic}`,
         letter,
@@ -55,7 +80,7 @@ describe('each page', () => {
       for (const path of [...PATHS, ...more]) {
         const response = await visit.page.goto(bus.url + path);
         assert.equal(response?.status(), 200, path);
-        await visit.assertSound();
+        await visit.assertSound(path);
       }
     });
   }
@@ -190,6 +215,20 @@ describe('a viewer', () => {
 });
 
 describe('a client', () => {
+  test('pauses, resumes and removes a trigger', async () => {
+    const { token, secret } = scene.publisher;
+    const path = '/console/triggers/nightly';
+    const visit = await as({ user: token, password: secret }, path);
+    await visit.submit(`form[action="${path}/pause"] button`);
+    assert.match(await visit.text('main'), /Statepaused/);
+    await visit.submit(`form[action="${path}/resume"] button`);
+    assert.match(await visit.text('main'), /Staterunning/);
+    await visit.page.evaluate(`document.querySelector('details.confirm').open = true`);
+    await visit.page.type('[name=confirm]', 'nightly');
+    await visit.submit(`form[action="${path}/remove"] button`);
+    assert.match(await visit.text('main'), /There is no trigger yet/);
+  });
+
   test('sees its own, and is refused the rest', async () => {
     const { token, secret } = scene.subscriber;
     const visit = await as({ user: token, password: secret });

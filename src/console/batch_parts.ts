@@ -1,0 +1,47 @@
+import { type Content, type Html, html } from '../html.ts';
+import { ago, duration } from './format.ts';
+import { table } from './parts.ts';
+
+/** Events of a batch that a page shows; more would make it slow. */
+const MAX_EVENTS_SHOWN = 100;
+
+interface Attempt {
+  at: number;
+  status: number | null;
+  duration_ms: number;
+  reason: string | null;
+  answer: string | null;
+}
+
+/** The attempts at a batch, the newest first. */
+export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html {
+  return table<Attempt>(
+    [
+      { name: 'When', cell: ({ at }) => ago(at, nowMs) },
+      {
+        name: 'Status',
+        isAmount: true,
+        cell: ({ status }) => status ?? html`<span class="none">no answer</span>`,
+      },
+      { name: 'Took', isAmount: true, cell: ({ duration_ms }) => duration(duration_ms) },
+      { name: 'Reason', cell: ({ reason }) => reason },
+      { name: 'Answer', cell: ({ answer }) => html`<span class="mono">${answer}</span>` },
+    ],
+    attempts.toReversed(),
+    'No attempt was recorded.',
+  );
+}
+
+/** The events of a batch, each of which can be opened. `call` is the call of the API that has all of them. */
+export function eventsShown(events: readonly Record<string, unknown>[], call: string): Content {
+  return [
+    events.slice(0, MAX_EVENTS_SHOWN).map(eventShown),
+    events.length > MAX_EVENTS_SHOWN &&
+      html`<p class="hint">The first ${MAX_EVENTS_SHOWN} are shown; <code>${call}</code> has all.</p>`,
+  ];
+}
+
+function eventShown(event: Record<string, unknown>): Html {
+  const title = `${event.topic ?? ''} ${event.type ?? ''} ${event.url ?? ''}`;
+  return html`<details class="event"><summary class="mono">${title}</summary><pre tabindex="0">${JSON.stringify(event, null, 2)}</pre></details>`;
+}
