@@ -117,7 +117,7 @@ describe('a long list', () => {
       const publisher = await api.token('pub');
       assert.deepEqual(
         JSON.parse(text),
-        names.map((name) => ({ name, publisher, events: 1 })),
+        names.map((name) => ({ name, publisher, events: 1, delayed: 0, dropped: null })),
       );
     }
   });
