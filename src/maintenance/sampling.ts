@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import { type Count, readCounts } from '../metrics/counter_hash.ts';
-import { type GaugeReading, readGauges } from '../metrics/gauges.ts';
+import { type GaugeReading, readSubscriberGauges } from '../metrics/gauges.ts';
 import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/history.ts';
 import { subjectOf } from '../metrics/series.ts';
 import type { Arguments } from '../store/contracts.ts';
@@ -26,7 +26,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
   return async () => {
     const [counts, gauges] = await Promise.all([
       readCounts(partitions.control, log),
-      readGauges(partitions, config),
+      readSubscriberGauges(partitions, config),
     ]);
     const samples = samplesOf(counts, gauges, config.historySubjects);
     // The bus comes first, so that every entry of another has one of the bus.
@@ -36,7 +36,11 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
   };
 }
 
-function samplesOf(counts: readonly Count[], gauges: GaugeReading, limit: number): Sample[] {
+function samplesOf(
+  counts: readonly Count[],
+  gauges: Pick<GaugeReading, 'subscribers' | 'memory'>,
+  limit: number,
+): Sample[] {
   const bus = empty('bus');
   const topics = new Map<string, Figures<'topic'>>();
   const subscribers = new Map<string, Figures<'subscriber'>>();
