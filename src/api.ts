@@ -47,6 +47,8 @@ import { Deliveries } from './records/deliveries.ts';
 import { deliveriesApi } from './records/deliveries_api.ts';
 import { Jobs } from './records/jobs.ts';
 import { jobsApi } from './records/jobs_api.ts';
+import { Tail } from './records/tail.ts';
+import { tailApi } from './records/tail_api.ts';
 import type { Route } from './route.ts';
 import { clientBytes, shareOfBytes } from './store/client_quota.ts';
 import type { Partitions } from './store/partitions.ts';
@@ -93,6 +95,7 @@ export function buildApi(given: ApiParts): Built {
       ...auditApi(parts),
       ...jobsApi(parts),
       ...historyApi(parts),
+      ...tailApi(parts),
     ];
     return [...rows, ...openApi(rows, { ...parts, delivered: DELIVERED })];
   };
@@ -146,6 +149,7 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters);
   const topics = new Topics(partitions);
+  const tail = new Tail(control, log);
   const joins = new Joins(partitions, config);
   const removed = (token: string, events: number) => recorder.removed(token, events);
   const removeSubscriber = async (token: string) => {
@@ -164,13 +168,14 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     isReserved: (text: string) => authentication.isReserved(text),
     minTokenLength: config.minTokenLength,
     forceSsl: config.forceSsl,
-    publisher: new Publisher(partitions, recorder, limits, storageFull),
+    publisher: new Publisher(partitions, recorder, limits, storageFull, tail),
     delaying: new Delaying(partitions, recorder, limits, storageFull),
     rateLimit: RateLimit.of(control, config),
     budget: new WorkBudget(),
     topics,
     isTopic: (name: string) => topics.has(name),
     history: new History(control),
+    tail,
     jobs: new Jobs(partitions),
     delayedEvents: new DelayedEvents(partitions),
     triggers: new Triggers(partitions, limits),

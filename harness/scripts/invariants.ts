@@ -25,6 +25,7 @@ const PARTS: Record<string, string> = {
   owner: '.+',
   nonce: '[A-Za-z0-9_-]{19}',
   minute: '[0-9]+',
+  watch: '(?:\\*|[a-z0-9_]{1,64})',
   subject: '(?:bus|(?:topic|subscriber):.+)',
   name: '[a-z0-9_]{1,50}',
 };

@@ -10,6 +10,7 @@ import { joinsPages } from './joins_pages.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
 import { subscribersPages } from './subscribers_pages.ts';
+import { tailPage } from './tail_page.ts';
 import { topicsPages } from './topics_pages.ts';
 import { triggersPages } from './triggers_pages.ts';
 
@@ -26,6 +27,7 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...deliveriesPages({ api }),
     ...deadLettersPages({ api }),
     ...topicsPages({ api }),
+    ...tailPage({ api }),
     ...triggersPages({ api }),
     ...joinsPages({ api }),
     ...jobsPages({ api }),

@@ -47,6 +47,7 @@ const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] 
   { path: '/console/deliveries', name: 'Deliveries', roles: ALL },
   { path: '/console/dead_letters', name: 'Dead letters', roles: ALL },
   { path: '/console/topics', name: 'Topics', roles: ALL },
+  { path: '/console/tail', name: 'Live tail', roles: WATCHERS },
   { path: '/console/triggers', name: 'Triggers', roles: ALL },
   { path: '/console/joins', name: 'Joins', roles: ALL },
   { path: '/console/jobs', name: 'Jobs', roles: WATCHERS },

@@ -415,6 +415,19 @@ export const TEXTS: Record<string, RouteText> = {
       metrics: { published: { unit: 'events/s', values: [null, 12.5, 13.1] } },
     },
   },
+  'GET /tail': {
+    chapter: 'Watching',
+    summary: 'Look at events as they are accepted',
+    description:
+      'Answers the newest hundred that were noted in the last 15 seconds, the newest first. Web processes begin to note ' +
+      'when they see that somebody asks, within a second. Ask again every few seconds.',
+    answer: [
+      {
+        ...{ at: 1_795_171_531_418, topic: 'products', client: SHOP, bytes: 121, skipped: 0 },
+        event: DELIVERED_EVENT,
+      },
+    ],
+  },
   'GET /metrics': {
     chapter: 'Watching',
     summary: 'Show the figures of the bus',

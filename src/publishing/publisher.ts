@@ -16,6 +16,11 @@ export const MAX_EVENTS_PER_CALL = 2000;
 /** This many bytes take Redis as long as one event. */
 export const BYTES_PER_EVENT = 1000;
 
+/** Is shown accepted events. */
+export interface Onlooker {
+  note(publication: Publication): void;
+}
+
 export interface PublishFigures {
   published(topic: string, events: number, bytes: number): void;
   added(subscriber: string, events: number): void;
@@ -26,18 +31,26 @@ export class Publisher {
   readonly #partitions: Partitions;
   readonly #figures: PublishFigures;
   readonly #onFull: () => void;
+  readonly #onlooker: Onlooker | undefined;
   readonly #limits: PublishLimits;
   readonly #copies: Copies;
   readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
   /** `onFull` is called when Redis is out of memory: the caller must free some at once. */
-  constructor(partitions: Partitions, figures: PublishFigures, limits: PublishLimits, onFull = () => {}) {
+  constructor(
+    partitions: Partitions,
+    figures: PublishFigures,
+    limits: PublishLimits,
+    onFull = () => {},
+    onlooker?: Onlooker,
+  ) {
     this.#partitions = partitions;
     this.#copies = new Copies(partitions);
     this.#batchers = new Map(partitions.all.map((partition) => [partition, this.#batcherOf(partition)]));
     this.#figures = figures;
     this.#limits = limits;
     this.#onFull = onFull;
+    this.#onlooker = onlooker;
   }
 
   /**
@@ -72,6 +85,7 @@ export class Publisher {
     group.forEach((publication, index) => {
       const { outcome, subscribers } = outcomes[index] as (typeof outcomes)[number];
       if (outcome !== 'accepted') return;
+      this.#onlooker?.note(publication);
       const { topic, events } = publication;
       const bytes = bytesOf(publication);
       const before = published.get(topic);

@@ -86,6 +86,8 @@ export const LAYOUT = {
   sessions: { pattern: 'sessions:{owner}', type: 'zset' },
   failed_logins: { pattern: 'failed_logins:{minute}', type: 'string' },
   audit: { pattern: 'audit', type: 'stream' },
+  tail: { pattern: 'tail:of:{watch}', type: 'list' },
+  tail_watched: { pattern: 'tail:watched', type: 'zset' },
   schema: { pattern: 'schema', type: 'string' },
   taken_over: { pattern: 'taken_over', type: 'string' },
   strays_adopted: { pattern: 'strays:adopted', type: 'string' },

@@ -22,6 +22,7 @@ const PATHS = [
     'dead_letters',
     'topics',
     'deliveries',
+    'tail',
     'triggers',
     'joins',
     'jobs',

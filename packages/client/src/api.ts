@@ -251,6 +251,11 @@ export abstract class Api {
     return this.call('GET /history', { query }, options);
   }
 
+  /** Some of the events that were accepted in the last seconds, the newest first. Ask again every few seconds. */
+  tail(query: CallInput<'GET /tail'>['query'] = {}, options?: CallOptions) {
+    return this.call('GET /tail', { query }, options);
+  }
+
   /** Runs a scheduled job now. */
   runJob(id: string, options?: CallOptions) {
     return this.call('POST /jobs/:id/run', { params: { id } }, options);

@@ -75,6 +75,7 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'GET /audit': (bus) => drain(bus.audit({ since: 1 })),
   'GET /jobs': (bus) => drain(bus.jobs({ queue: 'main' })),
   'POST /jobs/:id/run': (bus) => bus.runJob('ID'),
+  'GET /tail': (bus) => bus.tail({ topic: 'orders' }),
   'GET /history': (bus) => bus.history({ subject: 'topic:orders', range: '24h' }),
   'GET /health': (bus) => bus.health(),
   'GET /health/ping': (bus) => bus.ping(),

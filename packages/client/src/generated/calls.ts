@@ -508,6 +508,18 @@ export interface Calls {
   };
   'POST /subscription': Calls['POST /subscriber'];
   'GET /subscriptions': Calls['GET /subscribers'];
+  'GET /tail': {
+    query: { topic?: string | undefined };
+    body: undefined;
+    answer: {
+      at: number;
+      topic: string;
+      client: string;
+      bytes: number;
+      skipped: number;
+      event: { [name: string]: unknown } | null;
+    }[];
+  };
   'DELETE /topic/:name': {
     query: undefined;
     body: undefined;

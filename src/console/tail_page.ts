@@ -1,0 +1,58 @@
+import { html } from '../html.ts';
+import type { ShownTailEntry } from '../records/tail_api.ts';
+import { type Route, WATCHERS } from '../route.ts';
+import type { ApiCalls } from './api_calls.ts';
+import { ago, bytes, count } from './format.ts';
+import { live } from './layout.ts';
+import { page } from './page.ts';
+import { ANY_QUERY, pathWith, table } from './parts.ts';
+
+const PATH = '/console/tail';
+
+/** Events as they are accepted. */
+export function tailPage({ api }: { api: ApiCalls }): Route[] {
+  return [
+    page(PATH, WATCHERS, {
+      query: ANY_QUERY,
+      async show(call) {
+        const { topic } = call.query;
+        const { body } = await api.call<ShownTailEntry[]>('GET /tail', call, { query: { topic } });
+        const nowMs = Date.now();
+        const rows = table<ShownTailEntry>(
+          [
+            { name: 'When', cell: ({ at }) => ago(at, nowMs) },
+            { name: 'Topic', cell: ({ topic }) => html`<span class="mono">${topic}</span>` },
+            { name: 'Client', cell: ({ client }) => html`<span class="mono">${client}</span>` },
+            { name: 'Event', cell: shown },
+            {
+              name: 'Left out before',
+              isAmount: true,
+              cell: ({ skipped }) =>
+                skipped > 0 && html`<span class="none">${count(skipped, 'event')}</span>`,
+            },
+          ],
+          body,
+          'No event has come since you began to look. New ones appear within two seconds.',
+        );
+        return {
+          title: 'Live tail',
+          current: PATH,
+          body: [
+            html`<h1>Live tail</h1>
+<form method="get" action="${PATH}" class="filter"><label>Topic <input name="topic" value="${topic}"></label>
+<button class="quiet">Show</button></form>
+<p class="hint">Of each second and web process, the first 25 events. Select text to stop the list for a while.</p>`,
+            live('tail', pathWith(PATH, { topic }), rows),
+          ],
+        };
+      },
+    }),
+  ];
+}
+
+function shown({ event, bytes: length }: ShownTailEntry) {
+  if (event === null) return html`<span class="none">${bytes(length)}, too long to be shown</span>`;
+  return html`<span class="mono">${`${event.type} ${event.url}`}</span> ${
+    event.data !== undefined && html`<span class="mono none">${JSON.stringify(event.data)}</span>`
+  }`;
+}

@@ -1,0 +1,145 @@
+import { clock } from '../clock.ts';
+import { type Log, reasonOf } from '../log.ts';
+import type { Partition } from '../store/partition.ts';
+
+/** All topics, for which a watch of no topic in particular stands. No topic has this name. */
+const ALL_TOPICS = '*';
+/** So long a watch lasts after the last look. */
+const WATCH_MS = 15_000;
+/** Maximum watches at a time; each keeps up to KEPT events. */
+const MAX_WATCHES = 20;
+const KEPT = 100;
+/** A longer event is shown without itself, by its length. */
+const MAX_EVENT_BYTES = 2000;
+/** So long a process notes events before it asks who watches, and sends them. */
+const INTERVAL_MS = 1000;
+/** Maximum events that a process notes for a watch in an interval. */
+const MAX_NOTED = 25;
+
+/** An accepted event. `event` is null if it is too long to be shown. */
+export interface TailEntry {
+  /** When it was accepted, in ms, by the clock of the web process. */
+  at: number;
+  topic: string;
+  /** The client's token. */
+  client: string;
+  bytes: number;
+  /** Number of events that the process left out before this one, because there were too many. */
+  skipped: number;
+  event: Record<string, unknown> | null;
+}
+
+interface Publication {
+  topic: string;
+  client: string;
+  events: readonly string[];
+}
+
+/** A noted event, which is still a text. */
+type Noted = Omit<TailEntry, 'event'> & { text: string };
+
+/** The first events of an interval, for one watch. */
+class Notes {
+  readonly noted: Noted[] = [];
+  #skipped: number;
+
+  constructor(skipped = 0) {
+    this.#skipped = skipped;
+  }
+
+  /** Number of events left out since the last one that was noted. */
+  get skipped(): number {
+    return this.#skipped;
+  }
+
+  add({ topic, client, events }: Publication): void {
+    const room = Math.min(events.length, MAX_NOTED - this.noted.length);
+    for (const event of events.slice(0, room)) {
+      const bytes = Buffer.byteLength(event);
+      const text = bytes > MAX_EVENT_BYTES ? 'null' : event;
+      this.noted.push({ at: clock.wallMs(), topic, client, bytes, skipped: this.#skipped, text });
+      this.#skipped = 0;
+    }
+    this.#skipped += events.length - room;
+  }
+}
+
+/**
+ * Shows some events as they are accepted, to those who watch. A process notes the first few of each second, and then
+ * asks whether anybody watches. While nothing is accepted, it does nothing.
+ */
+export class Tail {
+  readonly #control: Partition;
+  readonly #log: Log;
+  /** The notes of this interval: those of all topics, and those of each topic that is watched. */
+  #notes = new Map([[ALL_TOPICS, new Notes()]]);
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(control: Partition, log: Log) {
+    this.#control = control;
+    this.#log = log;
+  }
+
+  /** Notes accepted events. Never throws. */
+  note(publication: Publication): void {
+    this.#timer ??= setTimeout(() => void this.#exchange(), INTERVAL_MS).unref();
+    this.#notes.get(ALL_TOPICS)?.add(publication);
+    if (this.#notes.size > 1) this.#notes.get(publication.topic)?.add(publication);
+  }
+
+  /**
+   * Watches a topic, or all, for the next 15 seconds, and returns the newest events that were noted so far, newest
+   * first. Throws as Partition does.
+   */
+  async watch(topic: string | undefined): Promise<TailEntry[]> {
+    const watch = topic ?? ALL_TOPICS;
+    const entries = await this.#control.command(async (redis, keys) => {
+      const watched = keys.tail_watched();
+      const [found] = await Promise.all([
+        redis.lrange(keys.tail(watch), 0, -1),
+        redis.zadd(watched, clock.wallMs() + WATCH_MS, watch),
+        redis.zremrangebyrank(watched, 0, -MAX_WATCHES - 1),
+        redis.pexpire(watched, WATCH_MS),
+      ]);
+      return found;
+    });
+    return entries.map((entry) => JSON.parse(entry) as TailEntry);
+  }
+
+  /** Sends what was noted to those who watch. A failure costs these notes, and no publisher waits for it. */
+  async #exchange(): Promise<void> {
+    this.#timer = undefined;
+    const before = this.#notes;
+    this.#notes = new Map([...before].map(([watch, { skipped }]) => [watch, new Notes(skipped)]));
+    try {
+      await this.#control.command(async (redis, keys) => {
+        const watches = await redis.zrangebyscore(keys.tail_watched(), clock.wallMs(), '+inf');
+        const sends = watches.flatMap((watch) => {
+          const entries = notedFor(watch, before).map(entryOf);
+          if (entries.length === 0) return [];
+          const list = keys.tail(watch);
+          return [
+            redis.lpush(list, ...entries),
+            redis.ltrim(list, 0, KEPT - 1),
+            redis.pexpire(list, WATCH_MS),
+          ];
+        });
+        await Promise.all(sends);
+        const wanted = [ALL_TOPICS, ...watches];
+        this.#notes = new Map(wanted.map((watch) => [watch, this.#notes.get(watch) ?? new Notes()]));
+      });
+    } catch (error) {
+      this.#log.debug({ reason: reasonOf(error) }, 'could not send events to those who watch');
+    }
+  }
+}
+
+/** Returns what was noted for a watch. One that is new gets what was noted for all. */
+function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
+  const all = notes.get(ALL_TOPICS)?.noted ?? [];
+  return notes.get(watch)?.noted ?? all.filter(({ topic }) => topic === watch);
+}
+
+function entryOf({ text, ...about }: Noted): string {
+  return `${JSON.stringify(about).slice(0, -1)},"event":${text}}`;
+}

@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import type { PublicNames } from '../authentication/public_names.ts';
+import type { Caller } from '../caller.ts';
+import { NAMED } from '../named_schemas.ts';
+import { QUERY_WORDING } from '../paging.ts';
+import { type Input, ok, type Route, route, WATCHERS } from '../route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import type { Tail } from './tail.ts';
+
+const query = z.strictObject({
+  topic: z
+    .string('must be given once')
+    .regex(TOPIC_NAME, `must be ${TOPIC_NAME_RULE}`)
+    .optional()
+    .describe('Only events of this topic.'),
+});
+type Query = z.infer<typeof query>;
+
+const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+
+const TAIL_ENTRY = z
+  .object({
+    at: z.int().describe('When it was accepted (ms since 1970), by the clock of the web process.'),
+    topic: z.string(),
+    client: z.string().describe('The public name of its publisher.'),
+    bytes: z.int().describe('Its length.'),
+    skipped: z.int().describe('How many events before it were left out, because there were too many.'),
+    event: z.looseObject({}).nullable().describe('Null if it is longer than 2,000 bytes.'),
+  })
+  .register(NAMED, { name: 'TailEntry' });
+export type ShownTailEntry = z.infer<typeof TAIL_ENTRY>;
+
+interface TailParts {
+  tail: Tail;
+  publicNames: PublicNames;
+}
+
+/** `/tail`: events as they are accepted. */
+export function tailApi({ tail, publicNames }: TailParts): Route[] {
+  const watch = async ({ caller, query }: { caller: Caller; query: Query }) => {
+    const entries = await tail.watch(query.topic);
+    const nameOf = await publicNames.seenBy(
+      caller,
+      entries.map(({ client }) => client),
+    );
+    return ok(entries.map((entry) => ({ ...entry, client: nameOf(entry.client) })));
+  };
+  return [
+    route('GET /tail', WATCHERS, {
+      query: QUERY,
+      answers: { 200: z.array(TAIL_ENTRY) },
+      errors: ['bad_query'],
+      handle: watch,
+    }),
+  ];
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { Api, problemIn } from '../../harness/http/api.ts';
+import { until } from '../../harness/until.ts';
+import type { ShownTailEntry } from '../../src/records/tail_api.ts';
+
+const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+
+describe('the live tail', () => {
+  const api = new Api();
+  beforeEach(() => api.reset());
+
+  const look = async (query = '', as = 'viewer'): Promise<ShownTailEntry[]> =>
+    JSON.parse((await api.call('GET', `/tail${query}`, { as })).text);
+  const publish = (topic: string, body: string) => api.call('POST', `/topics/${topic}`, { as: 'pub', body });
+  const when = async (query: string, count: number) => {
+    let found: ShownTailEntry[] = [];
+    await until(async () => {
+      found = await look(query);
+      return found.length >= count;
+    });
+    return found;
+  };
+
+  test('shows an event that is published after somebody looked', async () => {
+    const token = await api.token('pub');
+    assert.deepEqual(await look(), []);
+    await publish('widgets', EVENT);
+    const [entry] = await when('', 1);
+    assert.equal(entry?.topic, 'widgets');
+    assert.equal(entry.client, token);
+    assert.equal(entry.skipped, 0);
+    assert.equal(entry.event?.url, 'https://app.example.com/1');
+    assert.equal(entry.bytes, Buffer.byteLength(JSON.stringify(entry.event)));
+  });
+
+  test('shows those of one topic, the newest first', async () => {
+    await api.token('pub');
+    await look('?topic=widgets');
+    for (const topic of ['widgets', 'others', 'widgets']) await publish(topic, EVENT);
+    const found = await when('?topic=widgets', 2);
+    assert.deepEqual(
+      found.map(({ topic }) => topic),
+      ['widgets', 'widgets'],
+    );
+    assert.ok((found[0]?.at ?? 0) >= (found[1]?.at ?? 0));
+  });
+
+  test('says what it leaves out', async () => {
+    await api.token('pub');
+    await look();
+    await publish('widgets', `[${Array(60).fill(EVENT).join(',')}]`);
+    assert.equal((await when('', 25)).length, 25);
+    await publish(
+      'widgets',
+      JSON.stringify({ type: 'noop', url: 'https://a.example/', data: 'x'.repeat(3000) }),
+    );
+    const [newest] = await when('', 26);
+    assert.equal(newest?.skipped, 35);
+    assert.equal(newest.event, null);
+    assert.ok(newest.bytes > 3000);
+  });
+
+  test('costs nothing while nobody looks', async () => {
+    await api.token('pub');
+    await publish('widgets', EVENT);
+    await publish('widgets', EVENT);
+    assert.deepEqual(await api.store.redis.keys('*tail:*'), []);
+  });
+
+  test('is for root and viewers', async () => {
+    await api.token('pub');
+    assert.equal((await api.call('GET', '/tail', { as: 'pub' })).status, 403);
+    const wrong = await api.call('GET', '/tail?topic=NO', { as: 'root' });
+    assert.match(problemIn(wrong).detail, /topic must be 1 to 64 characters/);
+  });
+});
