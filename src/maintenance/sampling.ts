@@ -1,10 +1,10 @@
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import { type Count, readCounts } from '../metrics/counter_hash.ts';
-import { type GaugeReading, readSubscriberGauges } from '../metrics/gauges.ts';
 import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/history.ts';
 import { subjectOf } from '../metrics/series.ts';
-import type { Arguments } from '../store/contracts.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
+import { type Memory, readMemory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
@@ -24,11 +24,12 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     ...{ coarseMs: STEPS.coarse.ms, coarseKept: STEPS.coarse.kept },
   };
   return async () => {
-    const [counts, gauges] = await Promise.all([
+    const [counts, subscribers, memory] = await Promise.all([
       readCounts(partitions.control, log),
-      readSubscriberGauges(partitions, config),
+      census(partitions),
+      readMemory(partitions.control, config),
     ]);
-    const samples = samplesOf(counts, gauges, config.historySubjects);
+    const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
     // The bus comes first, so that every entry of another has one of the bus.
     for (let i = 0; i < samples.length; i += SAMPLES_PER_CALL) {
       await partitions.control.run('sample', { ...steps, samples: samples.slice(i, i + SAMPLES_PER_CALL) });
@@ -36,11 +37,29 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
   };
 }
 
-function samplesOf(
-  counts: readonly Count[],
-  gauges: Pick<GaugeReading, 'subscribers' | 'memory'>,
-  limit: number,
-): Sample[] {
+type Subscriber = Reply<'census'>['subscribers'][number];
+
+/** Returns the figures of all subscribers. One script reads 500, so that a bus at rest gets few commands. */
+async function census(partitions: Partitions): Promise<Subscriber[]> {
+  const found = new Map<string, Subscriber>();
+  for (const partition of partitions.all) {
+    let place = '0';
+    do {
+      const part = await partition.run('census', { place });
+      for (const subscriber of part.subscribers) found.set(subscriber.token, subscriber);
+      place = part.place;
+    } while (place !== '0');
+  }
+  return [...found.values()];
+}
+
+interface Reading {
+  counts: readonly Count[];
+  subscribers: readonly Subscriber[];
+  memory: Memory;
+}
+
+function samplesOf({ counts, subscribers: all, memory }: Reading, limit: number): Sample[] {
   const bus = empty('bus');
   const topics = new Map<string, Figures<'topic'>>();
   const subscribers = new Map<string, Figures<'subscriber'>>();
@@ -55,18 +74,17 @@ function samplesOf(
     if (name === 'latency.end_to_end.sum') add('latencyMs', value, bus);
     if (name === 'latency.end_to_end.bucket') add('latencies', value, bus);
   }
-  for (const { token, events, oldestMs, deadLetters, healthPoints, pausedBy } of gauges.subscribers) {
+  for (const { token, events, oldestMs, deadLetters, healthPoints, isPaused } of all) {
     const own = entryOf(subscribers, token, 'subscriber');
     add('queued', events, bus, own);
     own.oldestSeconds = oldestMs / 1000;
     bus.oldestSeconds = Math.max(bus.oldestSeconds, own.oldestSeconds);
-    bus.deadLetters += deadLetters.batches;
-    if (healthPoints === undefined) continue;
+    bus.deadLetters += deadLetters;
     bus.subscribers++;
-    if (pausedBy !== null) bus.paused++;
-    else if (healthPoints < PERFECT_HEALTH) bus.failing++;
+    if (isPaused) bus.paused++;
+    else if ((healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
-  bus.memory = gauges.memory.used;
+  bus.memory = memory.used;
   return [
     { figures: inOrder('bus', bus) },
     ...busiest(subscribers, 'subscriber', limit, ({ delivered, queued }) => delivered + queued),

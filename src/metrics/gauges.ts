@@ -35,26 +35,11 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   };
 }
 
-/** Reads the gauges that histories need: a third of the commands. Throws as Partition does. */
-export async function readSubscriberGauges(
-  partitions: Partitions,
-  limits: MemoryLimits,
-): Promise<Pick<GaugeReading, 'subscribers' | 'memory'>> {
-  const readings = partitions.all.map(async (partition) =>
-    readSubscribers(partition, await nowOf(partition)),
-  );
-  const memory = await partitions.control.command((redis) => redis.info('memory'));
-  return { subscribers: (await Promise.all(readings)).flat(), memory: memoryIn(memory, limits) };
-}
-
-async function nowOf(partition: Partition): Promise<number> {
-  const [seconds, micros] = await partition.command((redis) => redis.time());
-  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
-}
-
 async function readPartition(partition: Partition) {
-  const nowMs = await nowOf(partition);
-  const workers = await partition.command((redis, keys) => redis.hlen(keys.workers()));
+  const [time, workers] = await partition.command((redis, keys) =>
+    Promise.all([redis.time(), redis.hlen(keys.workers())]),
+  );
+  const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
   const [subscribers, delayed, triggers, ...queues] = await Promise.all([
     readSubscribers(partition, nowMs),
     delayedCounts(partition),

@@ -5,8 +5,10 @@ import { test } from 'node:test';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
-/** Length of the measurement. */
-const WINDOW_MS = 5000;
+/** Length of the measurement: as long as the interval of the job that samples the history. */
+const WINDOW_MS = 10_000;
+/** It is 1.0 on average. Jobs that run every 30 s may fall into the window. */
+const MOST_PER_SECOND = 1.25;
 
 const bus = RunningBus.forTests({
   env: { ROUTEMASTER_WORKER_THREADS: '2', ROUTEMASTER_SWEEP_INTERVAL: '300' },
@@ -30,7 +32,7 @@ async function commandsSent(): Promise<string[]> {
   return lines().filter((line) => isWithin(line) && !/^\+\S+ \[\d+ lua\]/.test(line));
 }
 
-test('each process of an idle bus sends Redis at most one command a second', async (t) => {
+test('each process of an idle bus sends Redis about one command a second', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t);
   await publisher.publish(topic, { url: 'https://shop.example.com/1' });
   await receiver.delivery(1);
@@ -40,7 +42,7 @@ test('each process of an idle bus sends Redis at most one command a second', asy
   const sent = await commandsSent();
   const processes = 2;
   assert.ok(
-    sent.length <= (processes * WINDOW_MS) / 1000,
+    sent.length <= (MOST_PER_SECOND * processes * WINDOW_MS) / 1000,
     `${sent.length}:\n${sent.join('\n').slice(0, 5000)}`,
   );
 });

@@ -25,6 +25,22 @@ export const metricsContracts = {
     },
     reply: 'number',
   },
+  census: {
+    arguments: { place: 'text' },
+    reply: {
+      place: 'text',
+      subscribers: [
+        {
+          token: 'text',
+          events: 'number',
+          oldestMs: 'number',
+          deadLetters: 'number',
+          healthPoints: 'number?',
+          isPaused: 'flag',
+        },
+      ],
+    },
+  },
   report: {
     arguments: { reports: [{ field: 'bytes', from: 'digits', to: 'digits' }] },
     reply: 'number',

@@ -215,6 +215,7 @@ describe('a bus whose Redis is behind TLS and has the ACL of docs/operating.md',
     await bus.root.call('DELETE', `/api_tokens/${subscriber.token}`);
     await bus.root.call('POST', '/api_tokens', { name: 'old', token: 'old--1' });
     await until(async () => ((await bus.root.call('GET', '/audit')) as unknown[]).length > 0);
+    await bus.root.call('GET', '/tail');
     await assertPermitted();
   });
 

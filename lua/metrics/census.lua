@@ -1,0 +1,30 @@
+#!lua flags=allow-oom
+--[[
+census: read the figures of some subscribers, from a place of the scan of all, in one call. Returns them and the next
+place; `0` at the end. Changes nothing.
+
+A scan may return a subscriber twice, and returns one that exists all the time at least once. `oldest_ms` is the age of
+the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health.
+]]
+local SUBSCRIBERS_PER_CALL = 500
+
+local function figures_of(call, token)
+  local keys = call.keys
+  local about = redis.call('HMGET', keys.subscriber(token), 'health_points', 'paused_at')
+  local oldest = redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'WITHSCORES')[2]
+  return {
+    token = token,
+    events = tonumber(redis.call('HGET', keys.gauge_events(), token) or 0),
+    oldest_ms = oldest and math.max(0, math.floor(call.now_ms - tonumber(oldest) / 1000)) or 0,
+    dead_letters = redis.call('ZCARD', keys.dead_letters_of(token)),
+    health_points = tonumber(about[1] or nil),
+    is_paused = about[2] ~= false,
+  }
+end
+
+return function(call, args)
+  local found = redis.call('SSCAN', call.keys.subscribers(), args.place, 'COUNT', SUBSCRIBERS_PER_CALL)
+  local subscribers = {}
+  for i, token in ipairs(found[2]) do subscribers[i] = figures_of(call, token) end
+  return { place = found[1], subscribers = subscribers }
+end
