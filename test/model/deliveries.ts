@@ -15,11 +15,20 @@ interface Listed {
   state: string;
 }
 
-/** Each batch that was ever opened, and of which something is kept, is in the one state that the model says. */
-export async function assertDeliveries(model: Model, store: Partition, step: number): Promise<void> {
+/**
+ * Each batch that was ever opened is in one state, the one that the model says. `opened` has the names of all batches
+ * of subscribers that have not left since.
+ */
+export async function assertDeliveries(
+  model: Model,
+  store: Partition,
+  opened: ReadonlyMap<string, string>,
+  step: number,
+): Promise<void> {
   const all = await list(store, {}, ALL);
   const found = Object.fromEntries(all.map(({ name, token, state }) => [name, `${state} ${token}`]));
   assert.equal(Object.keys(found).length, all.length, 'each batch is listed once');
+  for (const name of opened.keys()) assert.ok(found[name], `${name}, which was opened, is in a state`);
   const expected = [
     ...model.batches.map((batch) => [batch.name, `${stateOf(model, batch)} ${batch.token}`]),
     ...model.letters.map(({ name, token }) => [name, `dead ${token}`]),

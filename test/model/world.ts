@@ -42,6 +42,8 @@ export class World {
   #looks = 0;
   #events = 0;
   #ticks = 0;
+  /** The subscriber of each batch that Redis ever had, unless it has left since. */
+  readonly #opened = new Map<string, string>();
 
   constructor(bus: Bus, counted: () => void) {
     this.bus = bus;
@@ -113,6 +115,8 @@ export class World {
     model.place(this.state.queued);
     await assertImageConsistent(this.#seen);
     await assertEqual(model, this.#seen, this.state);
-    await assertDeliveries(model, this.bus.store, this.#looks++);
+    for (const [name, { token }] of Object.entries(this.state.batches)) this.#opened.set(name, token);
+    for (const [name, token] of this.#opened) if (!model.subscribers.has(token)) this.#opened.delete(name);
+    await assertDeliveries(model, this.bus.store, this.#opened, this.#looks++);
   }
 }
