@@ -4,6 +4,7 @@ import { bulk } from './parts/bulk.ts';
 import { client } from './parts/client.ts';
 import { deliver } from './parts/deliver.ts';
 import { deliveries } from './parts/deliveries.ts';
+import { deliveryListing } from './parts/delivery_listing.ts';
 import { endToEnd } from './parts/end_to_end.ts';
 import { flow } from './parts/flow.ts';
 import { idle } from './parts/idle.ts';
@@ -23,5 +24,6 @@ export const PARTS: readonly Part[] = [
   memory,
   backlog,
   deliveries,
+  deliveryListing,
   rivals,
 ];

@@ -8,7 +8,6 @@ import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
 import type { Stage } from '../stage.ts';
 import { counted, TOPIC } from '../workload.ts';
-import { listingPlan } from './delivery_listing.ts';
 
 const FULL = { batches: 10_000, kept: 5_000 };
 const QUICK: typeof FULL = { batches: 300, kept: 100 };
@@ -27,16 +26,15 @@ interface Delivering {
   sink: Helper<SinkCalls>;
 }
 
-/** What the delivery log adds to a delivery, and how long its listings take. */
+/** What the delivery log adds to a delivery. */
 export const deliveries: Part = {
   name: 'deliveries',
-  title: 'the delivery log: a delivery with and without it; listings beside a million batches',
+  title: 'the delivery log: a delivery with and without it',
   run: async (stage, options): Promise<Measured[]> => {
     const size = options.quick ? QUICK : FULL;
     const load = stage.helper<LoadCalls>('load.ts');
     const buses = [await start(stage, 'log off', 0), await start(stage, 'log on', size.kept)];
-    const cost = await measureInTurn('deliveries', [costPlan(load, buses, size)], options);
-    return [...cost, ...(await measureInTurn('deliveries', [await listingPlan(stage, options)], options))];
+    return measureInTurn('deliveries', [costPlan(load, buses, size)], options);
   },
 };
 

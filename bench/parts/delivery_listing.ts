@@ -8,30 +8,40 @@ import { connect } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { Bus, FAR_MS, NOWHERE } from '../bus.ts';
 import type { Options } from '../options.ts';
-import type { Plan } from '../part.ts';
+import { measureInTurn, type Part, type Plan } from '../part.ts';
 import type { Figures } from '../result.ts';
 import type { Stage } from '../stage.ts';
 import { counted, TOPIC } from '../workload.ts';
 
-const FULL = { queued: 1_000_000, records: 100_000, subscribers: 100, calls: 50 };
+const FULL = { queued: 1_000_000, records: 100_000, subscribers: 1000, calls: 20 };
 const QUICK: typeof FULL = { queued: 2_000, records: 500, subscribers: 5, calls: 3 };
 const MAX_MS = 20;
 
-/** Batches that a script call opens, or takes. */
+/** Batches that a script call opens. */
 const SLICE = 250;
+/** Batches that a subscriber takes at a time. */
+const TAKEN = 25;
 const EVENT =
   '{"id":"V1StGXR8_Z5jdHi6","topic":"widgets","type":"update","url":"https://billing.example.com/invoices/1842201","t":1767225600000}';
 /** A lane as wide as a slice, and a lease that does not end. */
 const QUEUE = { laneLimit: SLICE, laneLimitMax: SLICE, leaseMs: FAR_MS, deliveryLog: 10_000_000 };
 
+/** How long a listing takes beside a million queued batches. */
+export const deliveryListing: Part = {
+  name: 'delivery-listing',
+  title: 'listings of deliveries beside a million queued batches',
+  run: async (stage, options) =>
+    measureInTurn('delivery-listing', [await listingPlan(stage, options)], options),
+};
+
 /**
- * The listings of root and of a client. Half of what is queued is of one subscriber, which is paused. Each of the others has
- * records, a batch in flight, one that is retried, and a dead letter. One more has an open batch.
+ * The listings of root and of a client. Half of what is queued is of one subscriber, which is paused. Each of the
+ * others has records, a batch in flight, one that is retried, and a dead letter. One more has an open batch.
  */
-export async function listingPlan(stage: Stage, { quick }: Pick<Options, 'quick'>): Promise<Plan> {
+async function listingPlan(stage: Stage, { quick }: Pick<Options, 'quick'>): Promise<Plan> {
   const size = quick ? QUICK : FULL;
   const queued = `${size.queued.toLocaleString('en')} queued batches`;
-  process.stderr.write(`deliveries: prepares a bus with ${queued} … `);
+  process.stderr.write(`delivery-listing: prepares a bus with ${queued} … `);
   const bus = await Bus.start(stage);
   const clients: Credentials[] = [];
   for (let i = 0; i < size.subscribers; i++) {
@@ -60,10 +70,10 @@ export async function listingPlan(stage: Stage, { quick }: Pick<Options, 'quick'
     ['one that there is not', root, `/deliveries/${'-'.repeat(20)}`],
   ];
   return {
-    title: 'deliveries: listings',
+    title: 'delivery-listing: pages of 100',
     notes: [
       `${queued}, ${counted(size.records, 'record')}, ${counted(size.subscribers, 'subscriber')}`,
-      `pages of 100, read one after the other, ${size.calls} times`,
+      `read one after the other, ${size.calls} times`,
     ],
     cases: queries.map(([row, client, path]) => ({ row, measure: () => measure(client, path, size.calls) })),
     targets: queries.map(([row]) => ({
@@ -95,12 +105,12 @@ async function fillStore(store: Partition, tokens: string[], size: typeof FULL):
   );
   for (const token of tokens) await store.redis.hset(store.keys.subscriber(token), 'sent', 1);
   const others = tokens.length - 1;
-  const rounds = Math.ceil(size.records / others / SLICE);
+  const rounds = Math.ceil(size.records / others / TAKEN);
   let middleMs = 0;
   for (let round = 0; round < rounds; round++) {
     if (round === Math.floor(rounds / 2)) middleMs = Number((await store.redis.time())[0]) * 1000;
     for (let at = 1; at <= others; at++) {
-      await publish(store, at, SLICE);
+      await publish(store, at, TAKEN);
       await takeAll(queue);
     }
   }

@@ -40,7 +40,7 @@ local function is_of(clients, token)
 end
 
 return function(call, args)
-  local seen, clients, id, looked = delivery_states.begin(call), args.clients, args.id, 0
+  local seen, clients, id, looked = delivery_states.begin(), args.clients, args.id, 0
   local entry = delivery_states.batch(call, seen, id) or delivery_states.dead_letter(call, id)
   if entry then
     if not is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end

@@ -14,6 +14,7 @@ An entry has `record` if its batch has ended, and otherwise the other fields.
 local delivery_log = include('delivery_log')
 local delivery_sources = include('delivery_sources')
 local delivery_states = include('delivery_states')
+local drops = include('drops')
 local jobs = include('jobs')
 local merging = include('merging')
 local open_batches = include('open_batches')
@@ -59,7 +60,7 @@ end
 local function add_in_flight(call, listing, sources, clients)
   local wanted = {}
   for _, token in ipairs(clients) do wanted[token] = true end
-  for job in pairs(listing.seen.held) do
+  for job in pairs(drops.jobs_held(call)) do
     local bid = jobs.batch_of(job)
     sources[#sources + 1] = bid and delivery_sources.single(call, listing, bid, 'in_flight', #clients > 0 and wanted)
   end

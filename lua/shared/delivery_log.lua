@@ -132,7 +132,7 @@ end
 -- that, so no two records of a bus have the same time.
 function delivery_log.ended_now(call, record)
   call.records_made = (call.records_made or 0) + 1
-  return string.format('%d,%s', call.now_us + call.records_made, record)
+  return string.format('%d', call.now_us + call.records_made) .. ',' .. record
 end
 
 -- Returns the time at which the batch of a record ended (ms, to the µs).

@@ -13,15 +13,17 @@ local delivery_sources = {}
 -- How many members of an index, or records, one command reads: few at first, since most of many sources are read no
 -- further.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
--- After so many guesses the search for a time in a log halves what is left.
-local MAX_GUESSES = 6
+-- When the search for a time in a log is down to so many records, they are read at once.
+local WINDOW = 12
+-- After so many guesses the search halves what is left.
+local MAX_GUESSES = 2
 
 -- Returns the state of one listing. It looks at no more than `max_looked` batches, most of which may be in another
 -- state than the wanted one. After that an iterator returns `{ place, id, stopped = true }`. `sources` counts the
 -- sources that it looked for.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
-    bounds = bounds, seen = delivery_states.begin(call), looked = 0, max_looked = max_looked, sources = 0,
+    bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
     newest_record = math.min(bounds.place or math.huge, bounds.before),
     oldest_record = math.max(bounds.since, call.now_ms - delivery_log.KEPT_MS),
   }
@@ -107,24 +109,33 @@ function delivery_sources.single(call, listing, bid, state, tokens)
   return { place = place, open = open }
 end
 
--- Returns the time of a record in a log, counted from 1. Negative numbers count from the end.
-local function time_at(list, i)
-  local record = redis.call('LINDEX', list, i > 0 and 2 * i - 1 or 2 * i + 1)
+-- The places of the first and the last record in a log; texts, because Redis takes long to print numbers of Lua.
+local FIRST, LAST = '1', '-1'
+
+-- Returns the time of the record at this place in a log.
+local function time_at(list, index)
+  local record = redis.call('LINDEX', list, index)
   return record and delivery_log.ended_at(record)
 end
 
 -- Returns the position of the newest record of a log that is not newer than `place`, and its time; nothing if all are.
--- The last record, of this time, is newer. Batches end at about the same rate, so the first steps guess where it is.
+-- The last record, of this time, is newer. Many batches end at an even rate, so the first steps guess where the
+-- position is. The others halve what is left, since batches can also end in bursts.
 local function position_at(list, last_place, place)
   local low, high, high_place, steps = 1, redis.call('LLEN', list) / 2, last_place, 0
-  local low_place = time_at(list, 1)
+  local low_place = time_at(list, FIRST)
   if low_place > place then return end
-  while high - low > 1 do
+  while high - low > WINDOW do
     steps = steps + 1
     local part = steps <= MAX_GUESSES and (place - low_place) / (high_place - low_place) or 1 / 2
     local at = math.min(high - 1, math.max(low + 1, low + math.floor(part * (high - low))))
-    local at_place = time_at(list, at)
+    local at_place = time_at(list, 2 * at - 1)
     if at_place > place then high, high_place = at, at_place else low, low_place = at, at_place end
+  end
+  local between = high - low > 1 and redis.call('LRANGE', list, 2 * low, 2 * high - 3) or {}
+  for i = #between, 2, -2 do
+    local at_place = delivery_log.ended_at(between[i])
+    if at_place <= place then return low + i / 2, at_place end
   end
   return low, low_place
 end
@@ -156,7 +167,7 @@ end
 function delivery_sources.log(call, listing, ending, token)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1
-  local place = time_at(list, -1)
+  local place = time_at(list, LAST)
   if place and place > listing.newest_record then
     position, place = position_at(list, place, listing.newest_record)
   end

@@ -10,15 +10,41 @@ Delivery states: what state a batch is in that still exists. A batch is in the f
 A dead letter is `dead`. What has ended is in the log (delivery_log.lua): `taken` or `dropped`.
 ]]
 local batches = include('batches')
-local drops = include('drops')
 local jobs = include('jobs')
 local open_batches = include('open_batches')
 local delivery_states = {}
 
--- Returns what a call remembers: the jobs that workers hold, and by subscriber the open batch and whether it is
--- paused.
-function delivery_states.begin(call)
-  return { held = drops.jobs_held(call), open = {}, paused = {} }
+-- Returns what a call remembers: the workers that deliver to each subscriber, and by subscriber the jobs that they
+-- hold, the open batch, and whether it is paused.
+function delivery_states.begin()
+  return { workers = nil, held = {}, open = {}, paused = {} }
+end
+
+local function workers_of(call, seen, token)
+  if not seen.workers then
+    local lanes = redis.call('HGETALL', call.keys.lanes_held())
+    seen.workers = {}
+    for i = 1, #lanes, 2 do
+      local workers = seen.workers[lanes[i + 1]] or {}
+      seen.workers[lanes[i + 1]] = workers
+      workers[#workers + 1] = lanes[i]
+    end
+  end
+  return seen.workers[token] or {}
+end
+
+-- Returns the worker that holds the job of a batch; nothing if none does.
+local function holder_of(call, seen, bid, token)
+  local held = seen.held[token]
+  if not held then
+    held = {}
+    seen.held[token] = held
+    for _, worker in ipairs(workers_of(call, seen, token)) do
+      local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), '0')
+      if job then held[job] = worker end
+    end
+  end
+  return held[jobs.delivery_of(bid)]
 end
 
 function delivery_states.is_paused(call, seen, token)
@@ -35,7 +61,7 @@ end
 
 -- Returns the state of a batch. `attempts` is the number in its header, as text.
 local function state_of(call, seen, bid, token, attempts)
-  if seen.held[jobs.delivery_of(bid)] then return 'in_flight' end
+  if holder_of(call, seen, bid, token) then return 'in_flight' end
   if is_open(call, seen, token, bid) then return 'open' end
   if delivery_states.is_paused(call, seen, token) then return 'paused' end
   return attempts == '0' and 'ready' or 'retrying'
@@ -67,7 +93,7 @@ function delivery_states.describe(call, seen, entry, max_attempts)
   local keys, bid = call.keys, entry.id
   local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)
   entry.events = redis.call('LLEN', list) - batches.HEADER
-  local worker = seen.held[jobs.delivery_of(bid)]
+  local worker = entry.state == 'in_flight' and holder_of(call, seen, bid, entry.subscriber)
   local lease = worker and redis.call('HGET', keys.leases(), worker)
   entry.held_ms = lease and math.floor(lease / 1000) or nil
   if entry.state == 'dead' then
