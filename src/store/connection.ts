@@ -1,7 +1,8 @@
 import { Redis, type RedisOptions } from 'ioredis';
+import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { addressOf, usesTls } from './redis_url.ts';
 
 /**
  * Maximum time that a command waits for its reply. Then the connection is closed, since callers would wait
@@ -9,46 +10,45 @@ import type { Log } from '../log.ts';
  */
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
+/** With sentinels: another Redis may be there sooner than the one that failed, and a dead host never answers. */
+const SENTINEL_MAX_PAUSE_MS = 500;
+const SENTINEL_SILENCE_MS = 2000;
+/** Minimum time between two warnings that Redis is a replica. */
+const REPLICA_WARNING_MS = 60_000;
 
 // The constructor of ioredis does not accept a plain RedisOptions, because of the type of `replyMapping`.
 type Options = Omit<RedisOptions, 'replyMapping'>;
-
-/** Accepts `redis://`, `rediss://` (TLS) and `unix:///path/of/the.sock`. Throws BootError for other URLs. */
-function address(url: string): Options & { url?: string } {
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-  } catch (cause) {
-    throw new BootError(
-      'ROUTEMASTER_REDIS_URL is not a URL: write redis://host:6379, rediss:// or unix:///path',
-      { cause },
-    );
-  }
-  if (parsed.protocol === 'unix:') return { path: decodeURIComponent(parsed.pathname) };
-  if (parsed.protocol === 'redis:' || parsed.protocol === 'rediss:') return { url };
-  throw new BootError(
-    `ROUTEMASTER_REDIS_URL begins with ${parsed.protocol} where redis:, rediss: or unix: is meant`,
-  );
-}
 
 export type RedisTls = Config['redisTls'];
 
 const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
 
 function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
-  const { url: text, ...where } = address(url);
+  const { url: text, ...where } = addressOf(url);
+  const behindSentinels = where.sentinels !== undefined;
+  const maxPauseMs = behindSentinels ? SENTINEL_MAX_PAUSE_MS : MAX_PAUSE_MS;
+  const pause = (times: number) =>
+    Math.min(50 * 2 ** Math.min(times, 10), maxPauseMs) * (0.5 + Math.random() / 2);
+  const encryption = usesTls(url) && {
+    rejectUnauthorized: tls.verify,
+    ...(tls.ca !== undefined && { ca: tls.ca }),
+  };
   const all: Options = {
     ...where,
     ...options,
-    ...(url.startsWith('rediss:') && {
-      tls: { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) },
-    }),
+    ...(encryption && { tls: encryption }),
     // Without this, ioredis sends its name to Redis by a command that the ACL would have to permit.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, since Redis may have applied it already.
     autoResendUnfulfilledCommands: false,
-    retryStrategy: (times) =>
-      Math.min(50 * 2 ** Math.min(times, 10), MAX_PAUSE_MS) * (0.5 + Math.random() / 2),
+    retryStrategy: pause,
+    reconnectOnError: reconnectFromReplica(log),
+    ...(behindSentinels && {
+      ...(encryption && { enableTLSForSentinelMode: true, sentinelTLS: encryption }),
+      sentinelRetryStrategy: pause,
+      sentinelCommandTimeout: SENTINEL_SILENCE_MS,
+      connectTimeout: SENTINEL_SILENCE_MS,
+    }),
   };
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
@@ -63,6 +63,22 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
     away = false;
   });
   return redis;
+}
+
+/**
+ * Returns a function that decides whether to connect again after an error of Redis: if it was the master and is a
+ * replica now. The sentinels, or the name of the host, then lead to the new master. The command fails all the same.
+ */
+function reconnectFromReplica(log: Log): (error: Error) => boolean {
+  let warnedAtMs = Number.NEGATIVE_INFINITY;
+  return ({ message }) => {
+    if (!message.startsWith('READONLY')) return false;
+    if (clock.monotonicMs() - warnedAtMs > REPLICA_WARNING_MS) {
+      warnedAtMs = clock.monotonicMs();
+      log.warn('Redis is a replica, which takes no writes; connecting again, to find the master');
+    }
+    return true;
+  };
 }
 
 /** Opens a connection for commands. They fail at once while Redis is unavailable. It reconnects by itself. */

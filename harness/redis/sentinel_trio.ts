@@ -1,0 +1,106 @@
+import { until } from '../until.ts';
+import { PrivateRedis } from './private_redis.ts';
+import { callRedis } from './redis_call.ts';
+import { Sentinel } from './sentinel.ts';
+
+const NAME = 'shop';
+const SENTINELS = 3;
+const DOWN_AFTER_MS = 1000;
+const FAILS_OVER_WITHIN_MS = 30_000;
+
+export interface TrioOptions {
+  replicas?: number;
+  /** Lines of redis.conf of each Redis. */
+  config?: Record<string, string>;
+}
+
+/** A master with replicas, and three sentinels that promote one of these if the master is silent for a second. */
+export class SentinelTrio {
+  readonly #nodes: Map<number, PrivateRedis>;
+  readonly #sentinels: Sentinel[];
+  #masterPort: number;
+
+  /** Resolves when all know each other, so that a failover can succeed. */
+  static async start({ replicas = 2, config = {} }: TrioOptions = {}): Promise<SentinelTrio> {
+    const master = await startNode(config);
+    const port = portOf(master);
+    const others = await Promise.all(
+      Array.from({ length: replicas }, () => startNode({ ...config, replicaof: `127.0.0.1 ${port}` })),
+    );
+    const nodes = new Map([master, ...others].map((node) => [portOf(node), node]));
+    await until(async () => (await onlineReplicas(master)) === replicas, { what: 'the replicas follow' });
+    const watched = { name: NAME, port, downAfterMs: DOWN_AFTER_MS, quorum: 2 };
+    const sentinels = await Promise.all(Array.from({ length: SENTINELS }, () => Sentinel.start(watched)));
+    const trio = new SentinelTrio(nodes, sentinels, port);
+    await trio.#isWhole();
+    return trio;
+  }
+
+  private constructor(nodes: Map<number, PrivateRedis>, sentinels: Sentinel[], masterPort: number) {
+    this.#nodes = nodes;
+    this.#sentinels = sentinels;
+    this.#masterPort = masterPort;
+  }
+
+  /** The URL of the master, by the sentinels. */
+  get url(): string {
+    const hosts = this.#sentinels.map(({ port }) => `127.0.0.1:${port}`);
+    return `redis+sentinel://${hosts.join(',')}/${NAME}`;
+  }
+
+  get master(): PrivateRedis {
+    return this.#nodes.get(this.#masterPort) as PrivateRedis;
+  }
+
+  get replicas(): PrivateRedis[] {
+    return [...this.#nodes].flatMap(([port, node]) => (port === this.#masterPort ? [] : node));
+  }
+
+  /** Resolves when a sentinel names another master than before. */
+  async failsOver(): Promise<void> {
+    const ports = () => Promise.all(this.#sentinels.map((each) => each.masterPort()));
+    const what = 'the sentinels promote a replica';
+    const other = async () => (await ports()).find((port) => port !== this.#masterPort);
+    this.#masterPort = await until(other, { timeoutMs: FAILS_OVER_WITHIN_MS, everyMs: 20, what });
+  }
+
+  /** Makes the sentinels promote a replica while the master is well. */
+  async failOver(): Promise<void> {
+    await this.#sentinels[0]?.failOver();
+    await this.failsOver();
+  }
+
+  /** Starts a killed Redis again, as a replica. Resolves when all Redises and sentinels are as at the start. */
+  async rejoins(node: PrivateRedis): Promise<void> {
+    await node.restart();
+    await callRedis(node.url, 'REPLICAOF', '127.0.0.1', String(this.#masterPort));
+    await this.#isWhole();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#sentinels.map((each) => each.stop()));
+    await Promise.all([...this.#nodes.values()].map((each) => each.stop()));
+  }
+
+  async #isWhole(): Promise<void> {
+    const replicas = this.#nodes.size - 1;
+    const timing = { timeoutMs: FAILS_OVER_WITHIN_MS, everyMs: 20 };
+    await until(async () => (await onlineReplicas(this.master)) === replicas, {
+      ...timing,
+      what: 'all follow',
+    });
+    const knowing = () => Promise.all(this.#sentinels.map((each) => each.knows(replicas, SENTINELS - 1)));
+    await until(async () => (await knowing()).every(Boolean), { ...timing, what: 'the sentinels know all' });
+  }
+}
+
+function startNode(config: Record<string, string>): Promise<PrivateRedis> {
+  return PrivateRedis.start({ port: 0, config: { 'repl-diskless-sync-delay': '0', ...config } });
+}
+
+const portOf = ({ url }: PrivateRedis) => Number(new URL(url).port);
+
+async function onlineReplicas({ url }: PrivateRedis): Promise<number> {
+  const info = String(await callRedis(url, 'INFO', 'replication'));
+  return [...info.matchAll(/^slave\d+:.*state=online/gm)].length;
+}
