@@ -63,6 +63,8 @@ import { topicsApi } from './subscribing/topics_api.ts';
 export interface ApiParts {
   config: Config;
   partitions: Partitions;
+  /** The same for what is published, if that is to wait for replicas. */
+  accepting?: Partitions | undefined;
   recorder: Recorder;
   log: Log;
 }
@@ -113,7 +115,7 @@ export function buildApi(given: ApiParts): Built {
 }
 
 /** Makes the parts that the routes use. Each `*_api.ts` names those that it needs. */
-function sharedParts({ config, partitions, recorder, log }: ApiParts) {
+function sharedParts({ config, partitions, accepting = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
   const guard = new StorageGuard(partitions, config, storageFull);
@@ -168,8 +170,8 @@ function sharedParts({ config, partitions, recorder, log }: ApiParts) {
     isReserved: (text: string) => authentication.isReserved(text),
     minTokenLength: config.minTokenLength,
     forceSsl: config.forceSsl,
-    publisher: new Publisher(partitions, recorder, limits, storageFull, tail),
-    delaying: new Delaying(partitions, recorder, limits, storageFull),
+    publisher: new Publisher(accepting, recorder, limits, storageFull, tail),
+    delaying: new Delaying(accepting, recorder, limits, storageFull),
     rateLimit: RateLimit.of(control, config),
     budget: new WorkBudget(),
     topics,

@@ -79,11 +79,14 @@ export class BusError extends Error {
   }
 }
 
-/** Redis cannot be reached or refuses commands for the moment. A write may have been applied. */
+/**
+ * Redis cannot be reached or refuses commands for the moment, or too few replicas have a write. A write may have been
+ * applied.
+ */
 export class StorageUnavailable extends BusError {
-  constructor(cause: unknown) {
+  constructor(cause: unknown, why = 'Redis does not answer') {
     const detail =
-      'Redis does not answer, so it is unknown whether anything was stored. ' +
+      `${why}, so it is unknown whether anything was stored. ` +
       'Try again in a moment: a publish repeated with its Idempotency-Key is stored once.';
     super('storage_unavailable', detail, { cause, headers: { 'Retry-After': '1' } });
     this.name = 'StorageUnavailable';

@@ -30,6 +30,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
   for (;;) {
     try {
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
+      // Refuses here what the ACL does not permit. 0 replicas are there at once.
+      if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       if (config.compatibility) return config.compatibility;
       return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';
     } catch (error) {

@@ -32,10 +32,14 @@ const COMPATIBILITY_NOTE = {
 async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
+  const accepting = acceptingPartitions(config, log);
   const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let isReady = false;
-  const { routesIn, pages, ...parts } = buildApi({ config, partitions, recorder, log });
+  const { routesIn, pages, ...parts } = buildApi({
+    ...{ config, partitions, recorder, log },
+    accepting: accepting?.partitions,
+  });
   const appIn = (compatibility: Compatibility) => {
     const dialect = DIALECTS[compatibility];
     const { forceSsl } = config;
@@ -54,6 +58,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     if (isReady) recorder.processStopped('web');
     await counters.stop();
     redis.disconnect();
+    accepting?.redis.disconnect();
   });
   const booting = boot(partitions, config, log).then((compatibility) => {
     if (compatibility === 'none') refuseShortTokens(config);
@@ -70,6 +75,16 @@ async function serve(config: Config, log: Log): Promise<void> {
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;
+}
+
+/**
+ * Returns what publications are sent by if replicas must have them. It has a connection of its own, which waits for
+ * replicas, so that nothing else of the process does.
+ */
+function acceptingPartitions({ redisUrl, redisTls, redisPrefix: prefix, minReplicas }: Config, log: Log) {
+  if (minReplicas === 0) return undefined;
+  const redis = connect(redisUrl, log, redisTls);
+  return { redis, partitions: Partitions.on(redis, { prefix, log, minReplicas }) };
 }
 
 await start(async () => {

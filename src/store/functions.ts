@@ -4,6 +4,7 @@ import type { Log } from '../log.ts';
 import type { ScriptArgument, ScriptReply } from './contract.ts';
 import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
+import type { Replicas } from './replicas.ts';
 
 /** Time for which scripts run by EVALSHA after Redis refused functions. Then functions are tried again. */
 const FALLBACK_MS = 10_000;
@@ -22,25 +23,31 @@ const GONE = /^ERR Library not found/;
  */
 const LASTING = /^(?:ERR|NOPERM)/;
 
+interface FunctionsOptions {
+  /** Gets one warning if Redis refuses something that an operator can permit. */
+  log?: Log | undefined;
+  /** Replicas that must have what a call writes before it resolves. */
+  replicas?: Replicas | undefined;
+}
+
 /** Calls the functions of a library. If Redis does not have the library, loads it and calls again. */
 export class Functions {
   readonly #redis: Redis;
   readonly #library: FunctionLibrary;
   readonly #key: string;
   readonly #log: Log | undefined;
+  readonly #replicas: Replicas | undefined;
   #warned = false;
   #loading: Promise<boolean> | undefined;
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
-  /**
-   * `key` is the key that every call declares. `log` gets one warning if Redis refuses something that an
-   * operator can permit.
-   */
-  constructor(redis: Redis, library: FunctionLibrary, key: string, log?: Log) {
+  /** `key` is the key that every call declares. */
+  constructor(redis: Redis, library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#redis = redis;
     this.#library = library;
     this.#key = key;
     this.#log = log;
+    this.#replicas = replicas;
   }
 
   /**
@@ -57,14 +64,17 @@ export class Functions {
     for (let tries = 0; tries < 2 && clock.monotonicMs() >= this.#fallbackUntilMs; tries++) {
       try {
         const call = new FunctionCall(name, this.#key, args);
-        return (await this.#redis.sendCommand(call)) as ScriptReply;
+        const sent = this.#redis.sendCommand(call) as Promise<ScriptReply>;
+        return await (this.#replicas ? this.#replicas.have(sent) : sent);
       } catch (error) {
         if (isReply(error, MISSING)) await this.load();
         else if (isReply(error, NOT_PERMITTED)) this.#fallBack(error);
         else throw error;
       }
     }
-    return instead();
+    const reply = await instead();
+    await this.#replicas?.confirm();
+    return reply;
   }
 
   /**

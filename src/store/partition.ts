@@ -7,6 +7,7 @@ import { functionLibrary } from './function_library.ts';
 import { Functions } from './functions.ts';
 import { type Keyspace, keyspace } from './keys.ts';
 import { Packed } from './packed.ts';
+import { Replicas } from './replicas.ts';
 import { readScripts, type ScriptSource, standalone } from './script_source.ts';
 
 const SCRIPTS = readScripts();
@@ -28,10 +29,12 @@ export interface PartitionOptions {
   prefix?: string;
   /** Gets one warning if Redis refuses functions. */
   log?: Log;
+  /** Number of replicas that must have what a script writes before `run` resolves; 0 by default. */
+  minReplicas?: number;
 }
 
 /** First words of Redis's temporary errors, which become StorageUnavailable. */
-const PASSING = new Set([
+const PASSING_WORDS = new Set([
   'LOADING',
   'BUSY',
   'READONLY',
@@ -40,7 +43,11 @@ const PASSING = new Set([
   'TRYAGAIN',
   'MISCONF',
   'NOREPLICAS',
+  // A command that waits is ended so when a master becomes a replica.
+  'UNBLOCKED',
 ]);
+/** The error of WAIT on what was the master when the command before it ran. */
+const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**
  * One full copy of the data layout under its own key prefix, with its connection and its scripts. Calls throw
@@ -56,13 +63,14 @@ export class Partition {
   readonly #scripts: Readonly<Record<ScriptName, Callable>>;
   #connections = 0;
 
-  constructor(redis: Redis, { prefix = '', log }: PartitionOptions = {}) {
+  constructor(redis: Redis, { prefix = '', log, minReplicas = 0 }: PartitionOptions = {}) {
     this.redis = redis;
     redis.on('ready', () => this.#connections++);
     this.prefix = prefix;
     this.keys = keyspace(prefix);
     const schema = this.keys.schema();
-    this.#functions = new Functions(redis, LIBRARY, schema, log);
+    const replicas = minReplicas > 0 ? new Replicas(redis, minReplicas, log) : undefined;
+    this.#functions = new Functions(redis, LIBRARY, schema, { log, replicas });
     const callables = SCRIPTS.map((script) => [script.name, callable(redis, script, schema)] as const);
     this.#scripts = Object.fromEntries(callables) as Record<ScriptName, Callable>;
   }
@@ -112,11 +120,13 @@ function callable(redis: Redis, script: ScriptSource, schema: string): Callable 
 }
 
 function rethrow(error: unknown): never {
+  if (error instanceof StorageUnavailable) throw error;
   if (!(error instanceof ReplyError)) throw new StorageUnavailable(error);
   // ioredis adds the command with its arguments to the error. Arguments may be secret, and errors are logged.
   delete (error as { command?: unknown }).command;
   const word = /^\w+/.exec((error as Error).message)?.[0] ?? '';
   if (word === 'OOM') throw new StorageFull(error);
-  if (PASSING.has(word)) throw new StorageUnavailable(error);
+  if (PASSING_WORDS.has(word) || NO_MASTER.test((error as Error).message))
+    throw new StorageUnavailable(error);
   throw error;
 }

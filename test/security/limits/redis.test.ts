@@ -40,6 +40,7 @@ const RARE = new Set([
   'ltrim', // when a batch is cut, or the log of deliveries is full
   'renamenx', // at the takeover from the Ruby Routemaster
   'select', // with a database number in ROUTEMASTER_REDIS_URL
+  'wait', // with ROUTEMASTER_MIN_REPLICAS
   'zrank', // when jobs are listed page by page
   'zrevrangebyscore', // when dead letters are listed page by page
 ]);

@@ -1,0 +1,48 @@
+import type { Redis } from 'ioredis';
+import { StorageUnavailable } from '../errors.ts';
+import type { Log } from '../log.ts';
+
+/** Maximum time that replicas get. Less than the time after which a silent connection is closed. */
+const WAIT_MS = 1000;
+
+/** Waits until replicas have what was written on a connection. Nothing else on the connection goes on meanwhile. */
+export class Replicas {
+  readonly #redis: Redis;
+  readonly #min: number;
+  readonly #log: Log | undefined;
+  #tooFew = false;
+
+  constructor(redis: Redis, min: number, log?: Log) {
+    this.#redis = redis;
+    this.#min = min;
+    this.#log = log;
+  }
+
+  /**
+   * Resolves with the reply to `sent`, the last command of this connection, when enough replicas have all that Redis
+   * had written until then. So the reply to a repeat is held back too until its original is safe. Throws the error of
+   * `sent` or of `confirm`: the command was run, but replicas may lack it.
+   */
+  async have<T>(sent: Promise<T>): Promise<T> {
+    // Both are on their way before either is answered.
+    const [reply] = await Promise.all([sent, this.confirm()]);
+    return reply;
+  }
+
+  /** Resolves when enough replicas have all that was written before. Throws StorageUnavailable, or an error of Redis. */
+  async confirm(): Promise<void> {
+    const count = await this.#redis.wait(this.#min, WAIT_MS);
+    if (this.#tooFew !== count < this.#min) this.#tell(count);
+    if (count >= this.#min) return;
+    const cause = new Error(`${count} of ${this.#min} replicas have confirmed it within ${WAIT_MS} ms`);
+    throw new StorageUnavailable(cause, 'Too few replicas of Redis have confirmed it');
+  }
+
+  #tell(count: number): void {
+    this.#tooFew = count < this.#min;
+    const about = { replicas: count, ROUTEMASTER_MIN_REPLICAS: this.#min };
+    if (this.#tooFew)
+      this.#log?.warn(about, 'too few replicas have what is published; publishing is refused');
+    else this.#log?.info(about, 'enough replicas have what is published');
+  }
+}
