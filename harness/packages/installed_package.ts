@@ -1,12 +1,16 @@
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { globSync, readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { root } from '../processes/command.ts';
+import { madeOnce } from './made_once.ts';
 
 const run = promisify(execFile);
 const COMPILER = join(root, 'node_modules', '.bin', 'tsc');
+const PACKED = join(root, 'node_modules', '.cache', 'packed');
 const STRICT = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--noUnusedLocals'];
 /** A program that should end by itself. */
 const RUN_MS = 30_000;
@@ -25,12 +29,7 @@ export class InstalledPackage {
   static async of(name: string, ...others: string[]): Promise<InstalledPackage> {
     const folder = await mkdtemp(join(tmpdir(), `routemaster-${name}-`));
     const files: string[] = [];
-    for (const each of [...others, name]) {
-      const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], {
-        cwd: source(each),
-      });
-      files.push(`./${JSON.parse(stdout)[0].filename}`);
-    }
+    for (const each of [...others, name]) files.push((await pack(each)).file);
     await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
     await run('npm', ['install', '--offline', '--no-audit', '--no-fund', ...files], { cwd: folder });
     return new InstalledPackage(folder);
@@ -82,10 +81,27 @@ export async function readExamples(name: string): Promise<Example[]> {
 
 /** Returns the files that npm would publish. */
 export async function packedFiles(name: string): Promise<string[]> {
-  const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
-    cwd: source(name),
+  return (await pack(name)).paths;
+}
+
+/** Packs a package for npm, once for each state of its sources: `file` is what npm publishes, `paths` what is in it. */
+async function pack(name: string): Promise<{ file: string; paths: string[] }> {
+  const folder = join(PACKED, `${name}-${hashOfSources(name)}`);
+  await madeOnce(folder, async (unfinished) => {
+    const command = ['pack', '--json', '--pack-destination', unfinished];
+    const { stdout } = await run('npm', command, { cwd: source(name) });
+    await writeFile(join(unfinished, 'packed.json'), stdout);
   });
-  return JSON.parse(stdout)[0].files.map(({ path }: { path: string }) => path);
+  const [{ filename, files }] = JSON.parse(await readFile(join(folder, 'packed.json'), 'utf8'));
+  return { file: join(folder, filename), paths: files.map(({ path }: { path: string }) => path) };
+}
+
+function hashOfSources(name: string): string {
+  const hash = createHash('sha256');
+  const own = globSync(['*.*', 'LICENSE', 'src/**/*.ts'], { cwd: source(name) }).sort();
+  const files = [...own.map((path) => join(source(name), path)), join(root, 'tsconfig.json')];
+  for (const path of files) hash.update(`${path}\0${readFileSync(path, 'utf8')}\0`);
+  return hash.digest('hex').slice(0, 16);
 }
 
 function source(name: string): string {

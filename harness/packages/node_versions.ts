@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
-import { mkdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { root } from '../processes/command.ts';
+import { madeOnce } from './made_once.ts';
 
 const run = promisify(execFile);
+/** The versions on which packages run: the oldest, the one in between, the newest. */
+export const VERSIONS = [20, 22, 24] as const;
 const CACHE = join(root, 'node_modules', '.cache', 'nodes');
 
 /** Returns a `node` of this major version: on PATH, or installed from npm into the cache. Undefined if there is none. */
@@ -16,17 +18,22 @@ export async function nodeOfVersion(major: number): Promise<string | undefined> 
   return (await majorOf(cached)) === major ? cached : undefined;
 }
 
+/** The programs to run on this version: all of them on the oldest and the newest, the first in between. */
+export function programsFor<T>(version: number, programs: readonly T[]): readonly T[] {
+  return version === VERSIONS[0] || version === VERSIONS.at(-1) ? programs : programs.slice(0, 1);
+}
+
 /** The npm package that has Node's binary for this platform; the one named `node` fetches it by a script. */
 function platformPackage(): string {
   const platform = `${process.platform}-${process.arch}`;
   return platform === 'darwin-arm64' ? `node-bin-${platform}` : `node-${platform}`;
 }
 
-async function install(major: number): Promise<void> {
-  const folder = join(CACHE, String(major));
-  await mkdir(folder, { recursive: true });
-  const args = ['install', '--prefix', folder, '--no-save', '--ignore-scripts', '--no-audit', '--no-fund'];
-  await run('npm', [...args, `${platformPackage()}@${major}`], { cwd: folder, timeout: 60_000 });
+function install(major: number): Promise<void> {
+  return madeOnce(join(CACHE, String(major)), async (folder) => {
+    const args = ['install', '--prefix', folder, '--no-save', '--ignore-scripts', '--no-audit', '--no-fund'];
+    await run('npm', [...args, `${platformPackage()}@${major}`], { cwd: folder, timeout: 60_000 });
+  });
 }
 
 async function majorOf(path: string): Promise<number | undefined> {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { InstalledPackage, packedFiles } from '../../../harness/packages/installed_package.ts';
-import { nodeOfVersion } from '../../../harness/packages/node_versions.ts';
+import { nodeOfVersion, VERSIONS } from '../../../harness/packages/node_versions.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { root } from '../../../harness/processes/command.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
@@ -25,7 +25,7 @@ test('what is packed is JavaScript, the README and the licence', async () => {
 });
 
 describe('the packed tool calls a bus', () => {
-  for (const version of [20, 22, 24]) {
+  for (const version of VERSIONS) {
     test(`on Node ${version}`, async (t) => {
       const node = await nodeOfVersion(version);
       if (node === undefined) return t.skip(`there is no Node ${version}`);

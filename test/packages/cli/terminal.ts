@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { root } from '../../../harness/processes/command.ts';
+import { compileCache, root } from '../../../harness/processes/command.ts';
 
 const MAIN = join(root, 'packages', 'cli', 'src', 'main.ts');
 
@@ -30,7 +30,7 @@ export class Terminal {
   start(args: readonly string[], { env = {} }: TypedOptions = {}) {
     return spawn(process.execPath, ['--conditions=routemaster-source', MAIN, ...args], {
       cwd: this.folder,
-      env: { PATH: process.env.PATH, HOME: this.folder, ...env },
+      env: { PATH: process.env.PATH, HOME: this.folder, ...compileCache, ...env },
       stdio: 'pipe',
     });
   }
@@ -39,7 +39,7 @@ export class Terminal {
   onScreen(command: string) {
     return spawn('script', ['-qefc', `stty cols 100 rows 30; exec ${command}`, '/dev/null'], {
       cwd: this.folder,
-      env: { PATH: process.env.PATH, HOME: this.folder, SHELL: '/bin/sh', TERM: 'xterm' },
+      env: { PATH: process.env.PATH, HOME: this.folder, ...compileCache, SHELL: '/bin/sh', TERM: 'xterm' },
       stdio: 'pipe',
     });
   }

@@ -6,9 +6,7 @@ import {
   packedFiles,
   readExamples,
 } from '../../../harness/packages/installed_package.ts';
-import { nodeOfVersion } from '../../../harness/packages/node_versions.ts';
-
-const VERSIONS = [20, 22, 24];
+import { nodeOfVersion, programsFor, VERSIONS } from '../../../harness/packages/node_versions.ts';
 
 /** Handles a delivery that is signed, and refuses one that is not. A warning would be on stderr. */
 const SIGNED_DELIVERY: Example = {
@@ -76,7 +74,8 @@ describe('each example of the README runs, and CommonJS gets the package by requ
     test(`on Node ${version}`, async (t) => {
       const node = await nodeOfVersion(version);
       if (node === undefined) return t.skip(`there is no Node ${version}`);
-      for (const { file } of examples) assert.equal(await installed?.run(node, file), '', file);
+      for (const { file } of programsFor(version, examples))
+        assert.equal(await installed?.run(node, file), '', file);
     });
   }
 });
