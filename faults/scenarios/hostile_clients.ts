@@ -14,7 +14,7 @@ const ALL = Object.keys(ATTACKS) as AttackName[];
 const GOOD = 20;
 const SECONDS = {
   full: { quiet: 20, alone: 10 },
-  quick: { quiet: 2, alone: 2 },
+  quick: { quiet: 1, alone: 1 },
 };
 /** The p99 of the good clients may be twice that in quiet, or longer by this. A quick run is too short to judge times. */
 const MAX_RATIO = 2;
@@ -27,7 +27,7 @@ const SLACK_MS = 20;
 export const hostileClients: Scenario = {
   name: 'hostile-clients',
   title: `${ALL.length} clients, each with another attack, beside ${GOOD} good ones`,
-  events: { full: 120 * PER_SECOND, quick: 4 * PER_SECOND },
+  events: { full: 120 * PER_SECOND, quick: 2 * PER_SECOND },
   bus: {
     env: {
       ...DEFAULT_LIMITS,
