@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../http/bus_client.ts';
 import { deliveryLines } from './delivery_lines.ts';
+import { PATIENTS, TRIGGER } from './demo_cast.ts';
 import { demoEvent } from './demo_events.ts';
 import { keptClient } from './kept_client.ts';
 import { Receiver } from './sample_receiver.ts';
@@ -11,6 +12,8 @@ import { Receiver } from './sample_receiver.ts';
 interface Kept {
   publisher: Credentials;
   subscriber: Credentials;
+  /** By name. Absent in a file of an earlier release. */
+  patients?: Record<string, Credentials>;
   receiverPort: number;
 }
 
@@ -18,7 +21,7 @@ const publishEveryMs = 350;
 /** Time for the last batch to arrive: a batch is open for 1.5 s. */
 const drainLimitMs = 3000;
 
-/** A sample publisher and a sample subscriber, which use only the HTTP API of the bus. */
+/** A sample publisher and sample subscribers, which use only the HTTP API of the bus. */
 export class Demo {
   readonly #file: string;
   readonly #print: (line: string) => void;
@@ -43,7 +46,8 @@ export class Demo {
       for (const line of deliveryLines(delivery)) this.#print(line);
     };
     const port = this.#kept?.receiverPort ?? 0;
-    this.#receiver = await Receiver.start(port, show).catch(() => Receiver.start(0, show));
+    const answers = new Map(PATIENTS.map(({ path, answer }) => [path, answer]));
+    this.#receiver = await Receiver.start(port, show, answers).catch(() => Receiver.start(0, show, answers));
     return this.#receiver.port;
   }
 
@@ -58,23 +62,36 @@ export class Demo {
       publisher: await keptClient(busUrl, root, 'demo_publisher', this.#kept?.publisher),
       subscriber: await keptClient(busUrl, root, 'demo_subscriber', this.#kept?.subscriber),
       receiverPort: this.#receiver.port,
+      patients: Object.fromEntries(
+        await Promise.all(
+          PATIENTS.map(async ({ name }) => [
+            name,
+            await keptClient(busUrl, root, name, this.#kept?.patients?.[name]),
+          ]),
+        ),
+      ),
     };
-    writeFileSync(this.#file, JSON.stringify(kept));
+    writeFileSync(this.#file, JSON.stringify(kept), { mode: 0o600 });
     const publisher = new BusClient(busUrl, kept.publisher);
     const first = demoEvent(0);
     this.#subscriber = new BusClient(busUrl, kept.subscriber);
     await this.#subscriber.call('POST', '/subscription', {
-      topics: ['demo_orders', 'demo_customers'],
+      topics: ['demo_orders', 'demo_customers', 'demo_reports'],
       callback: this.#receiver.callback,
       uuid: 'demo',
       timeout: 1_500,
       max: 10,
     });
     await publish(publisher, first);
+    await publisher.call('PUT', `/triggers/${TRIGGER.name}`, TRIGGER.body);
+    await this.#admit(busUrl, kept.patients ?? {});
     this.#print(`${kept.publisher.token} publishes to demo_orders and demo_customers, 3 events a second`);
     this.#print(
       `${kept.subscriber.token} receives them on ${this.#receiver.callback}, after 1.5 s or 10 events`,
     );
+    for (const { name, story } of PATIENTS) this.#print(`${name} ${story}`);
+    this.#print(`its trigger ${TRIGGER.name} publishes to ${TRIGGER.body.topic} once a minute`);
+    this.#print(`look at ${busUrl}/console as root, with the root key as password`);
     this.#print('these clients and topics stay on the bus for the next demo');
     this.#publishing = this.#publishOn(publisher);
   }
@@ -88,6 +105,16 @@ export class Demo {
     await this.#publishing;
     const endAt = performance.now() + drainLimitMs;
     while ((await this.#queued()) > 0 && performance.now() < endAt) await sleep(50);
+  }
+
+  /** Subscribes those that are not well. */
+  async #admit(busUrl: string, credentials: Readonly<Record<string, Credentials>>): Promise<void> {
+    for (const { name, path, subscription, isPaused } of PATIENTS) {
+      const client = new BusClient(busUrl, credentials[name] as Credentials);
+      const callback = `http://127.0.0.1:${this.#receiver?.port}${path}`;
+      await client.call('POST', '/subscription', { ...subscription, callback, uuid: 'demo' });
+      if (isPaused) await client.call('POST', '/subscriber/pause');
+    }
   }
 
   async stop(): Promise<void> {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Port on which bin/receive listens by default, and to which bin/start allows callbacks. */
 export const RECEIVER_PORT = 9292;
@@ -23,15 +24,30 @@ export interface Delivery {
   events: DeliveredEvent[];
 }
 
+/** How the receiver answers, instead of accepting and showing a batch at once. */
+export interface Answer {
+  status: number;
+  delayMs: number;
+}
+
 /** A sample subscriber: an HTTP server on 127.0.0.1 that accepts and prints every batch. */
 export class Receiver {
   readonly port: number;
   readonly callback: string;
   readonly #server: Server;
 
-  /** Listens on `port`, or on any free one if that is 0. Throws the server's error, such as EADDRINUSE. */
-  static async start(port: number, show: (delivery: Delivery) => void): Promise<Receiver> {
+  /**
+   * Listens on `port`, or on any free one if that is 0. `answers` has the paths at which batches are answered
+   * otherwise. Throws the server's error, such as EADDRINUSE.
+   */
+  static async start(
+    port: number,
+    show: (delivery: Delivery) => void,
+    answers: ReadonlyMap<string, Answer> = new Map(),
+  ): Promise<Receiver> {
     const server = createServer((request, response) => {
+      const answer = answers.get(request.url ?? '');
+      if (answer) return void answerLate(request, response, answer);
       take(request, response, show).catch((error: Error) => refuse(response, 400, error.message));
     });
     server.listen(port, '127.0.0.1');
@@ -50,6 +66,16 @@ export class Receiver {
     this.#server.closeAllConnections();
     await once(this.#server, 'close');
   }
+}
+
+async function answerLate(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, delayMs }: Answer,
+): Promise<void> {
+  request.resume();
+  await sleep(delayMs);
+  response.writeHead(status).end();
 }
 
 async function take(

@@ -13,6 +13,7 @@ interface Started {
 export function welcome({ busUrl, rootKeyFrom, redis, tourClient }: Started): string {
   return `
 Routemaster listens on ${busUrl}   (Ctrl-C stops it)
+  console    ${busUrl}/console   (user root, with the root key as password)
   root key   in ${rootKeyFrom}
   Redis      ${redis}
 

@@ -3,6 +3,7 @@ import type { AttemptReport } from '../delivering/attempt.ts';
 import type { DeadLetter } from '../delivering/dead_letter.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
+import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, Visit } from './api_calls.ts';
 import { attemptsTable, eventsShown } from './batch_parts.ts';
 import { ago, count } from './format.ts';
@@ -50,7 +51,7 @@ export function deadLettersPages({ api }: { api: ApiCalls }): Route[] {
           current: PATH,
           body: html`<h1>Dead letters${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>
 ${mayChange && body.length > 0 ? selected(call, html`${rows}${acts}`) : rows}${nextPage(PATH, next)}
-${mayChange && body.length > 0 && all(call, subscriber)}`,
+${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, subscriber))}`,
         };
       },
     }),
@@ -89,6 +90,14 @@ ${mayChange && body.length > 0 && all(call, subscriber)}`,
     }),
   ];
 
+  /** Returns how many dead letters a subscriber has, in words. A client has those of its joins as well. */
+  async function lettersOf(call: Visit, subscriber: string | undefined): Promise<string> {
+    if (subscriber === undefined) return 'all dead letters';
+    const params = { token: subscriber };
+    const { body } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
+    return count(body.dead_letters.batches, 'dead letter');
+  }
+
   function shown(call: Visit, letter: WholeLetter): Html {
     const nowMs = Date.now();
     const mayChange = api.allows('POST /dead_letters/:id/retry', call);
@@ -122,7 +131,7 @@ function selected({ formToken }: Visit, content: Content): Html {
 }
 
 /** Forms for all letters of one subscriber, not only for those on this page. */
-function all(call: Visit, subscriber: string | undefined): Content {
+function all(call: Visit, subscriber: string | undefined, letters: string): Content {
   if (call.caller?.role === 'root' && !subscriber)
     return html`<p class="hint">To retry or purge all letters of one subscriber, open its page, and follow its dead letters.</p>`;
   const whose = subscriber ?? 'yours';
@@ -132,7 +141,7 @@ function all(call: Visit, subscriber: string | undefined): Content {
   return html`<div class="acts">${confirmed(
     call,
     'Retry all…',
-    `Queues all dead letters of ${whose} again, those of other pages too.`,
+    `Queues ${letters} of ${whose} again, also those of other pages and of joins.`,
     {
       ...{ ...options, does: 'Retry all', isDangerous: false },
       content: fields('retry'),
@@ -140,7 +149,7 @@ function all(call: Visit, subscriber: string | undefined): Content {
   )}${confirmed(
     call,
     'Purge all…',
-    `Deletes all dead letters of ${whose} for good, those of other pages too.`,
+    `Deletes ${letters} of ${whose} for good, also those of other pages and of joins.`,
     {
       ...{ ...options, does: 'Purge all' },
       content: fields('purge'),

@@ -4,7 +4,21 @@
 const COLOURS = { delivered: '--good', failed: '--bad' };
 const SCALED = { bytes: [1024, ['', ' KiB', ' MiB', ' GiB']], other: [1000, ['', ' k', ' M', ' G']] };
 
+/** Lengths of time in seconds, and their names. */
+const TIMES = [
+  [3600, ' h'],
+  [60, ' min'],
+  [1, ' s'],
+  [0.001, ' ms'],
+];
+
+function writtenTime(seconds) {
+  const [length, name] = TIMES.find(([length]) => seconds >= length) ?? TIMES[2];
+  return `${Number((seconds / length).toPrecision(3))}${name}`;
+}
+
 function written(value, unit) {
+  if (unit === 's' || unit === 'ms') return writtenTime(unit === 's' ? value : value / 1000);
   const [step, names] = unit === 'bytes' ? SCALED.bytes : SCALED.other;
   let [rest, name] = [value, 0];
   while (Math.abs(rest) >= step && name < names.length - 1) [rest, name] = [rest / step, name + 1];
@@ -44,7 +58,7 @@ function draw(figure) {
     label: name,
     stroke: colour(place, COLOURS[name] ?? '--accent'),
     width: 1.5,
-    value: (_, value) => (value === null ? '–' : `${written(value, given.unit)} ${given.unit}`),
+    value: (_, value) => (value === null ? '–' : written(value, given.unit)),
   }));
   place.replaceChildren();
   const plot = new window.uPlot(
