@@ -23,6 +23,8 @@ local open_batches = include('open_batches')
 local MAX_LOOKED = 2000
 -- Failed attempts of an entry.
 local MAX_ATTEMPTS = 3
+-- How many indexes one command looks for.
+local CHUNK = 50
 
 -- Returns the subscribers that are asked for. If these are all, only those that have queued batches.
 local function queue_owners(call, listing, clients)
@@ -75,9 +77,18 @@ local function add_paused(call, listing, sources, clients)
 end
 
 local function add_retrying(call, listing, sources, clients)
-  for _, token in ipairs(queue_owners(call, listing, clients)) do
-    local index = call.keys.batches_retrying(token)
-    sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')
+  local tokens = queue_owners(call, listing, clients)
+  for from = 1, #tokens, CHUNK do
+    local indexes = {}
+    for i = from, math.min(from + CHUNK - 1, #tokens) do
+      indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
+    end
+    -- Most of many subscribers have no batch that is tried again.
+    if redis.call('EXISTS', unpack(indexes)) > 0 then
+      for _, index in ipairs(indexes) do
+        sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')
+      end
+    end
   end
 end
 

@@ -287,6 +287,18 @@ describe('a listing', () => {
     }
   });
 
+  test('finds the few batches that are tried again among those of many subscribers', async () => {
+    for (let i = 0; i < 120; i++) await bus.subscribe(`many${i}`, { max: 1 });
+    await bus.publish('a', 'widgets', [event('e1')]);
+    const workers = ['w1', 'w2', 'w3'];
+    const { grants } = await bus.acquire(workers);
+    for (const { worker, job } of grants)
+      await bus.nack(worker, job, { attempt: JSON.stringify(attempt(1)), delayMs: 60_000 });
+    const names = namesIn(await read('root', '/deliveries?state=retrying'));
+    assert.deepEqual(names.sort(), grants.map(({ job }) => job).sort());
+    assert.equal(names.length, 3);
+  });
+
   test('has only what ended, or was opened if it has not, in the time that is asked for', async () => {
     await fill();
     const all = await read('root', '/deliveries');
