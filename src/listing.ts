@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
-/** Maximum entries that are converted to JSON in one turn of the event loop. */
+/** Entries that are converted to JSON in one turn of the event loop, unless they may be long. */
 const SLICE = 200;
 
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
@@ -11,16 +11,25 @@ type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
  * Returns an answer that lists all entries, each as `show` returns it. A long list is converted and sent in
  * pieces, with other work in between.
  */
-export async function listed<T, Shown>(all: readonly T[], show: Show<T, Shown>, page?: Page<unknown>) {
+export async function listed<T, Shown>(
+  all: readonly T[],
+  show: Show<T, Shown>,
+  page?: Page<unknown>,
+  size = SLICE,
+) {
   const { headers, calls } = page ?? {};
-  if (all.length <= SLICE) return { ...ok(await show(all)), headers, calls };
+  if (all.length <= size) return { ...ok(await show(all)), headers, calls };
   const type = { 'Content-Type': 'application/json; charset=utf-8' };
-  return { ...ok(pieces(all, show)), headers: { ...type, ...headers }, calls };
+  return { ...ok(pieces(all, show, size)), headers: { ...type, ...headers }, calls };
 }
 
-async function* pieces<T, Shown>(all: readonly T[], show: Show<T, Shown>): AsyncGenerator<string> {
-  for (let from = 0; from < all.length; from += SLICE) {
-    const json = JSON.stringify(await show(all.slice(from, from + SLICE)));
+async function* pieces<T, Shown>(
+  all: readonly T[],
+  show: Show<T, Shown>,
+  size: number,
+): AsyncGenerator<string> {
+  for (let from = 0; from < all.length; from += size) {
+    const json = JSON.stringify(await show(all.slice(from, from + size)));
     yield (from === 0 ? '[' : ',') + json.slice(1, -1);
     await nextTurn();
   }

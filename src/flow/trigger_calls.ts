@@ -12,8 +12,9 @@ import type { RateLimit } from '../publishing/rate_limit.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { topicRefusal } from '../publishing/topic_refusal.ts';
 import { NO_CONTENT, ok } from '../route.ts';
+import { Computing } from './computing.ts';
 import { eventNow, readDefinition } from './definition.ts';
-import { timesOf } from './schedule.ts';
+import { nextTimes } from './preview.ts';
 import { placeOf, type StoredTrigger, type TriggerName } from './stored_trigger.ts';
 import { readTriggerEvent, type TriggerBody, type TriggerParams } from './trigger_input.ts';
 import { type One, type Page, TriggerOwners, type Whose } from './trigger_queries.ts';
@@ -21,6 +22,9 @@ import { putRefusal } from './trigger_refusals.ts';
 import { reportOf } from './trigger_report.ts';
 import type { Triggers } from './triggers.ts';
 import { wanted } from './wanted.ts';
+
+/** Triggers that a listing reads and shows at a time. The data of one may be 65,536 bytes, and a megabyte once parsed. */
+const SLICE = 4;
 
 export interface TriggersParts {
   triggers: Triggers;
@@ -73,8 +77,12 @@ export function triggerCalls(parts: TriggersParts) {
       const asked = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
       const names = async () => (token === null ? [] : triggers.names(token));
       const cut = await pages.cut(asked, names, placeOf);
-      const show = async (slice: readonly TriggerName[]) => shownTo(caller, await triggers.read(slice));
-      return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls });
+      const show = async (slice: readonly TriggerName[]) => {
+        const stored = await triggers.read(slice);
+        await budget.turn(caller.role === 'client' ? caller.token : caller.role);
+        return shownTo(caller, stored);
+      };
+      return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls }, SLICE);
     },
 
     async read({ caller, params: { name }, query }: { caller: Caller; params: TriggerParams; query: One }) {
@@ -83,8 +91,8 @@ export function triggerCalls(parts: TriggersParts) {
       const { nowMs, stored } = await find({ client: token, name });
       const report = await shown(caller, stored);
       if (query.preview === undefined) return { ...ok(report), calls };
-      await budget.turn(token);
-      return { ...ok({ ...report, preview: nextTimes(stored, nowMs, query.preview) }), calls };
+      const preview = await nextTimes(stored, nowMs, query.preview, () => budget.turn(token));
+      return { ...ok({ ...report, preview: preview.times }), calls: calls + preview.calls };
     },
 
     async put({ caller, params: { name }, body }: Change & { body: TriggerBody }) {
@@ -92,13 +100,15 @@ export function triggerCalls(parts: TriggersParts) {
       const event = readTriggerEvent(body.event, rules);
       await budget.turn(caller.token);
       const trigger = { client: caller.token, name };
+      const computing = new Computing();
       const outcome = await triggers.put(trigger, clients.isFixed(caller.token), (stored, nowMs) =>
-        wanted(body, event, stored, nowMs),
+        wanted(body, event, stored, nowMs, computing),
       );
       const refusal = putRefusal(outcome, body.topic);
       if (refusal) throw refusal;
       const { stored } = await find(trigger);
-      return { status: outcome === 'created' ? 201 : 200, body: await shown(caller, stored) } as const;
+      const status = outcome === 'created' ? 201 : 200;
+      return { status, body: await shown(caller, stored), calls: computing.calls } as const;
     },
 
     async remove({
@@ -128,14 +138,6 @@ export function triggerCalls(parts: TriggersParts) {
       return rates ? { ...ok({ id }), headers: { ...rates } } : ok({ id });
     },
   };
-}
-
-function nextTimes({ text }: StoredTrigger, nowMs: number, count: number): number[] {
-  const times = timesOf(readDefinition(text).timing);
-  const found: number[] = [];
-  for (let at = times.next(nowMs); at !== undefined && found.length < count; at = times.next(at))
-    found.push(at);
-  return found;
 }
 
 function notFound(name: string): BusError {

@@ -112,6 +112,6 @@ export function readTriggerEvent(value: unknown, limits: EventLimits): EventCont
   }
 }
 
-export function badTrigger(field: string, detail: string): BusError {
-  return new BusError('bad_trigger', detail, { members: { field } });
+export function badTrigger(field: string, detail: string, calls = 0): BusError {
+  return new BusError('bad_trigger', detail, { members: { field }, calls });
 }

@@ -1,4 +1,5 @@
 import type { EventContent } from '../publishing/event_fields.ts';
+import type { Computing } from './computing.ts';
 import { readDefinition } from './definition.ts';
 import { type Timing, timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
@@ -14,6 +15,7 @@ export function wanted(
   event: EventContent,
   stored: StoredTrigger | undefined,
   nowMs: number,
+  computing: Computing,
 ): Wanted {
   const before = stored && readDefinition(stored.text).timing;
   const timing: Timing = {
@@ -25,9 +27,9 @@ export function wanted(
   const definition = { topic: body.topic, event, catchUp: body.catch_up ?? ('latest' as const), timing };
   const isPaused = body.paused ?? false;
   if (JSON.stringify(before) === JSON.stringify(timing)) return { definition, isPaused, due: 'keep' };
-  const nextMs = timesOf(timing).next(nowMs);
+  const nextMs = computing.run(() => timesOf(timing).next(nowMs));
   if (nextMs !== undefined) return { definition, isPaused, due: { nextMs } };
   const detail =
     'schedule has no time from now on, or none within eight years; see start, end and offset too';
-  throw badTrigger('schedule', detail);
+  throw badTrigger('schedule', detail, computing.calls);
 }

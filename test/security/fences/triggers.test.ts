@@ -1,3 +1,5 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
@@ -46,4 +48,31 @@ test('expressions that take long delay nobody', async (t) => {
       await attacker.tries('PUT', '/triggers/slow', { topic: attacker.topic, event, schedule });
     }
   });
+});
+
+test('rare times and long definitions that are shown over and over delay nobody, nor fill the memory of web', async (t) => {
+  const attacker = await Attacker.start(bus, t);
+  const { topic, client } = attacker;
+  const event = { type: 'noop', url: 'https://evil.example.com/' };
+  const schedule = { cron: '30 2 * 3 +SUN#5', timezone: 'Europe/Berlin' };
+  await client.call('PUT', '/triggers/rare', { topic, event, schedule, paused: true });
+  // Read into objects, this takes a megabyte.
+  const data = JSON.stringify(Array.from({ length: 21_000 }, () => ({})));
+  const names = Array.from({ length: 200 }, (_, n) => `long_${n}`);
+  const room = { limits: { maxClientBytes: 1e9 }, paused: true };
+  for (const name of names) await putTrigger(bus.store, name, { client: client.token, topic, data, ...room });
+  const { pid } = bus.process('web');
+  const peakMb = () =>
+    Number(/^VmHWM:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+  const beforeMb = peakMb();
+  const paths = ['/triggers/rare?preview=100', '/triggers?limit=200'];
+  await besideAttack(victim, (signal) =>
+    Promise.all(
+      Array.from({ length: 8 }, async (_, n) => {
+        while (!signal.aborted) await attacker.tries('GET', paths[n % paths.length] ?? '');
+      }),
+    ),
+  );
+  assert.ok(peakMb() - beforeMb < 250, `${beforeMb} MB, then ${peakMb()} MB`);
+  for (const name of names) await bus.store.run('remove_trigger', { client: client.token, name });
 });

@@ -1,0 +1,26 @@
+import { Computing } from './computing.ts';
+import { readDefinition } from './definition.ts';
+import { timesOf } from './schedule.ts';
+import type { StoredTrigger } from './stored_trigger.ts';
+
+/**
+ * Returns the next due times of a trigger, and the number of calls that computing them costs. A time may take some ms,
+ * so `turn` is awaited before each.
+ */
+export async function nextTimes(
+  { text }: StoredTrigger,
+  nowMs: number,
+  count: number,
+  turn: () => Promise<void> | undefined,
+): Promise<{ times: number[]; calls: number }> {
+  const times = timesOf(readDefinition(text).timing);
+  const computing = new Computing();
+  const found: number[] = [];
+  for (let at: number | undefined = nowMs; found.length < count; found.push(at)) {
+    const last: number = at;
+    await turn();
+    at = computing.run(() => times.next(last));
+    if (at === undefined) break;
+  }
+  return { times: found, calls: computing.calls };
+}
