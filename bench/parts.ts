@@ -10,6 +10,7 @@ import { flow } from './parts/flow.ts';
 import { idle } from './parts/idle.ts';
 import { memory } from './parts/memory.ts';
 import { publish } from './parts/publish.ts';
+import { receiver } from './parts/receiver.ts';
 import { rivals } from './parts/rivals.ts';
 
 /** The suite, in the order in which it runs. */
@@ -17,6 +18,7 @@ export const PARTS: readonly Part[] = [
   publish,
   bulk,
   client,
+  receiver,
   deliver,
   endToEnd,
   flow,

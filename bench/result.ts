@@ -3,6 +3,8 @@ import { type Spread, spread } from '../harness/measuring/statistics.ts';
 /** The metrics, with their headings in tables. */
 export const METRICS = {
   eventsPerSecond: 'events/s',
+  batchesPerSecond: 'batches/s',
+  receiverMicrosBatch: 'receiver µs/batch',
   clientMicros: 'client µs/event',
   webMicros: 'web µs/event',
   workerMicros: 'worker µs/event',

@@ -1,5 +1,7 @@
 /** The event that is published: a small one, as most are. */
 export const TOPIC = 'widgets';
+/** The user name of deliveries. */
+export const UUID = 'bench';
 const URL = 'https://billing.example.com/invoices/1842201';
 const TIMESTAMP = 1767225600000;
 
