@@ -77,12 +77,18 @@ export class TestPage {
     return this.page.$eval(selector, ({ textContent }) => (textContent ?? '').replace(/\s+/g, ' ').trim());
   }
 
-  /** Nothing was violated, everything is accessible (axe), and nothing is wider than the window. */
-  async assertSound(what = 'the page'): Promise<void> {
+  /**
+   * Nothing was violated, everything is accessible (axe), and nothing is wider than the window. `rules` of axe: all by default; a
+   * page whose other scheme was judged by all needs only the rules about colours.
+   */
+  async assertSound(what = 'the page', rules?: readonly string[]): Promise<void> {
     assert.deepEqual(this.complaints, [], what);
     // Not by a script element, which the content policy would refuse.
     await this.page.evaluate(axe.source);
-    const { violations } = (await this.page.evaluate('axe.run()')) as axe.AxeResults;
+    const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
+    const { violations } = (await this.page.evaluate(
+      `axe.run(${JSON.stringify(options)})`,
+    )) as axe.AxeResults;
     const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
     const described = grave.map(
       ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`,

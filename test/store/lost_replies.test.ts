@@ -15,7 +15,7 @@ import { Partitions } from '../../src/store/partitions.ts';
 import { CutLine, randomCuts } from './cut_line.ts';
 
 const LINES = 6;
-const ROUNDS = 25;
+const ROUNDS = Number(process.env.CUT_ROUNDS ?? 12);
 const NOBODY = { published: () => {}, added: () => {} };
 
 const redis = new TestStore();

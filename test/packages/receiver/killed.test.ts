@@ -9,7 +9,7 @@ import { PrivateRedis } from '../../../harness/redis/private_redis.ts';
 import { openStore } from '../../../harness/redis/store.ts';
 import { until } from '../../../harness/until.ts';
 
-const KILLS = 12;
+const KILLS = Number(process.env.RECEIVER_KILLS ?? 6);
 const EVENTS_BETWEEN = 20;
 
 const bus = RunningBus.forTests();
