@@ -17,6 +17,8 @@ import { timesOf } from './schedule.ts';
 const SLICE = 100;
 /** Maximum due times in one call, beyond which the script would leave the rest. */
 const MAX_TIMES = 500;
+/** Time after which a call fires what is planned so far. */
+const PLAN_MS = 50;
 /** Time for which due times are computed before other work of the process has its turn. */
 const TURN_MS = 5;
 
@@ -34,10 +36,12 @@ interface DueTriggersParts {
   onFull: () => void;
 }
 
-/** Fires the triggers of a partition that are due. Several processes may: the script fires each due time once. */
+/** Fires the triggers of a partition that are due. Clients take turns. Several processes may: the script fires each due time once. */
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
+  /** Counts calls, so that each begins with another client. */
+  #turn = 0;
 
   constructor(parts: DueTriggersParts) {
     this.#parts = parts;
@@ -48,7 +52,7 @@ export class DueTriggers {
   async publish(): Promise<void> {
     const { partition, guard } = this.#parts;
     await guard.check();
-    const { nowMs, due } = await partition.run('due_triggers', { limit: SLICE });
+    const { nowMs, due } = await partition.run('due_triggers', { limit: SLICE, turn: this.#turn++ });
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));
   }
@@ -56,12 +60,13 @@ export class DueTriggers {
   async #planAll(due: readonly DueTrigger[], nowMs: number): Promise<Firing[]> {
     const firings: Firing[] = [];
     let times = 0;
+    const endMs = clock.monotonicMs() + PLAN_MS;
     let turnEndMs = clock.monotonicMs() + TURN_MS;
     for (const each of due) {
       const firing = this.#plan(each, nowMs);
       firings.push(firing);
       times += firing.times.length;
-      if (times >= MAX_TIMES) break;
+      if (times >= MAX_TIMES || clock.monotonicMs() >= endMs) break;
       if (clock.monotonicMs() < turnEndMs) continue;
       await nextTurn();
       turnEndMs = clock.monotonicMs() + TURN_MS;

@@ -38,7 +38,11 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
     return { times: [latestMs], missed: due - 1, nextMs: times.next(nowMs) };
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
-  return firing(times, nthLatest(times, MAX_CAUGHT_UP, nowMs), nowMs, due - MAX_CAUGHT_UP);
+  const missed = due - MAX_CAUGHT_UP;
+  // Whatever takes fewer steps: what catches up in several calls misses a few times more at each.
+  const firstMs =
+    missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
+  return firing(times, firstMs, nowMs, missed);
 }
 
 /** Fires the due times from `firstMs` up to now, or as many as one call may. */
@@ -50,6 +54,12 @@ function firing(times: Times, firstMs: number, nowMs: number, missed: number): P
     nextMs = times.next(nextMs);
   }
   return { times: all, missed, nextMs };
+}
+
+function nthAfter(times: Times, n: number, afterMs: number): number {
+  let atMs = afterMs;
+  for (let i = 0; i < n; i++) atMs = times.next(atMs) ?? atMs;
+  return atMs;
 }
 
 function nthLatest(times: Times, n: number, nowMs: number): number {

@@ -124,6 +124,16 @@ describe('a worker', () => {
     await assertConsistent(redis.store);
   });
 
+  test('fires those of other clients in between while one catches up with a lot', async () => {
+    for (const client of ['greedy', 'grasping'])
+      for (let i = 0; i < 150; i++)
+        await putLate(`${client}_${i}`, 900_000, { client, topic: client, catchUp: 'all' });
+    const dueMs = await putLate('tick', 0);
+    const { triggers } = firing();
+    for (let n = 0; n < 3; n++) await triggers.publish();
+    assert.equal((await published()).tick?.[0], dueMs);
+  });
+
   test('fires nothing while memory is short; afterwards it is late', async () => {
     await putLate('tick', 1000);
     let isFull = true;
@@ -189,7 +199,7 @@ class Worker {
   }
 
   async read(nowMs: number): Promise<void> {
-    const { due } = await this.#store.run('due_triggers', { limit: 100 });
+    const { due } = await this.#store.run('due_triggers', { limit: 100, turn: 0 });
     this.#firings = due
       .filter(({ dueAt }) => dueAt <= nowMs)
       .map(({ timing, catchUp, ...trigger }) => {

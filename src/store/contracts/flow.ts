@@ -165,7 +165,7 @@ export const flowContracts = {
     reply: 'flag',
   },
   due_triggers: {
-    arguments: { limit: 'number' },
+    arguments: { limit: 'number', turn: 'number' },
     reply: {
       nowMs: 'number',
       due: [{ ...trigger, dueAt: 'number', revision: 'text', catchUp: 'none|latest|all', timing: 'text' }],
