@@ -9,7 +9,7 @@ const PER_POST = 10;
 const EARLY_MS = 2;
 /** Every so many kills, Redis is killed in place of a worker. */
 const REDIS_EVERY = 2;
-const MIN_KILLS = 4;
+const MIN_KILLS = { full: 4, quick: 2 };
 
 /** Two workers publish delayed events that are due all the time; one of them, or Redis, is killed again and again. */
 export const delayed: Scenario = {
@@ -37,7 +37,8 @@ export const delayed: Scenario = {
     const { redis, keys } = lab.bus.store;
     const anyWaits = () => redis.zcard(keys.delayed_topics()).catch(() => 1);
     const kills = { worker: 0, redis: 0 };
-    for (let kill = 1; kill <= MIN_KILLS || publishing.accepted < lab.events; kill++) {
+    const minKills = MIN_KILLS[lab.quick ? 'quick' : 'full'];
+    for (let kill = 1; kill <= minKills || publishing.accepted < lab.events; kill++) {
       await Promise.race([sleep(random.between(300, lab.quick ? 700 : 2500)), publishing.done]);
       if (kill % REDIS_EVERY === 0) {
         await lab.bus.redis.kill('SIGKILL');
