@@ -14,6 +14,7 @@ export function welcome({ busUrl, rootKeyFrom, redis, tourClient }: Started): st
   return `
 Routemaster listens on ${busUrl}   (Ctrl-C stops it)
   console    ${busUrl}/console   (user root, with the root key as password)
+  API        ${busUrl}/docs
   root key   in ${rootKeyFrom}
   Redis      ${redis}
 

@@ -89,13 +89,18 @@ export function deliveriesTable(deliveries: readonly Delivery[], empty: Content)
       },
       { name: 'Events', isAmount: true, cell: ({ event_count }) => number(event_count) },
       { name: 'Attempts', isAmount: true, cell: ({ attempt_count }) => attempt_count },
-      { name: 'Last answer', cell: ({ attempts }) => attempts.at(-1)?.status },
+      { name: 'Last answer', cell: lastAnswer },
       { name: 'Opened', cell: ({ opened_at }) => ago(opened_at, nowMs) },
       { name: 'Ended', cell: ({ ended_at }) => ended_at !== null && ago(ended_at, nowMs) },
     ],
     deliveries,
     empty,
   );
+}
+
+function lastAnswer({ attempts }: Delivery): Content {
+  const last = attempts.at(-1);
+  return last && (last.status ?? html`<span class="none">no answer</span>`);
 }
 
 function stateOf({ state }: Delivery): Html {

@@ -92,7 +92,7 @@ function complaintsOf({ figures, ageMs, memory }: State): Complaint[] {
   if (failing > 0)
     found.push({
       text: `${count(failing, 'subscriber')} failed lately.`,
-      advice: html`See the last answers of their callbacks: ${subscribers}.`,
+      advice: html`Repair their callbacks. Their pages have the last answers: ${subscribers}.`,
     });
   if (paused > 0)
     found.push({

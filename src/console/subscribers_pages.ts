@@ -152,11 +152,23 @@ function waiting(oldestMs: number | null, nowMs: number): Content {
   return oldestMs === null ? html`<span class="none">–</span>` : duration(Math.max(0, nowMs - oldestMs));
 }
 
+const PAUSED_BY: Record<string, string> = {
+  ...{ operator: 'by the operator', subscriber: 'by the subscriber' },
+  callback_gone: 'as the callback answered 410',
+};
+
+/** Since when it is paused, and why; nothing if it is not. */
+function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
+  if (paused_at === null) return [];
+  return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
+}
+
 function shown(report: SubscriberReport): Html {
   const { events, dead_letters, dropped } = report;
   const nowMs = Date.now();
   const figures: [string, Content][] = [
     ['State', stateOf(report)],
+    ...pause(report, nowMs),
     ['Queued', count(events.queued, 'event')],
     ['Oldest', waiting(events.oldest, nowMs)],
     ['Delivered', count(events.sent, 'event')],

@@ -37,6 +37,7 @@ export function topicsPages({ api }: { api: ApiCalls }): Route[] {
               cell: ({ publisher }) => publisher ?? html`<span class="none">nobody yet</span>`,
             },
             { name: 'Events ever', isAmount: true, cell: ({ events }) => number(events) },
+            { name: 'Waiting for their time', isAmount: true, cell: ({ delayed }) => number(delayed) },
             { name: '', cell: (topic) => isOwn(topic) && removal(topic.name) },
           ],
           body,

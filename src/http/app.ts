@@ -66,7 +66,7 @@ const NOT_FOUND: Route = {
   ...route('GET /', [], {
     answers: {},
     handle: async ({ path }) => {
-      throw new BusError('not_found', `there is no ${path}`);
+      throw new BusError('not_found', `there is no ${path}; see /docs for what there is`);
     },
   }),
   isUnknown: true,

@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts';
+import { isJoinToken } from '../join_token.ts';
 import type { Log } from '../log.ts';
 import { type Count, readCounts } from '../metrics/counter_hash.ts';
 import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/history.ts';
@@ -80,9 +81,10 @@ function samplesOf({ counts, subscribers: all, memory }: Reading, limit: number)
     own.oldestSeconds = oldestMs / 1000;
     bus.oldestSeconds = Math.max(bus.oldestSeconds, own.oldestSeconds);
     bus.deadLetters += deadLetters;
-    bus.subscribers++;
+    if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    else if ((healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
+    // Without events its health cannot change, and nobody needs to do anything.
+    else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;
   return [

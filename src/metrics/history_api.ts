@@ -74,7 +74,8 @@ export function historyApi(parts: HistoryParts): Route[] {
     return { name: token, calls: looked / ENTRIES_PER_CALL };
   };
   const topicOf = async (name: string) => {
-    if (!(await isTopic(name))) throw new BusError('topic_not_found', 'there is no such topic');
+    if (!(await isTopic(name)))
+      throw new BusError('topic_not_found', `there is no topic ${name}; GET /topics lists them`);
     return { name, calls: 0 };
   };
 

@@ -5,7 +5,7 @@ export const VARIABLES = `BUS=https://bus.example.com   # where the bus is
 ROOT_KEY=…                    # root, or the viewer key for what viewers may see
 SHOP=token:secret             # a client
 TOKEN=\${SHOP%%:*}             # its token
-ID=…                          # of a dead letter, a job or an event that waits, as the lists show it`;
+ID=…                          # of a delivery, a dead letter, a job or an event that waits, as the lists show it`;
 
 const IN_PATH: Record<string, string> = { token: '$TOKEN', id: '$ID' };
 

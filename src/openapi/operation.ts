@@ -9,10 +9,14 @@ const NDJSON = 'application/x-ndjson';
 
 /** Examples of what stands in paths. */
 const IN_PATH: Record<string, string> = {
-  name: 'products',
   token: 'shop--psbsfvxhjewnxiczhqc0',
   id: 'A96w5uKHOM8kSsHw----',
 };
+
+const NAMES = [
+  ['/joins/', 'order'],
+  ['/triggers/', 'daily_report'],
+] as const;
 
 const LINK = { description: 'Leads to the next page, if there is one.', schema: { type: 'string' } };
 
@@ -58,9 +62,15 @@ function operationId({ method, path }: Route): string {
   return words.map((word, index) => (index === 0 ? word : word[0]?.toUpperCase() + word.slice(1))).join('');
 }
 
-function parametersOf({ params, query }: Route, text: RouteText, schemas: Schemas): Parameter[] {
+/** Returns an example of what stands in a path; the `name` is that of a topic, a join or a trigger. */
+function exampleIn(path: string, name: string): string | undefined {
+  if (name !== 'name') return IN_PATH[name];
+  return NAMES.find(([place]) => path.startsWith(place))?.[1] ?? 'products';
+}
+
+function parametersOf({ path: at, params, query }: Route, text: RouteText, schemas: Schemas): Parameter[] {
   const path = fieldsOf(params, schemas).map(([name, schema]): Parameter => {
-    return { ...parameter(name, 'path', schema, true), example: IN_PATH[name] };
+    return { ...parameter(name, 'path', schema, true), example: exampleIn(at, name) };
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {

@@ -83,6 +83,10 @@ export class CallbackPolicy {
     return Promise.race([this.#refusalResolved(url), late]).finally(() => answered.abort());
   }
 
+  #portsWritten(): string {
+    return this.#ports.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(', ');
+  }
+
   /**
    * Does what `refusal` does without resolving the name: it checks the port, and the address if it is
    * literal.
@@ -90,7 +94,7 @@ export class CallbackPolicy {
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last))
-      return `its port is ${number}, which is not one of ROUTEMASTER_CALLBACK_PORTS`;
+      return `its port is ${number}, which is not one of ROUTEMASTER_CALLBACK_PORTS (${this.#portsWritten()})`;
     const host = bare(hostname);
     if (isIP(host)) return this.#refusalOf(protocol, [host]);
     if (this.#proxied && protocol === 'http:')

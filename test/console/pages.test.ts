@@ -139,6 +139,7 @@ describe('root', () => {
     const visit = await as(root, path);
     await visit.submit(`form[action="${path}/pause"] button`);
     assert.equal((await scene.subscriber.report()).paused_by, 'operator');
+    assert.match(await visit.text('main'), /Statepaused.*ago by the operator/);
     await visit.page.goto(`${bus.url}/console`);
     await visit.page.waitForFunction(
       `/1 subscriber is paused/.test(document.querySelector('main').textContent)`,

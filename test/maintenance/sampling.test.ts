@@ -71,6 +71,15 @@ describe('a sample', () => {
     assert.deepEqual(await figures('topic:widgets'), [[2]]);
   });
 
+  test('counts a subscriber as failing while its health is low and something is queued for it', async () => {
+    const { keys, redis: client } = redis.store;
+    await bus.subscribe('bob', { topics: ['others'] });
+    for (const token of ['alice', 'bob']) await client.hset(keys.subscriber(token), 'health_points', 90);
+    await sample();
+    const states = (await figures('bus'))[0]?.slice(-4);
+    assert.deepEqual(states, [2, 1, 0, 0]);
+  });
+
   test('that is repeated within its step changes nothing', async () => {
     await sample();
     await sample();

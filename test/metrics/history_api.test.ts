@@ -61,7 +61,7 @@ describe('GET /history', () => {
     for (const [query, code, detail] of [
       ['?subject=subscriber:nobody', 'subscriber_not_found', /no such subscriber/],
       [`?subject=subscriber:${pub}`, 'subscriber_not_found', /no such subscriber/],
-      ['?subject=topic:nothing', 'topic_not_found', /no such topic/],
+      ['?subject=topic:nothing', 'topic_not_found', /there is no topic nothing/],
       [
         '?subject=everything',
         'bad_query',

@@ -108,8 +108,8 @@ describe('every line for curl', () => {
     const waiting = { id: 'waits', type: 'noop', url: 'https://a.example/2', delay: 3_600_000 };
     const waits = line.includes('/delayed/');
     if (waits) await call('/topics/products', JSON.stringify(waiting));
-    if (line.includes('/joins/')) await call('/joins/products', JOIN, 'PUT');
-    if (line.includes('/triggers/')) await call('/triggers/products', TRIGGER, 'PUT');
+    if (line.includes('/joins/')) await call('/joins/order', JOIN, 'PUT');
+    if (line.includes('/triggers/')) await call('/triggers/daily_report', TRIGGER, 'PUT');
     const listed = async (path: string) =>
       JSON.parse((await api.call('GET', path, { as: 'root' })).text)[0]?.id;
     if (dies) await buryAll(api.store);

@@ -19,12 +19,13 @@ export async function* callbackFindings(shown: readonly Shown[]): AsyncGenerator
   yield {
     check: 'callbacks',
     isWell: true,
-    detail: `the bus delivers to ${rest} subscribers without failures`,
+    detail: `the bus delivers to ${rest} ${rest === 1 ? 'subscriber' : 'subscribers'} without failures`,
   };
 }
 
 async function findingOf(subscription: Subscription): Promise<Finding> {
   const { subscriber, callback, health_points, paused_at, paused_by, last_attempted_at } = subscription;
+  const { events, dead_letters } = subscription;
   const check = 'callback';
   const unreached = await reach(callback);
   const here = unreached === undefined ? 'this machine reaches it' : `from here: ${unreached}`;
@@ -36,12 +37,20 @@ async function findingOf(subscription: Subscription): Promise<Finding> {
         : 'Go on with rtm sub resume.';
     return { check, isWell: false, detail: `${detail}; paused by ${paused_by}`, advice };
   }
+  const health = `${detail}; health ${health_points} of 100`;
+  if (health_points < 100 && events.queued === 0) {
+    if (dead_letters.batches === 0)
+      return { check, isWell: true, detail: `${health} after failures; nothing waits` };
+    const advice =
+      'Batches became dead letters: see rtm dead list, mend the cause, then rtm dead retry --all.';
+    return { check, isWell: false, detail: health, advice };
+  }
   if (health_points < 100) {
     const advice =
       unreached === undefined
         ? 'Deliveries fail, though something listens: it must answer 2xx in time. Its log says more.'
         : 'Deliveries fail: start the receiver, or subscribe with another callback.';
-    return { check, isWell: false, detail: `${detail}; health ${health_points} of 100`, advice };
+    return { check, isWell: false, detail: health, advice };
   }
   if (last_attempted_at !== null)
     return { check, isWell: true, detail: `${detail}; no delivery failed lately` };

@@ -74,6 +74,18 @@ test('doctor finds a callback that fails, that nobody serves, or that is paused'
   await failing.subscriber.call('DELETE', '/subscriber');
 });
 
+test('doctor takes it for well if a callback failed, and nothing waits for it now', async (t) => {
+  const { receiver, publisher, topic, subscriber } = await bus.scene(t);
+  receiver.answers(answer.status(500));
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  await until(async () => (await subscriber.report()).events.sent === 1);
+  const { stdout, status } = await terminal.rtm(
+    `doctor -b ${bus.url} -t ${subscriber.token}:${subscriber.secret}`,
+  );
+  assert.match(stdout, /^ok +callback .*health \d+ of 100 after failures; nothing waits$/m);
+  assert.equal(status, 0);
+});
+
 test('doctor finds wrong credentials, and nobody at all', async () => {
   const wrong = await terminal.rtm(`doctor -b ${bus.url} -t nobody`);
   assert.match(
