@@ -35,7 +35,7 @@ const PROBES = { perSecond: 50, connections: 200 };
 export const overload: Scenario = {
   name: 'overload',
   title: `${TIMES} times the load that the bus sustains`,
-  events: { full: 2_400_000, quick: 60_000 },
+  events: { full: 2_400_000, quick: 150_000 },
   async run(lab) {
     const web = await lab.start('web');
     const processes = [web, await lab.start('worker')];
