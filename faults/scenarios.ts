@@ -4,6 +4,7 @@ import { client } from './scenarios/client.ts';
 import { clocks } from './scenarios/clocks.ts';
 import { delayed } from './scenarios/delayed.ts';
 import { delayedFlood } from './scenarios/delayed_flood.ts';
+import { failoverSentinel } from './scenarios/failover_sentinel.ts';
 import { frozenWorker } from './scenarios/frozen_worker.ts';
 import { hostileClients } from './scenarios/hostile_clients.ts';
 import { joins } from './scenarios/joins.ts';
@@ -27,6 +28,7 @@ export const SCENARIOS: readonly Scenario[] = [
   steps,
   frozenWorker,
   redisKill,
+  failoverSentinel,
   redisProxy,
   poison,
   ordered,

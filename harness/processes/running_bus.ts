@@ -9,6 +9,7 @@ import { Client } from '../http/client.ts';
 import { Receiver } from '../http/receiver.ts';
 import { parseProcfile } from '../local/procfile.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
+import { SentinelTrio } from '../redis/sentinel_trio.ts';
 import { openStore, REDIS_PREFIX } from '../redis/store.ts';
 import { assertConsistent } from '../scripts/invariants.ts';
 import { assertNothingToSweep } from '../scripts/sweep.ts';
@@ -26,6 +27,8 @@ export interface BusSettings {
   folder?: string;
   /** Lines of redis.conf. */
   redis?: Record<string, string>;
+  /** Whether Redis has two replicas and three sentinels. */
+  sentinels?: boolean;
   /** Fills Redis before any process starts. */
   prepare?: (store: Partition) => Promise<void>;
 }
@@ -56,6 +59,7 @@ export class RunningBus {
   readonly #announced: RegExp[] = [];
   #processes: BusProcess[] = [];
   #redis: PrivateRedis | undefined;
+  #trio: SentinelTrio | undefined;
   #store: Partition | undefined;
   #url = '';
   #scenes = 0;
@@ -85,8 +89,15 @@ export class RunningBus {
   }
 
   get redis(): PrivateRedis {
-    if (!this.#redis) throw new Error('the tests have not begun');
-    return this.#redis;
+    const redis = this.#trio?.master ?? this.#redis;
+    if (!redis) throw new Error('the tests have not begun');
+    return redis;
+  }
+
+  /** Redis with its replicas and sentinels. Throws if the bus has none. */
+  get trio(): SentinelTrio {
+    if (!this.#trio) throw new Error('the bus has no sentinels');
+    return this.#trio;
   }
 
   get store(): Partition {
@@ -194,7 +205,7 @@ export class RunningBus {
   async close(): Promise<void> {
     await Promise.all(this.#processes.filter(({ runs }) => runs).map((each) => each.stop()));
     this.#store?.redis.disconnect();
-    await this.#redis?.stop();
+    await Promise.all([this.#redis?.stop(), this.#trio?.stop()]);
     const left = processesWith(this.#mark);
     for (const { pid } of left) process.kill(pid, 'SIGKILL');
     const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
@@ -202,14 +213,20 @@ export class RunningBus {
   }
 
   async #open(): Promise<void> {
-    this.#redis = await PrivateRedis.start({ config: this.#settings.redis ?? {} });
-    this.#store = await openStore(this.#redis.url);
+    const { redis: config = {}, sentinels } = this.#settings;
+    if (sentinels) this.#trio = await SentinelTrio.start({ config });
+    else this.#redis = await PrivateRedis.start({ config });
+    this.#store = await openStore(this.#redisUrl);
     await this.#settings.prepare?.(this.#store);
+  }
+
+  get #redisUrl(): string {
+    return this.#trio?.url ?? this.redis.url;
   }
 
   #environmentOf(env: Record<string, string>): NodeJS.ProcessEnv {
     const [name = '', value = ''] = this.#mark.split('=');
-    const own = { ROUTEMASTER_REDIS_URL: this.redis.url, ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX };
+    const own = { ROUTEMASTER_REDIS_URL: this.#redisUrl, ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX };
     return busEnvironment({ ...own, ...this.#settings.env, ...env, [name]: value });
   }
 }

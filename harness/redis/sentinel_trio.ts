@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../until.ts';
 import { PrivateRedis } from './private_redis.ts';
 import { callRedis } from './redis_call.ts';
@@ -56,11 +57,22 @@ export class SentinelTrio {
     return [...this.#nodes].flatMap(([port, node]) => (port === this.#masterPort ? [] : node));
   }
 
+  /** Kills the master when it was alone for a time: what it stored then, no replica has. Resolves with it. */
+  async crash(aloneMs: number): Promise<PrivateRedis> {
+    const { master, replicas } = this;
+    await Promise.all(replicas.map((each) => each.kill('SIGSTOP')));
+    // Otherwise the kernel would keep for them what the master sends.
+    await callRedis(master.url, 'CLIENT', 'KILL', 'TYPE', 'replica');
+    await sleep(aloneMs);
+    await master.kill('SIGKILL');
+    await Promise.all(replicas.map((each) => each.kill('SIGCONT')));
+    return master;
+  }
+
   /** Resolves when a sentinel names another master than before. */
   async failsOver(): Promise<void> {
-    const ports = () => Promise.all(this.#sentinels.map((each) => each.masterPort()));
     const what = 'the sentinels promote a replica';
-    const other = async () => (await ports()).find((port) => port !== this.#masterPort);
+    const other = async () => (await this.#masterPorts()).find((port) => port !== this.#masterPort);
     this.#masterPort = await until(other, { timeoutMs: FAILS_OVER_WITHIN_MS, everyMs: 20, what });
   }
 
@@ -72,6 +84,11 @@ export class SentinelTrio {
 
   /** Starts a killed Redis again, as a replica. Resolves when all Redises and sentinels are as at the start. */
   async rejoins(node: PrivateRedis): Promise<void> {
+    // A sentinel that does not know yet would lead to this one, which starts empty.
+    await until(() => this.#agree(), {
+      timeoutMs: FAILS_OVER_WITHIN_MS,
+      what: 'all sentinels name one master',
+    });
     await node.restart();
     await callRedis(node.url, 'REPLICAOF', '127.0.0.1', String(this.#masterPort));
     await this.#isWhole();
@@ -84,13 +101,26 @@ export class SentinelTrio {
 
   async #isWhole(): Promise<void> {
     const replicas = this.#nodes.size - 1;
+    const follow = async () => {
+      if (!(await this.#agree())) return false;
+      const online = await onlineReplicas(this.master);
+      const knowing = await Promise.all(this.#sentinels.map((each) => each.knows(replicas, SENTINELS - 1)));
+      return online === replicas && knowing.every(Boolean);
+    };
     const timing = { timeoutMs: FAILS_OVER_WITHIN_MS, everyMs: 20 };
-    await until(async () => (await onlineReplicas(this.master)) === replicas, {
-      ...timing,
-      what: 'all follow',
-    });
-    const knowing = () => Promise.all(this.#sentinels.map((each) => each.knows(replicas, SENTINELS - 1)));
-    await until(async () => (await knowing()).every(Boolean), { ...timing, what: 'the sentinels know all' });
+    await until(follow, { ...timing, what: 'all follow the master, and the sentinels know them' });
+  }
+
+  /** True if all sentinels name the same master. On a busy machine it can be one that nobody asked for. */
+  async #agree(): Promise<boolean> {
+    const [port = 0, ...others] = await this.#masterPorts();
+    if (others.some((other) => other !== port)) return false;
+    this.#masterPort = port;
+    return true;
+  }
+
+  #masterPorts(): Promise<number[]> {
+    return Promise.all(this.#sentinels.map((each) => each.masterPort()));
   }
 }
 

@@ -1,0 +1,55 @@
+import { until } from '../../harness/until.ts';
+import type { Scenario } from '../scenario.ts';
+
+/** After the sentinels have named the new master. Quick runs, on busy machines, do not judge it. */
+const GOES_ON_BAR_MS = 2000;
+/** For so long before its death at most, nothing that a master stores reaches its replicas. */
+const MAX_ALONE_MS = 300;
+
+/** The master of a Sentinel trio loses its replicas and is killed, under a bus that publishes and delivers. */
+export const failoverSentinel: Scenario = {
+  name: 'failover-sentinel',
+  title:
+    'the master loses its replicas, then gets SIGKILL, and Sentinel promotes one (ROUTEMASTER_MIN_REPLICAS=1)',
+  events: { full: 10_000, quick: 300 },
+  bus: { sentinels: true, env: { ROUTEMASTER_MIN_REPLICAS: '1', ROUTEMASTER_WORKER_LEASE: '3' } },
+  async run(lab) {
+    const processes = [await lab.start('web'), await lab.start('web'), await lab.start('worker')];
+    const { receiver } = await lab.subscribe('search', { topic: 'widgets', timeout: 20, max: 10 });
+    // What is delivered at once is not lost with the master.
+    await lab.subscribe('archive', { topic: 'widgets', timeout: 1000, max: 1000 });
+    const { trio, store } = lab.bus;
+    // Only publishing waits for replicas; the subscription must not be lost at once.
+    await until(async () => (await store.redis.wait(2, 1000)) === 2, { what: 'the replicas have all' });
+    const random = lab.random.fork('kills');
+    const kills = lab.quick ? 1 : 10;
+    const publishing = lab.publish({ topic: 'widgets', publishers: 8, perSecond: 400, again: true });
+    for (let kill = 1; kill <= kills; kill++) {
+      await publishing.reaches((lab.events / (kills + 1)) * kill);
+      const killed = await trio.crash(random.between(0, MAX_ALONE_MS));
+      const killedMs = performance.now();
+      await trio.failsOver();
+      const promotedMs = performance.now();
+      const [accepted, delivered] = [publishing.accepted, receiver.deliveries.length];
+      await until(() => publishing.accepted > accepted && receiver.deliveries.length > delivered, {
+        timeoutMs: 30_000,
+        what: 'the bus publishes and delivers again',
+      });
+      const tookMs = performance.now() - promotedMs;
+      lab.recovered(tookMs);
+      const failover = `promoted after ${Math.round(promotedMs - killedMs)} ms`;
+      lab.say(`${failover} (${kill} of ${kills}); the bus works ${Math.round(tookMs)} ms later`);
+      if (!lab.quick) await trio.rejoins(killed);
+    }
+    await publishing.reaches(lab.events);
+    await publishing.stop();
+    await lab.settle();
+    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
+    lab.bar('no process exits', ended.length === 0, ended.join());
+    const recoveryMs = lab.recoveryMs ?? 0;
+    const goesOn = lab.quick || recoveryMs <= GOES_ON_BAR_MS;
+    lab.bar('goes on ≤ 2 s after the promotion', goesOn, `${Math.round(recoveryMs)} ms`);
+    // What a master stored and delivered without its replicas is stored again when it is published again.
+    lab.say(`stored twice: ${lab.ledger.totals().storedTwice}`);
+  },
+};
