@@ -10,6 +10,26 @@ interface ApiInput {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
   body?: unknown;
+  /** Returns what the page needs of an entry of a listing. The entries may be long, and are read one piece at a time. */
+  keep?: (entry: never) => unknown;
+  /** Ends an answer that is longer than a page needs: of a batch, which can have hundreds of megabytes, its events. */
+  ending?: string;
+}
+
+/** An answer with an `ending` is read up to the piece with which it has so many characters. */
+const MAX_READ = 1_048_576;
+
+/** Number of characters of an answer that a page reads and that count as one more call of its visitor. */
+const CHARACTERS_PER_CALL = 16_384;
+const charges = new WeakMap<object, number>();
+
+/** Returns the number of calls that the calls of the API for a visit count as, besides one. */
+export function chargeOf(visit: object): number {
+  return charges.get(visit) ?? 0;
+}
+
+function charge(visit: object, calls: number): void {
+  charges.set(visit, chargeOf(visit) + calls);
 }
 
 export interface ApiAnswer<T> {
@@ -38,7 +58,7 @@ export class ApiCalls {
   async call<T>(
     name: string,
     visit: Visit,
-    { params = {}, query = {}, body }: ApiInput = {},
+    { params = {}, query = {}, body, keep, ending }: ApiInput = {},
   ): Promise<ApiAnswer<T>> {
     const route = this.#routes.get(name);
     if (!route) throw new Error(`there is no call ${name}`);
@@ -57,8 +77,9 @@ export class ApiCalls {
     } as Call;
     await route.refuseEarly?.(call);
     await route.refuseLate?.(call);
-    const { body: answer, headers } = await route.handle(call);
-    const whole = isPieces(answer) ? JSON.parse(await joined(answer)) : answer;
+    const { body: answer, headers, calls = 0 } = await route.handle(call);
+    charge(visit, calls);
+    const whole = isPieces(answer) ? await read(charged(answer, visit), keep, ending) : answer;
     return { body: whole as T, next: nextQuery(headers?.Link) };
   }
 }
@@ -67,10 +88,29 @@ function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-async function joined(pieces: AsyncIterable<string>): Promise<string> {
+async function* charged(pieces: AsyncIterable<string>, visit: Visit): AsyncGenerator<string> {
+  for await (const piece of pieces) {
+    charge(visit, piece.length / CHARACTERS_PER_CALL);
+    yield piece;
+  }
+}
+
+async function read(
+  pieces: AsyncIterable<string>,
+  keep: ApiInput['keep'],
+  ending: string | undefined,
+): Promise<unknown> {
+  const entries: unknown[] = [];
   let text = '';
-  for await (const piece of pieces) text += piece;
-  return text;
+  for await (const piece of pieces) {
+    // Before the entries of a piece stands a bracket or a comma; the last piece is a bracket.
+    if (keep) entries.push(...JSON.parse(`[${piece.slice(1)}]`).map(keep));
+    else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
+      text += ending;
+      break;
+    } else text += piece;
+  }
+  return keep ? entries : JSON.parse(text);
 }
 
 function nextQuery(link: string | undefined): Record<string, string> | undefined {

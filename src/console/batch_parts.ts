@@ -32,12 +32,20 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html
   );
 }
 
-/** The events of a batch, each of which can be opened. `call` is the call of the API that has all of them. */
-export function eventsShown(events: readonly Record<string, unknown>[], call: string): Content {
+/** Ends the JSON of a batch whose further events no page shows. */
+export const BATCH_ENDING = '],"bytes":null,"topics":null}';
+
+/** Events of a batch, each of which can be opened. `call` is the call of the API that has all `count` of them. */
+export function eventsShown(
+  events: readonly Record<string, unknown>[],
+  count: number,
+  call: string,
+): Content {
+  const shown = events.slice(0, MAX_EVENTS_SHOWN);
   return [
-    events.slice(0, MAX_EVENTS_SHOWN).map(eventShown),
-    events.length > MAX_EVENTS_SHOWN &&
-      html`<p class="hint">The first ${MAX_EVENTS_SHOWN} are shown; <code>${call}</code> has all.</p>`,
+    shown.map(eventShown),
+    count > shown.length &&
+      html`<p class="hint">The first ${shown.length} are shown; <code>${call}</code> has all.</p>`,
   ];
 }
 

@@ -5,7 +5,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, Visit } from './api_calls.ts';
-import { attemptsTable, eventsShown } from './batch_parts.ts';
+import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { ago, count } from './format.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, pathWith, table } from './parts.ts';
@@ -83,6 +83,7 @@ ${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, su
       async show(call) {
         const { body } = await api.call<WholeLetter | string>('GET /dead_letters/:id', call, {
           params: call.params,
+          ending: BATCH_ENDING,
         });
         const letter = typeof body === 'string' ? (JSON.parse(body) as WholeLetter) : body;
         return { title: `Dead letter ${letter.id}`, current: PATH, body: shown(call, letter) };
@@ -118,7 +119,7 @@ ${form(call, { action: `${PATH}/selected`, does: 'Purge', isDangerous: true, con
 <h2>Attempts</h2>
 ${attemptsTable(letter.history, nowMs)}
 <h2>${count(letter.event_count, 'event')}</h2>
-${eventsShown(letter.events, `GET /dead_letters/${letter.id}`)}`;
+${eventsShown(letter.events, letter.event_count, `GET /dead_letters/${letter.id}`)}`;
   }
 }
 

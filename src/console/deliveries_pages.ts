@@ -3,7 +3,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { type Delivery, STATES } from '../records/delivery.ts';
 import { ALL, type Input, type Route } from '../route.ts';
 import type { ApiCalls } from './api_calls.ts';
-import { attemptsTable, eventsShown } from './batch_parts.ts';
+import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { ago, bytes, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
@@ -55,7 +55,10 @@ export function deliveriesPages({ api }: { api: ApiCalls }): Route[] {
       params: ID,
       async show(call) {
         const { id } = call.params;
-        const { body } = await api.call<WholeDelivery>('GET /deliveries/:id', call, { params: { id } });
+        const { body } = await api.call<WholeDelivery>('GET /deliveries/:id', call, {
+          params: { id },
+          ending: BATCH_ENDING,
+        });
         return {
           title: `Delivery ${id}`,
           current: PATH,
@@ -133,5 +136,5 @@ ${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}
 <dt>Topics</dt><dd>${topics === null ? html`<span class="none">not known</span>` : Object.entries(topics).map(([topic, n]) => html`<span class="tag mono">${topic} × ${n}</span> `)}</dd></dl>
 <h2>Attempts</h2>${attemptsTable(delivery.attempts, nowMs)}
 <h2>${count(delivery.event_count, 'event')}</h2>
-${events === undefined ? html`<p class="hint">Its events are gone: they are kept until they are taken or dropped.</p>` : eventsShown(events, `GET /deliveries/${id}`)}`;
+${events === undefined ? html`<p class="hint">Its events are gone: they are kept until they are taken or dropped.</p>` : eventsShown(events, delivery.event_count, `GET /deliveries/${id}`)}`;
 }

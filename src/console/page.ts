@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Role } from '../caller.ts';
 import type { ErrorCode } from '../errors.ts';
 import { type Answer, type Call, type Input, type Route, route } from '../route.ts';
+import { chargeOf } from './api_calls.ts';
 import { answerError, answerPage, type Page } from './layout.ts';
 
 interface PageRow<R extends Role, Params, Query> {
@@ -18,7 +19,10 @@ export function page<const R extends Role, Params, Query>(
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
   // A page may have the status of an error, which the compiler does not expect.
-  const handle = async (call: Call<R, Params, Query>) => (await answerPage(call, await show(call))) as never;
+  const handle = async (call: Call<R, Params, Query>) => {
+    const answer = await answerPage(call, await show(call));
+    return { ...answer, calls: chargeOf(call) } as never;
+  };
   const answers = { 200: z.string() };
   return { ...route(`GET ${path}`, roles, { ...row, answers, handle }), page: answerError };
 }
