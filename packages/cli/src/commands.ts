@@ -18,6 +18,7 @@ import { publish } from './publishing.ts';
 import { addSubscription, deleteSubscription, listSubscriptions } from './subscriptions.ts';
 import { addToken, deleteToken, listTokens } from './tokens.ts';
 import { top } from './top.ts';
+import { fireTrigger, listTriggers } from './triggers.ts';
 import { verify } from './verifying.ts';
 
 /** What every command takes. */
@@ -125,6 +126,18 @@ export const COMMANDS: readonly Command[] = [
   },
   { name: 'topic list', args: [''], help: 'list the topics', run: listTopics },
   { name: 'topic del', args: ['TOPIC'], help: 'remove a topic (its publisher, root)', run: deleteTopic },
+  {
+    name: 'trigger list',
+    args: [''],
+    help: 'list the triggers of the client, or of all clients (root, viewer)',
+    run: listTriggers,
+  },
+  {
+    name: 'trigger fire',
+    args: ['NAME'],
+    help: 'publish the event of a trigger of the client now, and print the id of the event',
+    run: fireTrigger,
+  },
   {
     name: 'dead list',
     args: [''],

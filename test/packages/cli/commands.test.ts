@@ -131,6 +131,39 @@ test('sub, topic and secret do as the API', async (t) => {
   assert.equal((await terminal.rtm(`sub list ${options}`)).status, 0);
 });
 
+test('trigger lists and fires', async (t) => {
+  const { topic, publisher, receiver } = await bus.scene(t);
+  const { token, secret } = publisher;
+  const options = `-b ${bus.url} -t ${token}:${secret}`;
+  const event = { type: 'noop', url: 'https://shop.example.com/daily' };
+  const put = (name: string, body: object) =>
+    publisher.call('PUT', `/triggers/${name}`, { topic, event, ...body });
+  await put('daily', { schedule: { cron: '0 9 * * *', timezone: 'Europe/London' } });
+  await put('hourly', { schedule: { every: 3_600_000 }, paused: true });
+  const at = Date.now() + 3_600_000;
+  await put('once', { schedule: { at } });
+
+  const list = await terminal.rtm(`trigger list ${options}`);
+  assert.match(list.stdout, /^NAME +CLIENT +TOPIC +SCHEDULE +NEXT AT +FIRED +MISSED +LAST ERROR\n/);
+  assert.match(
+    list.stdout,
+    new RegExp(`^daily +- +${topic} +0 9 \\* \\* \\* Europe/London +\\d.+Z +0 +0 +-$`, 'm'),
+  );
+  assert.match(list.stdout, /^hourly .+ every 3600000 ms +paused +0 /m);
+  const time = new Date(at).toISOString();
+  assert.match(list.stdout, new RegExp(`^once .+ at ${time} +${time} +0 `, 'm'));
+  assert.match(
+    (await terminal.rtm(`trigger list ${asRoot()}`)).stdout,
+    new RegExp(`^daily +${token} +`, 'm'),
+  );
+
+  const fired = await terminal.rtm(`trigger fire daily ${options}`);
+  await until(() => receiver.events.length === 1);
+  assert.deepEqual(fired, { ...silent, stdout: `${receiver.events[0]?.id}\n` });
+  assert.equal(receiver.urls[0], event.url);
+  assert.match((await terminal.rtm(`trigger fire nothing ${options}`)).stderr, /^trigger_not_found: /);
+});
+
 test('dead lists, shows, retries and purges', async (t) => {
   bus.announceError(/it is a dead letter now/);
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
