@@ -31,7 +31,7 @@ export const RANGES = {
 export type RangeName = keyof typeof RANGES;
 
 interface Metric {
-  unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes';
+  unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes' | 'batches';
   of: readonly SubjectKind[];
   /** Returns the value at an entry; null if it has none. `seconds` is the time since the entry before. */
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
@@ -65,6 +65,7 @@ export const METRICS = {
     },
   },
   memory: { unit: 'bytes', of: ['bus'], value: asItIs('memory') },
+  dead: { unit: 'batches', of: ['bus'], value: asItIs('deadLetters') },
 } as const satisfies Record<string, Metric>;
 export type MetricName = keyof typeof METRICS;
 

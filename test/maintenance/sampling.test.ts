@@ -4,11 +4,12 @@ import { decode, encode } from '@msgpack/msgpack';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { readConfig } from '../../src/config.ts';
 import { sampleJob } from '../../src/maintenance/sampling.ts';
 import { Counters } from '../../src/metrics/counters.ts';
-import { STEPS } from '../../src/metrics/history.ts';
+import { History, STEPS } from '../../src/metrics/history.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { seriesOf } from '../../src/metrics/series.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -78,6 +79,15 @@ describe('a sample', () => {
     await sample();
     const states = (await figures('bus'))[0]?.slice(-4);
     assert.deepEqual(states, [2, 1, 0, 0]);
+  });
+
+  test('counts the dead letters of all subscribers', async () => {
+    await bus.subscribe('bob', { max: 1, timeout: 0 });
+    await bus.publish('dead', 'widgets', ['three', 'four']);
+    await buryAll(redis.store);
+    await sample();
+    const latest = await new History(redis.store).latest();
+    assert.equal(latest?.figures.deadLetters, 2);
   });
 
   test('that is repeated within its step changes nothing', async () => {

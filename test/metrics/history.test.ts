@@ -50,7 +50,7 @@ describe('the history of the bus', () => {
     const now = await nowSlot();
     await write('bus', '', now, [
       [2, { published: 100, queued: 7, latencyMs: 50, latencies: 1 }],
-      [1, { published: 150, queued: 9, latencyMs: 350, latencies: 4 }],
+      [1, { published: 150, queued: 9, latencyMs: 350, latencies: 4, deadLetters: 6 }],
       [0, { published: 150, queued: 3, latencyMs: 350, latencies: 4, memory: 42 }],
     ]);
     const { metrics, start } = await history().read('bus', '', '1h');
@@ -60,6 +60,7 @@ describe('the history of the bus', () => {
     assert.deepEqual(shown(metrics.published?.values), [null, 5, 0]);
     assert.deepEqual(shown(metrics.queued?.values), [null, 9, 3]);
     assert.deepEqual(shown(metrics.latency?.values), [null, 100, null]);
+    assert.deepEqual(shown(metrics.dead?.values), [null, 6, 0]);
     assert.equal(start, (slots - 359) * 10_000);
     assert.deepEqual(await history().latest(), {
       atMs: now * 10_000,

@@ -33,7 +33,7 @@ describe('GET /history', () => {
     assert.deepEqual(rest, { subject: 'bus', range: '1h', step: 10_000 });
     assert.ok(Math.abs(start + 360 * 10_000 - Date.now()) < 60_000);
     assert.deepEqual(Object.keys(metrics), [
-      ...['published', 'delivered', 'failed', 'queued', 'oldest', 'latency', 'memory'],
+      ...['published', 'delivered', 'failed', 'queued', 'oldest', 'latency', 'memory', 'dead'],
     ]);
     assert.equal(metrics.published.values.length, 360);
     assert.equal(metrics.published.unit, 'events/s');

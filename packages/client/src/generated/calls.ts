@@ -212,7 +212,16 @@ export interface Calls {
   };
   'GET /history': {
     query: {
-      metric?: 'published' | 'delivered' | 'failed' | 'queued' | 'oldest' | 'latency' | 'memory' | undefined;
+      metric?:
+        | 'published'
+        | 'delivered'
+        | 'failed'
+        | 'queued'
+        | 'oldest'
+        | 'latency'
+        | 'memory'
+        | 'dead'
+        | undefined;
       subject?: string | undefined;
       range?: '1h' | '24h' | '48h' | undefined;
     };
