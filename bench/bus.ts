@@ -8,7 +8,7 @@ import type { Options } from './options.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 
-const ROOT_KEY = 'the-root-key-of-a-bus-that-lives-for-a-benchmark';
+export const ROOT_KEY = 'the-root-key-of-a-bus-that-lives-for-a-benchmark';
 /** Maximum timeout of a subscription, in ms. Batches with it are delivered only when they are full. */
 export const FAR_MS = 3_600_000;
 /** A callback that is never called, because no worker runs. */

@@ -2,6 +2,7 @@ import type { Part } from './part.ts';
 import { backlog } from './parts/backlog.ts';
 import { bulk } from './parts/bulk.ts';
 import { client } from './parts/client.ts';
+import { consolePart } from './parts/console.ts';
 import { deliver } from './parts/deliver.ts';
 import { deliveries } from './parts/deliveries.ts';
 import { deliveryListing } from './parts/delivery_listing.ts';
@@ -27,5 +28,6 @@ export const PARTS: readonly Part[] = [
   backlog,
   deliveries,
   deliveryListing,
+  consolePart,
   rivals,
 ];
