@@ -184,7 +184,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     ...{ subscriptions, removed, deadLetters },
     deliveries: new Deliveries(partitions),
     isSubscriber: (token: string) => subscriptions.has(token),
-    subscribers: () => subscriptions.tokens(),
+    subscribers: () => subscriptions.owners(),
     ...{ joins, removeSubscriber, removeJoin: removeSubscriber },
     joinsOf: (client: string) => joins.tokens(client),
     policy: new CallbackPolicy(config.callbackAllow, config),

@@ -71,9 +71,15 @@ export class PublicNames {
 
   /**
    * Resolves with the one of these tokens that has the public name; undefined if none has. A token that is a
-   * credential is not found by itself, so that nobody can test guesses at it.
+   * credential is not found by itself, so that nobody can test guesses at it. The name of a join leads to the token
+   * that a join of this name has, whether there is one or not.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
+    const join = readJoinToken(name);
+    if (join) {
+      const client = await this.tokenOf(join.client, async () => new Set([...(await tokens())].map(ownerOf)));
+      return client && joinToken(join.name, client);
+    }
     const digits = name.slice(name.lastIndexOf('.') + 1);
     if (digits === name) return (await this.#clients.find(name))?.ha1 ? name : undefined;
     const key = await this.#key.load();

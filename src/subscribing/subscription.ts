@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import type { DeadLetters } from '../delivering/dead_letters.ts';
-import { isJoinToken } from '../join_token.ts';
+import { isJoinToken, ownerOf } from '../join_token.ts';
 import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -119,13 +119,19 @@ export class Subscriptions {
 
   /** Returns the tokens of all subscribers but joins, sorted. */
   async tokens(): Promise<string[]> {
+    return (await this.#all()).filter((token) => !isJoinToken(token)).sort();
+  }
+
+  /** Returns the tokens of all clients that have a subscriber or a join. */
+  async owners(): Promise<string[]> {
+    return [...new Set((await this.#all()).map(ownerOf))];
+  }
+
+  async #all(): Promise<string[]> {
     const tokens = this.#partitions.all.map((partition) =>
       partition.command((redis, keys) => redis.smembers(keys.subscribers())),
     );
-    return (await Promise.all(tokens))
-      .flat()
-      .filter((token) => !isJoinToken(token))
-      .sort();
+    return (await Promise.all(tokens)).flat();
   }
 
   /** Returns the reports of these subscribers, sorted by token, without those that do not exist. */

@@ -57,6 +57,28 @@ describe('GET /history', () => {
     assert.equal((await api.call('GET', '/history')).status, 401);
   });
 
+  test('shows a join to its client, root and viewers, to each by the name that it sees', async () => {
+    const hidden = JSON.stringify({ name: 'hider', token: 'hider--has-no-secret' });
+    api.enter(JSON.parse((await api.call('POST', '/api_tokens', { as: 'root', body: hidden })).text));
+    for (const as of ['joiner', 'hider']) {
+      const token = await api.token(as);
+      const sources = [{ topic: 'paid' }, { topic: 'packed' }];
+      const body = JSON.stringify({ sources, by: 'url', then: { topic: `${as}s` } });
+      assert.equal((await api.call('PUT', `/joins/${as}`, { as, body })).status, 201);
+      const { text } = await api.call('GET', '/joins', { as: 'viewer' });
+      const { client } = JSON.parse(text).find(({ name }: { name: string }) => name === as);
+      for (const [who, name] of [
+        [as, token],
+        ['root', token],
+        ['viewer', client],
+      ])
+        assert.equal((await get(`?subject=subscriber:join:${as}:${name}`, who)).status, 200, `${who} ${as}`);
+      assert.equal((await get(`?subject=subscriber:join:${as}:${token}`, 'pub')).status, 403);
+    }
+    const guess = await get('?subject=subscriber:join:hider:hider--has-no-secret', 'viewer');
+    assert.equal(guess.status, 404, 'a viewer cannot test guesses at a token');
+  });
+
   test('says what is wrong', async () => {
     for (const [query, code, detail] of [
       ['?subject=subscriber:nobody', 'subscriber_not_found', /no such subscriber/],
