@@ -1,5 +1,6 @@
 import type { Client } from '../harness/http/client.ts';
 import type { Delivery } from '../harness/http/receiver.ts';
+import { until } from '../harness/until.ts';
 import type { TriggerReport } from '../src/flow/trigger_report.ts';
 
 /** Calls under way while triggers are put. */
@@ -52,9 +53,11 @@ export class TriggerBook {
     return ids;
   }
 
-  async #replace(name: string, changes: Record<string, unknown> = {}): Promise<TriggerReport> {
+  /** Puts a trigger, again and again while Redis is away: a repeat changes nothing more. */
+  #replace(name: string, changes: Record<string, unknown> = {}): Promise<TriggerReport> {
     const body = { ...this.#bodies.get(name), ...changes };
-    return (await this.#client.call('PUT', `/triggers/${name}`, body)) as TriggerReport;
+    const put = async () => (await this.#client.call('PUT', `/triggers/${name}`, body)) as TriggerReport;
+    return until(put, { what: `PUT /triggers/${name}` });
   }
 }
 
