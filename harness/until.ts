@@ -7,9 +7,9 @@ const MAX_PAUSE_MS = 25;
 const GROWS_EVERY_MS = 50;
 
 /**
- * Resolves with the first truthy value of `condition`. Throws after `timeoutMs`, with `what` in the message and the condition's
- * last error as the cause. The default time is ample, because a process may take ten seconds to start on a busy machine, and
- * only a failing test waits that long.
+ * Resolves with the first truthy value of `condition`. Throws after `timeoutMs`, with `what` in the message and
+ * the condition's last error as the cause. The default time is ample, because a process may take ten seconds to
+ * start on a busy machine, and only a failing test waits that long.
  */
 export async function until<T>(
   condition: () => T | Promise<T>,

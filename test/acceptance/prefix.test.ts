@@ -8,10 +8,8 @@ import { PrintingProcess, root } from '../../harness/processes/command.ts';
  */
 const FILES = [
   'acceptance/dead_letters',
-  'acceptance/giving_back',
   'acceptance/joins',
   'acceptance/sweep',
-  'acceptance/unsubscribing',
   'flow/due_triggers',
   'maintenance/delayed_drop',
 ];

@@ -13,18 +13,17 @@ const draw = (seed: string) => {
   return Array.from({ length: 10 }, () => random.whole(0, 1000));
 };
 
-/** What they show, tests of `test/acceptance/` and the fences show too. `npm run faults -- --quick` has all. */
-const ELSEWHERE = ['worker-kill', 'frozen-worker', 'storage-full', 'rolling-move', 'bad-subscribers'];
-
-/** Their attacks would delay the other scenarios. */
-const isHostile = ({ name }: Scenario) => ['hostile-clients', 'delayed-flood'].includes(name);
+/**
+ * What these show, tests of `test/acceptance/`, `test/http/overload.test.ts` and the fences show too. The command
+ * `npm run faults -- --quick` runs all scenarios.
+ */
+const ELSEWHERE = [
+  ...['worker-kill', 'frozen-worker', 'storage-full', 'rolling-move', 'bad-subscribers'],
+  ...['clocks', 'overload', 'hostile-clients', 'delayed-flood'],
+];
 
 suite('faults', { concurrency: 3 }, () => {
-  for (const scenario of SCENARIOS.filter((each) => !isHostile(each) && !ELSEWHERE.includes(each.name)))
-    testQuickly(scenario);
-});
-suite('faults that take all of the machine', () => {
-  for (const scenario of SCENARIOS.filter(isHostile)) testQuickly(scenario);
+  for (const scenario of SCENARIOS.filter(({ name }) => !ELSEWHERE.includes(name))) testQuickly(scenario);
 });
 
 function testQuickly(scenario: Scenario): void {
