@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --[[
-census: read the figures of some subscribers, from a place of the scan of all, in one call. Returns them and the next
-place; `0` at the end. Changes nothing.
+census: read the figures of the next subscribers of a scan of all. `place` says where the scan goes on; it is `0` at
+the beginning and at the end. Changes nothing.
 
-A scan may return a subscriber twice, and returns one that exists all the time at least once. `oldest_ms` is the age of
+A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_ms` is the age of
 the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health.
 ]]
 local SUBSCRIBERS_PER_CALL = 500

@@ -5,13 +5,14 @@ sample: append the figures of subjects to their histories. Returns the number of
 A subject is the bus, a topic or a subscriber. Each has two histories: a fine one, with at most one entry for
 each `fine_ms`, and a coarse one. An entry is MessagePack `[slot, figure, …]`; the slot is the number of the step
 since the Unix epoch. Nothing is appended if the figures are those of the last entry, so a subject at rest takes no
-room. Only the bus always gets an entry, by which a reader knows that the bus was sampled.
+room. The bus alone gets one in each step in which it is sampled, by which a reader knows when it was.
 
 A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted.
 ]]
 local counters = include('counters')
 
--- A removed subject has its histories deleted. The expiry deletes those of subjects that are not sampled any more.
+-- A removed subject has its histories deleted. Redis deletes a history two days
+-- after its last entry.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)

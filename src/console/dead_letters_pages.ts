@@ -8,7 +8,7 @@ import type { ApiCalls, Visit } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { ago, count } from './format.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, pathWith, table } from './parts.ts';
+import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, nextPage, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
@@ -104,13 +104,13 @@ ${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, su
     const mayChange = api.allows('POST /dead_letters/:id/retry', call);
     const id = html`<input type="hidden" name="id" value="${letter.id}">`;
     return html`<h1>Dead letter <span class="mono">${letter.id}</span></h1>
-<dl class="figures">
-<div><dt>Subscriber</dt><dd class="mono">${letter.subscriber}</dd></div>
-<div><dt>Reason</dt><dd class="mono">${letter.reason}</dd></div>
-<div><dt>Opened</dt><dd>${ago(letter.created_at, nowMs)}</dd></div>
-<div><dt>Died</dt><dd>${ago(letter.died_at, nowMs)}</dd></div>
-<div><dt>Attempts</dt><dd>${letter.attempts}</dd></div>
-</dl>
+${boxes([
+  ['Subscriber', html`<span class="mono">${letter.subscriber}</span>`],
+  ['Reason', html`<span class="mono">${letter.reason}</span>`],
+  ['Opened', ago(letter.created_at, nowMs)],
+  ['Died', ago(letter.died_at, nowMs)],
+  ['Attempts', letter.attempts],
+])}
 ${
   mayChange &&
   html`<div class="acts">${form(call, { action: `${PATH}/selected`, does: 'Retry', content: html`${id}<input type="hidden" name="do" value="retry">` })}
@@ -156,8 +156,4 @@ function all(call: Visit, subscriber: string | undefined, letters: string): Cont
       content: fields('purge'),
     },
   )}</div>`;
-}
-
-export function linkToDeadLetters(subscriber: string): string {
-  return pathWith(PATH, { subscriber });
 }

@@ -7,7 +7,7 @@ import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { ago, bytes, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, nextPage, pathWith, table } from './parts.ts';
+import { ANY_QUERY, boxes, choices, nextPage, pathWith, table } from './parts.ts';
 
 const PATH = '/console/deliveries';
 
@@ -22,6 +22,9 @@ const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
 };
 
+/** What a reader may ask for, and how it is called. */
+const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
+
 /** What became of each batch, and the story of one. */
 export function deliveriesPages({ api }: { api: ApiCalls }): Route[] {
   return [
@@ -31,17 +34,12 @@ export function deliveriesPages({ api }: { api: ApiCalls }): Route[] {
         const { state, subscriber } = call.query;
         const query = { limit: '100', ...call.query };
         const { body, next } = await api.call<Delivery[]>('GET /deliveries', call, { query });
-        const choices = ['', ...STATES].map((each) =>
-          each === (state ?? '')
-            ? html`<b aria-current="true">${nameOf(each)}</b> `
-            : html`<a href="${pathWith(PATH, { subscriber, state: each })}">${nameOf(each)}</a> `,
-        );
         return {
           title: 'Deliveries',
           current: PATH,
           body: live('deliveries', pathWith(PATH, call.query), [
             html`<h1>Deliveries${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>`,
-            html`<p class="choices">${choices}</p>`,
+            choices(CHOICES, state ?? '', (each) => pathWith(PATH, { subscriber, state: each })),
             deliveriesTable(
               body,
               state || subscriber ? 'Nothing matches.' : 'Nothing was queued in the last day.',
@@ -72,7 +70,7 @@ export function deliveriesPages({ api }: { api: ApiCalls }): Route[] {
 type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
 
 function nameOf(state: string): string {
-  return state === '' ? 'all' : state.replace('_', ' ');
+  return state.replace('_', ' ');
 }
 
 export function linkToDeliveries(subscriber: string): string {
@@ -113,7 +111,7 @@ function stateOf({ state }: Delivery): Html {
 function shown(delivery: WholeDelivery): Html {
   const nowMs = Date.now();
   const { id, subscriber, join, reason, events, topics } = delivery;
-  const figures: [string, Content][] = [
+  const shown: [string, Content][] = [
     ['State', stateOf(delivery)],
     [
       'Events',
@@ -127,9 +125,9 @@ function shown(delivery: WholeDelivery): Html {
     ['Last attempt', delivery.last_attempt_at],
     [delivery.state === 'taken' ? 'Taken' : 'Ended', delivery.ended_at],
   ];
+  const times = steps.flatMap(([name, at]) => (at === null ? [] : [[name, ago(at, nowMs)] as const]));
   return html`<h1>Delivery <span class="mono">${id}</span></h1>
-<dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
-${steps.map(([name, at]) => at !== null && html`<div><dt>${name}</dt><dd>${ago(at, nowMs)}</dd></div>`)}</dl>
+${boxes([...shown, ...times])}
 <dl class="settings card"><dt>Subscriber</dt><dd class="mono"><a href="/console/subscribers/${encodeURIComponent(subscriber)}">${subscriber}</a></dd>
 ${join !== undefined && html`<dt>Join</dt><dd class="mono">${join}</dd>`}
 ${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}

@@ -6,7 +6,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, form, nextPage, pathWith, table } from './parts.ts';
+import { ANY_FIELDS, ANY_QUERY, choices, form, nextPage, pathWith, table } from './parts.ts';
 
 const PATH = '/console/jobs';
 
@@ -60,16 +60,12 @@ export function jobsPages({ api }: { api: ApiCalls }): Route[] {
           body,
           'Nothing is queued here. Each batch has a job from its opening until it is taken.',
         );
-        const choices = Object.entries(CHOICES).map(([state, name]) =>
-          state === (call.query.state ?? '')
-            ? html`<b aria-current="true">${name}</b> `
-            : html`<a href="${pathWith(PATH, { state })}">${name}</a> `,
-        );
         return {
           title: 'Jobs',
           current: PATH,
           body: live('jobs', pathWith(PATH, call.query), [
-            html`<h1>Queues and workers</h1><p class="choices">${choices}</p>`,
+            html`<h1>Queues and workers</h1>`,
+            choices(CHOICES, call.query.state ?? '', (state) => pathWith(PATH, { state })),
             rows,
             nextPage(PATH, next),
           ]),

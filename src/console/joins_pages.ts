@@ -7,7 +7,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, confirmed, nextPage, pathWith, table, typeIt } from './parts.ts';
+import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, nextPage, pathWith, table, typeIt } from './parts.ts';
 
 const PATH = '/console/joins';
 
@@ -106,7 +106,7 @@ function sourcesOf({ sources }: JoinReport): Content {
 
 function shown(join: JoinReport & { keys: OpenKey[] }): Html {
   const nowMs = Date.now();
-  const figures: [string, Content][] = [
+  const shown: [string, Content][] = [
     ['Open keys', number(join.open)],
     ['Oldest', ago(join.oldest, nowMs)],
     ['Completed', number(join.completed)],
@@ -129,7 +129,7 @@ function shown(join: JoinReport & { keys: OpenKey[] }): Html {
     'No key is open.',
   );
   return html`<h1 class="mono">${join.name}</h1>
-<dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+${boxes(shown)}
 <h2>Rules</h2>
 <dl class="settings card"><dt>Waits for</dt><dd>${sourcesOf(join)}</dd><dt>By</dt><dd class="mono">${join.by}</dd>
 <dt>Within</dt><dd>${duration(join.within)}</dd><dt>Publishes to</dt><dd class="mono">${join.then.topic}</dd></dl>

@@ -8,7 +8,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, pathWith } from './parts.ts';
+import { ANY_QUERY, boxes, pathWith } from './parts.ts';
 import { plots } from './plots.ts';
 
 export interface OverviewParts {
@@ -19,10 +19,10 @@ export interface OverviewParts {
 
 /** Samples that may be missed before workers count as gone. */
 const MISSED_SAMPLES = 3;
-/** Age of the oldest event from which the overview speaks of it. */
+/** The overview complains if the oldest event is older than this. */
 const LONG_SECONDS = 60;
 
-/** What the overview judges: the newest sample of the bus, and its age; undefined if there is none yet. */
+/** What the overview judges: the newest sample of the bus, if there is one, with its age; and the memory now. */
 interface State {
   figures: Figures<'bus'> | undefined;
   ageMs: number;
@@ -127,6 +127,6 @@ function figuresOf({ figures, ageMs, memory }: State): Html {
     ['Dead letters', figures ? number(figures.deadLetters) : '–'],
     ['Memory', memory.max > 0 ? `${bytes(memory.used)} of ${bytes(memory.max)}` : bytes(memory.used)],
   ];
-  return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+  return html`${boxes(shown)}
 <p class="hint">${figures && html`As of ${duration(Math.max(0, ageMs))} ago; sampled every ten seconds.`}</p>`;
 }

@@ -71,3 +71,22 @@ ${form(visit, { isDangerous: true, ...options })}</div></details>`;
 export function typeIt(name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }
+
+/** Returns figures in boxes, each with its name. */
+export function boxes(shown: readonly (readonly [name: string, value: Content])[]): Html {
+  return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** Returns links to the versions of a page, each as its value in the query and its name. `current` is the one that is shown. */
+export function choices(
+  all: Readonly<Record<string, string>>,
+  current: string,
+  pathOf: (value: string) => string,
+): Html {
+  const links = Object.entries(all).map(([value, name]) =>
+    value === current
+      ? html`<b aria-current="true">${name}</b> `
+      : html`<a href="${pathOf(value)}">${name}</a> `,
+  );
+  return html`<p class="choices">${links}</p>`;
+}

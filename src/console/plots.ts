@@ -2,9 +2,9 @@ import { type Html, html } from '../html.ts';
 import type { MetricName } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { bytes, duration, number } from './format.ts';
-import { pathWith } from './parts.ts';
+import { choices, pathWith } from './parts.ts';
 
-/** What a reader chooses from, and how it is called. */
+/** The ranges that a reader can choose, with their names. */
 const RANGE_NAMES = { '1h': 'One hour', '24h': 'One day', '48h': 'Two days' } as const;
 
 /** How values of a unit are written. */
@@ -22,7 +22,7 @@ interface Plot {
   lines: Partial<Record<MetricName, string>>;
 }
 
-/** Everything that has a history, by the metrics that it may have. */
+/** All plots, in their order. A page shows those whose metrics its subject has. */
 const PLOTS: readonly Plot[] = [
   { title: 'Events', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
   { title: 'Queued', lines: { queued: 'queued' } },
@@ -33,16 +33,15 @@ const PLOTS: readonly Plot[] = [
 
 /** Returns the plots of a subject, with links to other times. `path` is that of the page. */
 export function plots(history: HistoryReport, path: string): Html {
-  const choices = Object.entries(RANGE_NAMES).map(([range, name]) =>
-    range === history.range
-      ? html`<b aria-current="true">${name}</b> `
-      : html`<a href="${pathWith(path, { range })}">${name}</a> `,
-  );
   const shown = PLOTS.map((each) => plot(history, each)).filter((each) => each !== undefined);
-  return html`<p class="choices">${choices}</p><div class="plots">${shown}</div>`;
+  const ranges = choices(RANGE_NAMES, history.range, (range) => pathWith(path, { range }));
+  return html`${ranges}<div class="plots">${shown}</div>`;
 }
 
-/** Returns a plot, or undefined if the subject has none of its metrics. A script draws it; without it, the caption tells the figures. */
+/**
+ * Returns a plot, or undefined if the subject has none of its metrics. The caption tells the
+ * figures. A script draws the lines.
+ */
 function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): Html | undefined {
   const drawn = Object.entries(lines).flatMap(([metric, name]) => {
     const found = metrics[metric as MetricName];

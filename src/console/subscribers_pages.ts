@@ -10,7 +10,7 @@ import { deliveriesTable, linkToDeliveries } from './deliveries_pages.ts';
 import { ago, bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, pathWith, table, typeIt } from './parts.ts';
+import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, nextPage, pathWith, table, typeIt } from './parts.ts';
 import { plots } from './plots.ts';
 
 const PATH = '/console/subscribers';
@@ -166,7 +166,7 @@ function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [stri
 function shown(report: SubscriberReport): Html {
   const { events, dead_letters, dropped } = report;
   const nowMs = Date.now();
-  const figures: [string, Content][] = [
+  const shown: [string, Content][] = [
     ['State', stateOf(report)],
     ...pause(report, nowMs),
     ['Queued', count(events.queued, 'event')],
@@ -180,7 +180,7 @@ function shown(report: SubscriberReport): Html {
     ],
     ['Dropped', dropped ? count(dropped.events, 'event') : 'nothing'],
   ];
-  return html`<dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return boxes(shown);
 }
 
 function details(report: SubscriberReport): Html {

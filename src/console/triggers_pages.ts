@@ -7,7 +7,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, pathWith, table, typeIt } from './parts.ts';
+import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, nextPage, pathWith, table, typeIt } from './parts.ts';
 
 const PATH = '/console/triggers';
 /** Next times that the page of a trigger shows. */
@@ -164,14 +164,14 @@ function scheduleOf({ schedule }: Listed): Content {
 
 function shown(trigger: Trigger): Html {
   const nowMs = Date.now();
-  const figures: [string, Content][] = [
+  const shown: [string, Content][] = [
     ['State', stateOf(trigger)],
     ['Last', ago(trigger.last_at, nowMs)],
     ['Fired', number(trigger.fired)],
     ['Missed', number(trigger.missed)],
   ];
   return html`<h1 class="mono">${trigger.name}</h1>
-<dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+${boxes(shown)}
 <h2>Next times</h2>
 ${trigger.preview?.length ? html`<ol>${trigger.preview.map((at) => html`<li>${ago(at, nowMs)} <span class="hint">${new Date(at).toISOString()}</span></li>`)}</ol>` : html`<p class="none">none</p>`}
 <h2>Rules</h2>

@@ -31,7 +31,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
       readMemory(partitions.control, config),
     ]);
     const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
-    // The bus comes first, so that every entry of another has one of the bus.
+    // The bus comes first, so that its entry is there before those of others. Later calls may fall into the next step.
     for (let i = 0; i < samples.length; i += SAMPLES_PER_CALL) {
       await partitions.control.run('sample', { ...steps, samples: samples.slice(i, i + SAMPLES_PER_CALL) });
     }
@@ -40,7 +40,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 
 type Subscriber = Reply<'census'>['subscribers'][number];
 
-/** Returns the figures of all subscribers. One script reads 500, so that a bus at rest gets few commands. */
+/** Returns the figures of all subscribers. Each call reads about 500, so that a bus at rest gets few commands. */
 async function census(partitions: Partitions): Promise<Subscriber[]> {
   const found = new Map<string, Subscriber>();
   for (const partition of partitions.all) {
@@ -89,7 +89,12 @@ function samplesOf({ counts, subscribers: all, memory }: Reading, limit: number)
   bus.memory = memory.used;
   return [
     { figures: inOrder('bus', bus) },
-    ...busiest(subscribers, 'subscriber', limit, ({ delivered, queued }) => delivered + queued),
+    ...busiest(
+      subscribers,
+      'subscriber',
+      limit,
+      ({ delivered, failed, queued }) => delivered + failed + queued,
+    ),
     ...busiest(topics, 'topic', limit, ({ published }) => published),
   ];
 }
@@ -113,7 +118,7 @@ function add<Name extends string>(
   for (const figures of all) if (figures) figures[name] = (figures[name] ?? 0) + value;
 }
 
-/** Returns samples of the subjects with the largest `size`. Subjects that never had an event have no history. */
+/** Returns samples of the subjects with the largest `size`. Those of size 0 are left out. */
 function busiest<K extends 'topic' | 'subscriber'>(
   all: Map<string, Figures<K>>,
   kind: K,

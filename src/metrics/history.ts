@@ -2,8 +2,8 @@ import { decode } from '@msgpack/msgpack';
 import type { Partition } from '../store/partition.ts';
 
 /**
- * The figures of an entry, in the order in which they are stored. Those of events, deliveries and latency are
- * totals since the bus was installed. The others are as they were when the entry was made.
+ * The figures of an entry, in the order in which they are stored. The first figures,
+ * up to `latencies`, are totals since the bus was installed. The others are values at the time of the entry.
  */
 export const STORED = {
   bus: [
@@ -17,7 +17,10 @@ export type SubjectKind = keyof typeof STORED;
 export type Figures<K extends SubjectKind> = Record<(typeof STORED)[K][number], number>;
 type AnyFigures = Partial<Figures<'bus'>>;
 
-/** A history has at most one entry per step. Each keeps one more than it shows, from which differences begin. */
+/**
+ * A history has at most one entry per step. It keeps one more than it
+ * shows, because the first difference needs it.
+ */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
   coarse: { ms: 300_000, kept: 577 },
@@ -33,7 +36,10 @@ export type RangeName = keyof typeof RANGES;
 interface Metric {
   unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes' | 'batches';
   of: readonly SubjectKind[];
-  /** Returns the value at an entry; null if it has none. `seconds` is the time since the entry before. */
+  /**
+   * Returns the value at an entry; null if it has none. `seconds` is the time since
+   * the previous entry of the bus.
+   */
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
 }
 
@@ -48,7 +54,7 @@ const asItIs =
   (now) =>
     now[name] ?? null;
 
-/** Everything that `GET /history` and the plots of the console show. */
+/** The metrics of `GET /history`. The console plots most of them. */
 export const METRICS = {
   published: { unit: 'events/s', of: ['bus', 'topic'], value: perSecond('published') },
   delivered: { unit: 'events/s', of: ['bus', 'subscriber'], value: perSecond('delivered') },
@@ -91,7 +97,7 @@ export class History {
     this.#control = control;
   }
 
-  /** Returns the newest figures of the bus and when they were taken; undefined if there are none yet. */
+  /** Returns the newest figures of the bus and the start of their step; undefined if there are none yet. */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
@@ -152,8 +158,8 @@ interface Change {
 }
 
 /**
- * Returns how a subject changed up to each slot in which the bus was sampled. A subject without an entry there has
- * not changed since its last one.
+ * Returns how a subject changed up to each slot in which the bus was sampled. A subject without an entry in a slot
+ * counts as unchanged. It may also have been left out, because it was not among the busiest.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

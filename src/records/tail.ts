@@ -2,16 +2,16 @@ import { clock } from '../clock.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** All topics, for which a watch of no topic in particular stands. No topic has this name. */
+/** Name of the watch of all topics. No topic has this name. */
 const ALL_TOPICS = '*';
-/** So long a watch lasts after the last look. */
+/** A watch ends this long after its last look. */
 const WATCH_MS = 15_000;
 /** Maximum watches at a time; each keeps up to KEPT events. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/** A longer event is shown without itself, by its length. */
+/** Of a longer event, only the length is shown. */
 const MAX_EVENT_BYTES = 2000;
-/** So long a process notes events before it asks who watches, and sends them. */
+/** A process notes events for this long. Then it asks who watches, and sends them the events. */
 const INTERVAL_MS = 1000;
 /** Maximum events that a process notes for a watch in an interval. */
 const MAX_NOTED = 25;
@@ -35,7 +35,7 @@ interface Publication {
   events: readonly string[];
 }
 
-/** A noted event, which is still a text. */
+/** A noted event. Its JSON is not parsed. */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
 /** The first events of an interval, for one watch. */
@@ -106,7 +106,7 @@ export class Tail {
     return entries.map((entry) => JSON.parse(entry) as TailEntry);
   }
 
-  /** Sends what was noted to those who watch. A failure costs these notes, and no publisher waits for it. */
+  /** Sends what was noted to those who watch. If that fails, these notes are lost. No publisher waits for it. */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
     const before = this.#notes;
@@ -134,7 +134,10 @@ export class Tail {
   }
 }
 
-/** Returns what was noted for a watch. One that is new gets what was noted for all. */
+/**
+ * Returns what was noted for a watch. A new watch has no notes of its own: it gets
+ * the events of its topic among those of all topics.
+ */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];
   return notes.get(watch)?.noted ?? all.filter(({ topic }) => topic === watch);
