@@ -32,7 +32,10 @@ export class DeliveryParts {
     this.log = log;
     this.#redis = connect(config.redisUrl, log, config.redisTls);
     // The partitions get no log, because the main thread already reports which commands Redis refuses.
-    this.partitions = Partitions.on(this.#redis, { prefix: config.redisPrefix });
+    this.partitions = Partitions.on(this.#redis, {
+      prefix: config.redisPrefix,
+      partitions: config.partitions,
+    });
     const { control } = this.partitions;
     this.#counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });
     this.recorder = new Recorder(this.#counters);

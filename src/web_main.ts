@@ -31,7 +31,7 @@ const COMPATIBILITY_NOTE = {
  */
 async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
-  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
+  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
   const accepting = acceptingPartitions(config, log);
   const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
@@ -81,10 +81,11 @@ async function serve(config: Config, log: Log): Promise<void> {
  * Returns what publications are sent by if replicas must have them. It has a connection of its own, which waits for
  * replicas, so that nothing else of the process does.
  */
-function acceptingPartitions({ redisUrl, redisTls, redisPrefix: prefix, minReplicas }: Config, log: Log) {
+function acceptingPartitions(config: Config, log: Log) {
+  const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;
   if (minReplicas === 0) return undefined;
   const redis = connect(redisUrl, log, redisTls);
-  return { redis, partitions: Partitions.on(redis, { prefix, log, minReplicas }) };
+  return { redis, partitions: Partitions.on(redis, { prefix, partitions, log, minReplicas }) };
 }
 
 await start(async () => {

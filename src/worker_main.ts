@@ -28,7 +28,7 @@ await start(async () => {
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);
   const redis = connect(config.redisUrl, log, config.redisTls);
-  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, log });
+  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
   const { control } = partitions;
   const counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);

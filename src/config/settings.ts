@@ -43,6 +43,9 @@ const needed = {
   redisPrefix: setting('ROUTEMASTER_REDIS_PREFIX', keyPrefix, '').help(
     'Prefix of all keys and channels, so that several buses can share a Redis.',
   ),
+  partitions: setting('ROUTEMASTER_PARTITIONS', whole(1, 256), '1').help(
+    'Number of partitions, fixed when the bus is created. Only 1 works in this release.',
+  ),
   redisCa: setting('ROUTEMASTER_REDIS_CA', certificates.optional()).help(
     'PEM certificates, or a file with them, that `rediss://` trusts instead of the authorities that Node trusts.',
   ),

@@ -27,6 +27,8 @@ interface Callable {
 
 export interface PartitionOptions {
   prefix?: string;
+  /** The place of the partition among all of the bus; 0 by default. */
+  index?: number;
   /** Gets one warning if Redis refuses functions. */
   log?: Log;
   /** Number of replicas that must have what a script writes before `run` resolves; 0 by default. */
@@ -58,15 +60,18 @@ export class Partition {
   readonly redis: Redis;
   /** The text with which all keys and channels of the partition begin. */
   readonly prefix: string;
+  /** Its place among the partitions of the bus. */
+  readonly index: number;
   readonly keys: Keyspace;
   readonly #functions: Functions;
   readonly #scripts: Readonly<Record<ScriptName, Callable>>;
   #connections = 0;
 
-  constructor(redis: Redis, { prefix = '', log, minReplicas = 0 }: PartitionOptions = {}) {
+  constructor(redis: Redis, { prefix = '', index = 0, log, minReplicas = 0 }: PartitionOptions = {}) {
     this.redis = redis;
     redis.on('ready', () => this.#connections++);
     this.prefix = prefix;
+    this.index = index;
     this.keys = keyspace(prefix);
     const schema = this.keys.schema();
     const replicas = minReplicas > 0 ? new Replicas(redis, minReplicas, log) : undefined;

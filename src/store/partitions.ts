@@ -1,27 +1,34 @@
+import { crc32 } from 'node:zlib';
 import { type Commands, Partition, type PartitionOptions } from './partition.ts';
+import { hashTags } from './tags.ts';
 
-/**
- * Chooses the partition for each key. Today there is only one partition, but nothing outside `src/store/` may
- * rely on that.
- */
+interface PartitionsOptions extends PartitionOptions {
+  /** Number of partitions; 1 by default. */
+  partitions?: number;
+}
+
+/** Chooses the partition for each key. Nothing outside `src/store/` may rely on there being only one. */
 export class Partitions {
-  /** The partition of clients, nonces, failed logins, rates and counters. */
+  /** The partition of clients, nonces, failed logins, rates, and the history. */
   readonly control: Partition;
   /** All partitions: for listings, and for what each partition has, such as queues and workers. */
   readonly all: readonly Partition[];
 
-  constructor(only: Partition) {
-    this.control = only;
-    this.all = [only];
+  constructor(...all: [Partition, ...Partition[]]) {
+    this.control = all[0];
+    this.all = all;
   }
 
-  static on(redis: Commands, options: PartitionOptions): Partitions {
-    return new Partitions(new Partition(redis, options));
+  /** With one partition the keys have the prefix alone; with several also the hash tag of their partition. */
+  static on(redis: Commands, { partitions = 1, prefix = '', ...options }: PartitionsOptions): Partitions {
+    const prefixes = partitions === 1 ? [prefix] : hashTags(partitions).map((tag) => `${prefix}{${tag}}:`);
+    const all = prefixes.map((each, index) => new Partition(redis, { ...options, prefix: each, index }));
+    return new Partitions(...(all as [Partition, ...Partition[]]));
   }
 
   /** Returns the partition of a subscriber, which has its batches, its dead letters and its drop notices. */
-  ofSubscriber(_token: string): Partition {
-    return this.control;
+  ofSubscriber(token: string): Partition {
+    return this.#of(token);
   }
 
   /** Returns the partition of a subscriber, or all partitions if `token` is undefined. */
@@ -29,8 +36,13 @@ export class Partitions {
     return token === undefined ? this.all : [this.ofSubscriber(token)];
   }
 
-  /** Returns the partition of a topic, which has its owner, its counter and its idempotency keys. */
-  ofTopic(_name: string): Partition {
-    return this.control;
+  /** Returns the home of a topic: the partition of its owner, its counter and its idempotency keys. */
+  ofTopic(name: string): Partition {
+    return this.#of(name);
+  }
+
+  #of(name: string): Partition {
+    const { all } = this;
+    return all.length === 1 ? this.control : (all[crc32(name) % all.length] as Partition);
   }
 }

@@ -14,15 +14,8 @@ import { Topics } from '../../src/subscribing/topic.ts';
 
 /** Two partitions: subscribers and topics are in the first or the second half of the alphabet. */
 class Halves extends Partitions {
-  override readonly all: readonly [Partition, Partition];
-
-  constructor(first: Partition, second: Partition) {
-    super(first);
-    this.all = [first, second];
-  }
-
-  override ofSubscriber = (token: string) => this.all[token < 'n' ? 0 : 1];
-  override ofTopic = (name: string) => this.all[name < 'n' ? 0 : 1];
+  override ofSubscriber = (token: string) => this.all[token < 'n' ? 0 : 1] as Partition;
+  override ofTopic = (name: string) => this.all[name < 'n' ? 0 : 1] as Partition;
 }
 
 const redis = new TestStore();

@@ -1,0 +1,31 @@
+/** Number of hash slots of a Redis Cluster. */
+const SLOTS = 16_384;
+
+/**
+ * Returns the hash tags of the partitions of a bus: `count` short texts whose slots lie evenly over a cluster, in
+ * the order of the slots. The tags `0`, `1`, `2` would not: of three masters the first would get two, and the
+ * second none. The same count always gives the same tags, since keys are stored under them.
+ */
+export function hashTags(count: number): string[] {
+  const width = SLOTS / count;
+  return Array.from({ length: count }, (_, index) =>
+    firstTagIn((index + 0.4) * width, (index + 0.6) * width),
+  );
+}
+
+function firstTagIn(first: number, end: number): string {
+  for (let number = 0; ; number++) {
+    const slot = slotOf(String(number));
+    if (slot >= first && slot < end) return String(number);
+  }
+}
+
+/** Returns the hash slot of a text in a Redis Cluster: its CRC-16 (XMODEM), modulo the number of slots. */
+export function slotOf(text: string): number {
+  let crc = 0;
+  for (const byte of Buffer.from(text)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000) === 0 ? crc << 1 : (crc << 1) ^ 0x1021;
+  }
+  return (crc & 0xffff) % SLOTS;
+}
