@@ -19,6 +19,8 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
 const MAX_LEVELS = 66;
 /** Text up to this length takes a few milliseconds to parse at worst. 5 MB of `[` would take 650 ms. */
 export const SHORT_TEXT = 65_536;
+/** Maximum characters of JSON that stand for one byte: some encoders, such as Go's, write `<` as `\u003c`. */
+export const MAX_CHARACTERS_PER_BYTE = 6;
 /**
  * Maximum values in JSON that contains a long number. Such JSON needs a reviver, which takes a microsecond
  * per value.

@@ -1,12 +1,10 @@
 import { z } from 'zod';
+import { MAX_CHARACTERS_PER_BYTE } from '../json.ts';
 import { ALL, BOTH, CLIENTS, MAX_BODY_BYTES, NOTHING, type Route, route } from '../route.ts';
 import { type TriggersParts, triggerCalls } from './trigger_calls.ts';
 import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
 import { TRIGGER_REPORT } from './trigger_report.ts';
-
-/** An encoder that escapes whatever it can writes three times as many characters as the data of an event has bytes. */
-const ESCAPED = 3;
 
 /** `/triggers`. A client sees and changes its own, root sees and deletes all, viewers see all. */
 export function triggersApi(parts: TriggersParts): Route[] {
@@ -32,7 +30,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
       action: 'trigger.put',
       params: TRIGGER_PARAMS,
       body: TRIGGER_BODY,
-      maxBodyBytes: Math.max(MAX_BODY_BYTES, ESCAPED * maxEventDataBytes + MAX_BODY_BYTES),
+      maxBodyBytes: MAX_CHARACTERS_PER_BYTE * maxEventDataBytes + MAX_BODY_BYTES,
       answers: { 200: TRIGGER_REPORT, 201: TRIGGER_REPORT },
       errors: ['bad_trigger', 'topic_claimed', 'limit_reached', 'trigger_not_found', 'storage_full'],
       refuseEarly: () => parts.guard.check(),

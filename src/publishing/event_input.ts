@@ -1,13 +1,11 @@
 import { BusError } from '../errors.ts';
-import { isDeep, parseJson, SHORT_TEXT, trimmed } from '../json.ts';
+import { isDeep, MAX_CHARACTERS_PER_BYTE, parseJson, SHORT_TEXT, trimmed } from '../json.ts';
 import { ArrayPieces, isArray } from './array_pieces.ts';
 import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDeep } from './event_fields.ts';
 
 export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event beside its data. */
 const ENVELOPE_LENGTH = 16_384;
-/** Maximum characters that JSON needs for a byte of data, if the encoder escapes whatever it can. */
-const ESCAPED = 3;
 /** Number of characters that take about a millisecond to read. */
 const STEP_LENGTH = 16_384;
 
@@ -50,7 +48,7 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 }
 
 function maxLengthIn({ limits }: EventBody): number {
-  return ESCAPED * limits.maxEventDataBytes + ENVELOPE_LENGTH;
+  return MAX_CHARACTERS_PER_BYTE * limits.maxEventDataBytes + ENVELOPE_LENGTH;
 }
 
 /** Adds further events to those before them. */

@@ -89,6 +89,17 @@ describe('a long body is read in steps, and comes out as if it were read at once
   });
 });
 
+test('all data that an event may have can be sent escaped, as Go sends <', () => {
+  const data = '<'.repeat(LIMITS.maxEventDataBytes - 2);
+  const written = event(`"${data.replaceAll('<', '\\u003c')}"`);
+  for (const { texts } of [
+    read(written),
+    read(`[${written}, ${written}]`),
+    read(`${written}\n${written}`, true),
+  ])
+    for (const text of texts) assert.ok(text.endsWith(`,"data":"${data}"}`));
+});
+
 describe('a long body that is no JSON is refused, wherever it is wrong', () => {
   const good = Array(30).fill(PADDING);
   const bodies: [title: string, body: string][] = [
