@@ -1,6 +1,6 @@
 import { type Figures, sumOf } from './figures.ts';
 
-/** The figures of a bus at a time, by the monotonic clock of this machine. */
+/** Figures of a bus, and when they were read, by the monotonic clock of this machine. */
 export interface Reading {
   atMs: number;
   figures: Figures;
@@ -12,12 +12,12 @@ export interface SubscriberLine {
   oldest_seconds: number;
   delivered: number;
   failed: number;
-  /** 0 to 100; null if it has left, and something of it is still there. */
+  /** 0 to 100; null for a subscriber that has left, while something of it is still stored. */
   health: number | null;
   dead_letters: number;
 }
 
-/** What `rtm top` shows. Rates are per second; null without an earlier reading. */
+/** The report that `rtm top` shows. Rates are per second, and null if there is no earlier reading. */
 export interface BusReport {
   published: number;
   published_rate: number | null;
@@ -37,7 +37,7 @@ export interface BusReport {
   subscribers: (SubscriberLine & { delivered_rate: number | null; failed_rate: number | null })[];
 }
 
-/** Subscribers that fail come first, then those whose events wait longest. */
+/** Returns a report. Subscribers that fail come first in it, then those whose events wait longest. */
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
@@ -94,7 +94,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // The totals of subscribers that have left are no line.
+  // A subscriber of which only totals remain has left: it gets no line.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

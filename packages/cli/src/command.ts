@@ -3,12 +3,12 @@ import type { Routemaster } from '@routemaster/client';
 export interface Option {
   type: 'string' | 'boolean';
   short?: string;
-  /** What stands for the value in help. */
+  /** The placeholder of the value in help, such as URL. */
   value?: string;
   help: string;
 }
 
-/** What a command was called with, and where its output goes. */
+/** The arguments and options of a command, and the ways to reach the bus and the user. */
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
@@ -16,9 +16,9 @@ export interface Call {
   connect(options?: { timeoutMs?: number }): Routemaster;
   /** The URL and the credentials that `connect` uses. */
   target(): Target;
-  /** Prints the value as JSON with `--json`, and the lines without. */
+  /** With `--json` prints the value as JSON, otherwise the lines. */
   print(value: unknown, lines: Iterable<string>): void;
-  /** Tells the user something that is not the output, on stderr. */
+  /** Prints a line on stderr that the user should see, but that is not part of the output. */
   note(line: string): void;
   streams: Streams;
   /** From this call on, Ctrl-C aborts the signal instead of ending the process. */
@@ -50,7 +50,7 @@ export interface Command {
 /** The command line is wrong: exit status 1. */
 export class UsageError extends Error {}
 
-/** Something failed that the user should know of by this message alone: exit status 2. */
+/** A failure whose message tells the user everything, without a stack: exit status 2. */
 export class Failure extends Error {
   readonly code: string;
 

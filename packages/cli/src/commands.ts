@@ -21,7 +21,7 @@ import { top } from './top.ts';
 import { fireTrigger, listTriggers } from './triggers.ts';
 import { verify } from './verifying.ts';
 
-/** What every command takes. */
+/** Options that every command takes. */
 export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
   bus: {
     type: 'string',

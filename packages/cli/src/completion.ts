@@ -2,7 +2,7 @@ import { type Call, type Command, UsageError } from './command.ts';
 
 type Commands = readonly Command[];
 
-/** Prints a script that completes commands and options. `commands` is the table that the script comes from. */
+/** Prints a script for a shell that completes the names of `commands` and their options. */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
   const shells: Record<string, typeof bash> = { bash, zsh, fish };
@@ -12,7 +12,7 @@ export async function printCompletion(call: Call, commands: Commands, common: ob
   call.print({ script }, [script]);
 }
 
-/** The words that may follow each beginning of a command. */
+/** Returns, for each beginning of a command, the words that may follow it. */
 function followers(commands: Commands): Map<string, Set<string>> {
   const following = new Map<string, Set<string>>();
   for (const { name } of commands) {
@@ -50,7 +50,7 @@ function zsh(commands: Commands, common: readonly string[]): string {
   const words = [...followers(commands)].map(([before, after]) => {
     return `    '${before === '' ? '' : `${before} `}') completions=(${[...after].join(' ')}) ;;`;
   });
-  // `words` is a variable of zsh, which holds what is typed.
+  // The script must not set `words`: zsh keeps the typed words in this variable.
   return `#compdef rtm
 _rtm() {
   local typed='' word

@@ -6,10 +6,10 @@ import { readFigures, sumOf } from './figures.ts';
 import { textOf } from './tables.ts';
 
 const TIMEOUT_MS = 10_000;
-/** A header Date has whole seconds, and the answer takes some time. */
+/** Clocks that differ by no more are fine: a header Date has only whole seconds, and the answer takes some time. */
 const MAX_SKEW_MS = 10_000;
 
-/** Says what is well with the bus as this machine and these credentials see it, and what is not. Throws if anything is not. */
+/** Checks the bus from this machine with these credentials, and prints each finding. Throws Failure if one is bad. */
 export async function examine(call: Call): Promise<void> {
   const findings: Finding[] = [];
   for await (const finding of findingsOf(call)) {
@@ -33,7 +33,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield reached.finding;
   if (!reached.date) return;
   yield clockFinding(reached);
-  // Attempts are not repeated: what fails now is what there is to tell.
+  // The client repeats attempts until this time has passed.
   const bus = call.connect({ timeoutMs: TIMEOUT_MS });
   const [credentials, isKnown] = await credentialsFinding(bus);
   yield credentials;
@@ -44,7 +44,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
 
 interface Reached {
   finding: Finding;
-  /** The clock of the bus, and that of this machine at the same time, in ms; undefined if it was not reached. */
+  /** The clocks of the bus and of this machine at the same moment, in ms; undefined if the bus was not reached. */
   date?: { busMs: number; hereMs: number };
 }
 
@@ -91,7 +91,7 @@ function clockFinding({ date }: Reached): Finding {
     const advice = 'A router in front of the bus removes the header Date.';
     return { check, isWell: false, detail: 'the bus does not say its time', advice };
   }
-  // The header has cut off up to a second.
+  // The header Date is cut to whole seconds, so the clock of the bus is half a second later on average.
   const seconds = Math.round((skewMs - 500) / 1000);
   if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
     return { check, isWell: true, detail: 'this machine and the bus agree about the time' };
@@ -123,7 +123,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/** Root, a viewer, or a client, by what they may see. */
+/** Returns a name for the owner of the credentials. Only root and viewers may list jobs. */
 async function whoIs(bus: Routemaster): Promise<string> {
   const isWatcher = await bus.call('GET /jobs', { query: { limit: 1 } }).then(
     () => true,

@@ -2,13 +2,16 @@ import type { Calls } from '@routemaster/client';
 import { type Finding, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
-/** That of another client has no health: a bus in compatibility mode shows it too. */
+/** A subscription with its health. In compatibility mode a client also sees those of others, without health. */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
-/** Of all subscribers, root gets those that fail, so many at most. */
+/** Maximum subscribers that are examined if several are shown, as to root: only those that are paused or fail. */
 const MAX_EXAMINED = 20;
 
-/** What the bus says of its deliveries, and whether this machine reaches the callback. Of many, those that are not well. */
+/**
+ * Yields a finding for each subscriber: how its deliveries go, by the bus, and whether this machine reaches its callback.
+ * If several are shown, only those that are paused or fail get one.
+ */
 export async function* callbackFindings(shown: readonly Shown[]): AsyncGenerator<Finding> {
   const all = shown.filter((each): each is Subscription => each.paused_at !== undefined);
   const bad = all.filter((each) => each.paused_at !== null || each.health_points < 100);
@@ -54,7 +57,7 @@ async function findingOf(subscription: Subscription): Promise<Finding> {
   }
   if (last_attempted_at !== null)
     return { check, isWell: true, detail: `${detail}; no delivery failed lately` };
-  // Nothing was delivered yet, so the bus cannot tell.
+  // Nothing was delivered yet, so the bus does not know whether the callback works.
   if (unreached === undefined) return { check, isWell: true, detail: `${detail}; nothing was delivered yet` };
   const advice =
     'Start the receiver. If it is in a network of the bus alone, publish something, and look again.';

@@ -14,7 +14,7 @@ const TIMEOUT_MS = 5000;
 const DAY_MS = 86_400_000;
 const MIN_LEFT_DAYS = 14;
 
-/** Whether the server has a certificate that this machine trusts, and for how long. */
+/** Checks that the server has a certificate that this machine trusts, and for at least 14 days more. */
 export async function certificateFinding(url: string): Promise<Finding> {
   const check = 'tls';
   const socket = open(new URL(url)) as TLSSocket;
@@ -61,7 +61,7 @@ function open({ protocol, hostname, port }: URL): Socket | TLSSocket {
   return connectTls({ ...to, rejectUnauthorized: false, ...(isName && { servername: host }) });
 }
 
-/** Resolves when the event comes, or with what happened instead. */
+/** Resolves with undefined when the event comes; otherwise with what went wrong. */
 async function connected(socket: Socket, event: string): Promise<string | undefined> {
   try {
     await once(socket, event, { signal: AbortSignal.timeout(TIMEOUT_MS) });

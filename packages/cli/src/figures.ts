@@ -1,10 +1,10 @@
-/** The figures of `GET /metrics`: by name, the values of the series with their labels. */
+/** The figures of `GET /metrics`, by name: a value for each set of labels. */
 export type Figures = Map<string, { labels: Record<string, string>; value: number }[]>;
 
 const LINE = /^routemaster_(\w+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
-/** Reads the text format of Prometheus, as far as it is about the bus. Names are without `routemaster_`. */
+/** Reads the figures named `routemaster_…` from the text format of Prometheus. Returns them without this prefix. */
 export function readFigures(text: string): Figures {
   const figures: Figures = new Map();
   for (const line of text.split('\n')) {
@@ -24,7 +24,7 @@ function readLabels(text: string): Record<string, string> {
   return Object.fromEntries(labels);
 }
 
-/** The sum of the series that have these labels; 0 if there is none. */
+/** Returns the sum of the values that have these labels; 0 if there is none. */
 export function sumOf(figures: Figures, name: string, labels: Record<string, string> = {}): number {
   const wanted = Object.entries(labels);
   return (figures.get(name) ?? [])

@@ -1,7 +1,7 @@
 import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
-/** The ways to call a command, without the options that every command has. */
+/** Returns a usage line for each form of a command, without the options that all commands have. */
 export function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);
   return args.map((form) => {
@@ -10,13 +10,13 @@ export function forms({ name, args, options = {} }: Command): string[] {
   });
 }
 
-/** All commands, a line of help each. */
+/** Returns the usage of all commands, each with its line of help. */
 export function overview(): string {
   const blocks = COMMANDS.map((command) => [...forms(command), `    ${command.help}`].join('\n'));
   return `Usage:\n${blocks.join('\n')}\n${optionLines('Common options:', COMMON_OPTIONS)}`;
 }
 
-/** The same for programs: an array of commands. */
+/** Returns the usage of all commands as JSON, for programs. */
 export function overviewJson(): string {
   return `${JSON.stringify(COMMANDS.map((command) => ({ forms: forms(command), help: command.help })))}\n`;
 }

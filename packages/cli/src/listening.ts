@@ -6,11 +6,14 @@ import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/re
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { textOf, timeOf } from './tables.ts';
 
-/** `bin/start` and `bin/receive` have this port too. */
+/** The port of `bin/receive` too, so that `bin/start` allows callbacks there. */
 const PORT = 9292;
 const FORWARD_TIMEOUT_MS = 30_000;
 
-/** Subscribes the client until Ctrl-C, and prints what is delivered. It must not have a subscription: that would end. */
+/**
+ * Subscribes the client until Ctrl-C, and prints the delivered events. Throws Failure if the client has a subscription
+ * already, since the end of listening would end that too.
+ */
 export async function listen(call: Call): Promise<void> {
   const bus = call.connect();
   if ((await collect(bus.subscriptions())).length > 0) {

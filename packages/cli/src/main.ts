@@ -3,7 +3,7 @@ import { run } from './run.ts';
 
 const { env, stdin, stdout, stderr } = process;
 
-// `rtm token list | head` is no failure.
+// `rtm token list | head` closes the pipe early: that is no failure.
 stdout.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? 0 : 2));
 
 /** The first Ctrl-C lets a command clean up, the second ends it. */

@@ -12,7 +12,7 @@ export async function showSubscription(call: Call): Promise<void> {
   );
 }
 
-/** Without a token: the client itself. */
+/** Pauses the subscriber with the given token, or the client itself if none is given. */
 export async function pauseSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();
@@ -67,7 +67,7 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
   call.print(answer, [`purged ${answer.purged}`]);
 }
 
-/** Nobody purges everything by leaving out an id. */
+/** Returns the id, or nothing with `--all`. A forgotten id must not purge everything, so it is a UsageError. */
 function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))
     throw new UsageError('Wrong number of arguments: an ID, or --all');

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
 
-/** The words of the Ruby tool, and the types of the API. */
+/** Event types of the API, by the words that the Ruby tool has for them. */
 const TYPES = {
   created: 'create',
   updated: 'update',

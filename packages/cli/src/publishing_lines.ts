@@ -6,25 +6,25 @@ import { type Call, Failure } from './command.ts';
 import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
-/** As many events as the bus takes in a request; half as many cost all processes together 6 % more CPU. */
+/** Maximum events of a request, as the bus has it. With half as many, all processes together use 6 % more CPU. */
 const MAX_LINES = 10_000;
-/** Less than half of what the bus takes, so that it holds each request for a short time. */
+/** Bytes at which a request is sent. The bus takes 5 MiB; less than half keeps the time short that it needs for each. */
 const MAX_BYTES = 2 * 1024 * 1024;
 /** Time within which a request must succeed, retries included. */
 const TIMEOUT_MS = 120_000;
 
 interface Chunk {
   lines: string[];
-  /** The number in the file of each line. */
+  /** For each of `lines`, its number in the file. */
   numbers: number[];
   bytes: number;
 }
 
-/** Posts many events at once as they stand in a file, which `publishAll` would have to read and write again. */
+/** Posts many lines of a file in one request, as they are. `publishAll` would parse each, and write it as JSON again. */
 class LinePublisher extends Routemaster {
   #maxLines = MAX_LINES;
 
-  /** Posts the chunk in its order, in parts that are not too large for the bus. `stored` is called with each part. */
+  /** Posts the chunk in its order, in parts that are not too large for the bus. Calls `stored` after each part. */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
       const to = Math.min(lines.length, from + this.#maxLines);
@@ -32,7 +32,7 @@ class LinePublisher extends Routemaster {
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
       const problem = await this.#postPart(topic, part);
       if (problem) {
-        // Of a topic with many subscribers, or of events for later, the bus takes fewer at once.
+        // The bus takes fewer events at once if the topic has many subscribers, or if the events are delayed.
         if (problem.code !== 'body_too_large' || to - from === 1) throw new Refused(problem, part);
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
@@ -42,7 +42,7 @@ class LinePublisher extends Routemaster {
     }
   }
 
-  /** Resolves with why the bus refused it. */
+  /** Resolves with the problem for which the bus refused the part; undefined if it is stored. */
   async #postPart(topic: string, { lines }: Chunk): Promise<ProblemError | undefined> {
     const path = `/topics/${encodeURIComponent(topic)}`;
     const request = { method: 'POST', path, body: `[${lines.join(',')}]`, key: randomUUID() };
@@ -68,7 +68,7 @@ class Refused extends Error {
   }
 }
 
-/** Publishes the events of a file, one a line, in their order. Stops at the first that is refused, and names its line. */
+/** Publishes the events of a file, one a line, in their order. Stops at the first refused event, and names its line. */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
   const bus = new LinePublisher({ ...call.target(), timeoutMs: TIMEOUT_MS });
@@ -87,7 +87,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = post(chunk);
-      // Awaited with the next chunk, which is read meanwhile.
+      // It is awaited when the next chunk has been read; until then Node must not see its rejection as unhandled.
       underWay.catch(() => {});
     }
     await underWay;
@@ -127,7 +127,7 @@ async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<
   if (chunk.lines.length > 0) yield chunk;
 }
 
-/** Names the line. */
+/** Returns a Failure that names the line of the refused event, if it is known. */
 function failureOf({ problem, part: { lines, numbers } }: Refused, stored: number): Failure {
   const { index } = problem.members;
   const place = typeof index === 'number' ? index : lines.findIndex((line) => !isJson(line));

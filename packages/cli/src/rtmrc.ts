@@ -1,6 +1,6 @@
 import { Failure } from './command.ts';
 
-/** A bus as `.rtmrc` has it. */
+/** The entry of a bus in `.rtmrc`. */
 export interface BusEntry {
   bus?: string;
   token?: string;
@@ -9,7 +9,7 @@ export interface BusEntry {
 
 /**
  * Reads the YAML of `.rtmrc`: names, each with indented `bus`, `token` and `secret`. Other keys are left out. Throws
- * Failure if a line is neither.
+ * Failure for a line that is neither a name nor an indented key.
  */
 export function readRtmrc(text: string): Map<string, BusEntry> {
   const entries = new Map<string, BusEntry>();

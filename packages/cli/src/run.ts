@@ -7,7 +7,7 @@ import { targetOf } from './target.ts';
 
 const USAGE = 1;
 const FAILED = 2;
-/** Time within which a call of the bus must succeed. The user waits for it. */
+/** Time within which a call of the bus must succeed. It is short, as a user waits for it. */
 const TIMEOUT_MS = 10_000;
 
 export interface Surroundings extends Streams {
@@ -58,7 +58,7 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-/** True if one of the command's forms has as many arguments. */
+/** Returns true if one of the command's forms takes `given` arguments. */
 function fits({ args }: Command, given: number): boolean {
   return args.some((form) => {
     const words = form.replace(/--\S+( \S+)?/g, '').match(/\S+/g) ?? [];

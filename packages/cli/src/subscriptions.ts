@@ -1,7 +1,7 @@
 import { type Call, collect, numberOption } from './command.ts';
 import { rubyYaml } from './yaml.ts';
 
-/** The token is the uuid of the subscription, as in the Ruby tool: deliveries carry it. */
+/** Subscribes the client with its token as the `uuid`, which deliveries carry. The Ruby tool does the same. */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
   const { token } = call.target();

@@ -1,4 +1,4 @@
-/** Lines of a table, its columns aligned. */
+/** Returns the lines of a table, with its columns aligned. */
 export function table(heads: readonly string[], rows: readonly (readonly unknown[])[]): string[] {
   const cells = [heads, ...rows].map((row) => row.map((value) => textOf(value)));
   const widths = heads.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
@@ -10,13 +10,13 @@ export function table(heads: readonly string[], rows: readonly (readonly unknown
   );
 }
 
-/** A line for each member. */
+/** Returns a line for each member of the record. */
 export function members(record: object): string[] {
   const width = Math.max(...Object.keys(record).map(({ length }) => length)) + 2;
   return Object.entries(record).map(([name, value]) => `${name.padEnd(width)}${textOf(value)}`.trimEnd());
 }
 
-/** Control characters, which a terminal would obey, are shown as JSON shows them. */
+/** Returns the value as text. Control characters, which a terminal would obey, are escaped as in JSON. */
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);

@@ -15,8 +15,8 @@ export interface TargetOptions {
 }
 
 /**
- * Where the bus is, and as whom to call it. The credentials come from the options, then from the entry `@NAME` of
- * `.rtmrc`, then from the environment. A token may carry its secret: `TOKEN:SECRET`.
+ * Returns the URL of the bus, and the credentials: those of the options, or else of the entry `@NAME` of `.rtmrc`, or
+ * else of the environment. A token may carry its secret: `TOKEN:SECRET`.
  */
 export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Target {
   if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');
@@ -25,7 +25,7 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
   const [name = '', ...rest] = given.split(':');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // A secret belongs to the token beside it: that of .rtmrc or of the environment is not sent with another token.
+  // A secret belongs to the token beside it. The secret of .rtmrc or of the environment is not sent with another token.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };
@@ -40,7 +40,7 @@ function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry
   return entry;
 }
 
-/** Plain http on loopback, https elsewhere. Tokens do not cross a network in the clear. */
+/** Returns an http URL on loopback, and https elsewhere: tokens must not cross a network in the clear. */
 function urlOf(bus: string): string {
   const text = /^https?:\/\//.test(bus) ? bus : `http://${bus}`;
   if (!URL.canParse(text)) throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);

@@ -8,15 +8,18 @@ import { number, table, textOf } from './tables.ts';
 const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const TIMEOUT_MS = 5000;
-/** Counters lag by 5 seconds, so rates are over a longer time. */
+/** Time over which rates are taken, once readings reach back so far. It exceeds the 5 seconds by which counters lag. */
 const RATES_OVER_MS = 10_000;
 
-/** A screen of its own, which leaves that of the shell as it was; and the cursor. */
+/** Switches to a second screen without a cursor, so that LEAVE shows the shell's screen as it was. */
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
-/** Shows the bus until Ctrl-C: on a screen, or as lines of JSON. With --once, or without a terminal, it shows it once. */
+/**
+ * Shows the bus until Ctrl-C: on a screen, or with --json as a line every two seconds. Shows it only once with --once, or
+ * if there is neither a terminal nor --json.
+ */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;
   const isScreen = streams.stdout.isTTY === true && !options.json && !options.once;
@@ -44,7 +47,10 @@ export async function top(call: Call): Promise<void> {
   }
 }
 
-/** A report every two seconds, until the signal is aborted. A bus that answered once may be away: `complain` is told. */
+/**
+ * Yields a report every two seconds, until the signal is aborted. Once the bus has answered, failures are given to
+ * `complain`, and it tries again.
+ */
 async function* reportsOf(
   call: Call,
   interrupted: AbortSignal,

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { createReceiver } from '@routemaster/receiver';
 import { type Call, Failure, textOption, UsageError } from './command.ts';
 
-/** Says whether a delivery is genuine, as a receiver would find now, and why not. It calls no bus. */
+/** Prints that a delivery is genuine, as a receiver would find now; if it is not, throws Failure. Calls no bus. */
 export async function verify(call: Call): Promise<void> {
   const [secret, headersFile, bodyFile] = ['secret', 'headers', 'body'].map((name) => textOption(call, name));
   if (secret === undefined || headersFile === undefined || bodyFile === undefined) {
@@ -24,7 +24,7 @@ async function refusalOf(signingSecret: string, headers: Headers, body: Buffer, 
   return response.ok ? undefined : (await response.text()).trim();
 }
 
-/** Reads lines `name: value`, as curl and proxies print them; others, such as that of the request, are left out. */
+/** Reads the headers `webhook-…` from lines `name: value`, as curl and proxies print them. Other lines are left out. */
 function headersOf(text: string): Headers {
   const headers = new Headers();
   for (const line of text.split(/\r?\n/)) {

@@ -1,18 +1,18 @@
-/** What can be written: what JSON has. */
+/** A value that can be written: any value of JSON. */
 export type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-// Read as something else than text, if it were not quoted.
+// Texts that YAML would read as something else if they were not quoted, such as yes, 12 and 12:30.
 const NOT_TEXT =
   /^(y|n|yes|no|on|off|true|false|null|~|)$|^[-+]?[\d.][\d_,.]*(e[-+]?\d+)?$|^0[xob]|^\d+[-:]\d/i;
 const PLAIN = /^[\w/.][\w/.:@%?&=+~,;()$*!-]*$/;
 
-/** Writes a document as Ruby's `YAML.dump` does, keys as symbols. */
+/** Returns a document as Ruby's `YAML.dump` writes it if the keys are symbols. */
 export function rubyYaml(value: Yaml): string {
   const body = block(value, '');
   return body.startsWith('\n') ? `---${body}` : `--- ${body}`;
 }
 
-/** On the line of its key if it has no parts, otherwise on the lines below. */
+/** Returns the text of a value: on the line of its key if it has no parts, otherwise on the lines below. */
 function block(value: Yaml, indent: string): string {
   if (Array.isArray(value)) return value.length === 0 ? '[]' : list(value, indent);
   if (typeof value !== 'object' || value === null) return scalar(value);

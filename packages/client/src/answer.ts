@@ -1,17 +1,17 @@
 import { PROBLEMS } from './generated/problems.ts';
 import { ProblemError } from './problem.ts';
 
-/** What the bus answered, read to its end. */
+/** An answer of the bus, with its whole body. */
 export interface Answer {
   status: number;
   headers: Headers;
   text: string;
 }
 
-/** Characters of an answer without a problem document that its error repeats. */
+/** Maximum characters that an error quotes from an answer that is no problem document. */
 const MAX_QUOTED = 200;
 
-/** Returns the error that an answer other than 2xx stands for, of the class of its code. */
+/** Returns the error for an answer other than 2xx. Its class is that of the problem's code. */
 export function problemOf({ status, headers, text }: Answer): ProblemError {
   const { code, title, detail, status: _, type: __, ...members } = documentIn(text);
   const retryAfterMs = readRetryAfter(headers.get('retry-after'));
@@ -45,7 +45,7 @@ function withoutDocument(status: number, headers: Headers, text: string): string
   return `the answer is ${status}, not from the bus${quoted}`;
 }
 
-/** Reads seconds or a date (RFC 9110). Returns undefined for anything else. */
+/** Returns the ms to wait by a Retry-After header: seconds or a date (RFC 9110). Undefined for anything else. */
 function readRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;
   const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();

@@ -12,10 +12,10 @@ import type { CallOptions } from './deadline.ts';
 import type { Calls } from './generated/calls.ts';
 import type { Request } from './transport.ts';
 
-/** Entries that a listing asks for at a time, unless the call says otherwise. */
+/** Number of entries that a listing asks for in one request, unless its options say otherwise. */
 const PAGE = 100;
 
-/** Calls with POST that change nothing more when they are repeated. Those with GET, PUT and DELETE never do. */
+/** POST calls that are safe to repeat: a repeat changes nothing more. Calls with GET, PUT or DELETE are always safe. */
 const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /subscription',
   'POST /subscriber',
@@ -28,30 +28,30 @@ const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /jobs/:id/run',
 ]);
 
-/** What a listing is asked for. `limit`: entries of a page, up to 1,000. The time limit is that of each page. */
+/** Options of a listing. `limit`: entries of a page, up to 1,000. `timeoutMs` holds for each page. */
 export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 'before' | 'cursor'> &
   CallOptions;
 
-/** Whose dead letters: those of the client itself, or for root those of this subscriber. `join`: only those of this join. */
+/** Selects dead letters: a client's own, or for root those of `subscriber`. With `join`, only those of that join. */
 interface Whose {
   subscriber?: string | undefined;
   join?: string | undefined;
 }
 
-/** Whose join: that of the client itself, or for root and viewers that of this client. */
+/** Names the owner of a join, for root and viewers. Clients leave it out: they reach only their own joins. */
 interface JoinOf {
   client?: string | undefined;
 }
 
 type WhichTrigger = Calls['GET /triggers/:name']['query'];
 
-/** The calls of the HTTP API but publishing. docs/api.md of the bus says what each does, and who may make it. */
+/** The calls of the HTTP API, except publishing. docs/api.md of the bus says what each does, and who may make it. */
 export abstract class Api {
   protected abstract request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer>;
 
   /**
-   * Makes any call of the API. Resolves with its JSON or text, undefined if there is none. A call whose repeat could do
-   * it twice, such as POST /api_tokens, is repeated only if nothing can have been done.
+   * Makes any call of the API. Resolves with the JSON or text of the answer; undefined if it is empty. After a failure,
+   * a call that must not happen twice, such as POST /api_tokens, is repeated only if the bus cannot have done it.
    */
   async call<C extends CallName>(
     call: C,
@@ -63,7 +63,7 @@ export abstract class Api {
     return contentOf(await this.request(request, isRepeatable, options)) as CallAnswer<C>;
   }
 
-  /** Makes a call that lists, a page at a time, and yields its entries. */
+  /** Requests a listing page by page, and yields its entries. */
   async *list<C extends ListName>(
     call: C,
     options: ListOptions<C> & ListParams<C>,
@@ -77,7 +77,7 @@ export abstract class Api {
     }
   }
 
-  /** Returns the signing key if one was made. */
+  /** Subscribes the client, or changes its subscription. Resolves with the signing key if the bus made one. */
   subscribe(subscription: CallInput<'POST /subscription'>['body'], options?: CallOptions) {
     return this.call('POST /subscription', { body: subscription }, options);
   }
@@ -86,12 +86,12 @@ export abstract class Api {
     return this.call('DELETE /subscriber/topics/:name', { params: { name: topic } }, options);
   }
 
-  /** Ends all subscriptions, and drops what is queued and the dead letters. */
+  /** Ends all subscriptions of the client, and drops its queued events and its dead letters. */
   leave(options?: CallOptions) {
     return this.call('DELETE /subscriber', {}, options);
   }
 
-  /** Stops the deliveries to this client, and keeps everything. */
+  /** Stops the deliveries to this client. Its events stay queued. */
   pause(options?: CallOptions) {
     return this.call('POST /subscriber/pause', {}, options);
   }
@@ -104,7 +104,7 @@ export abstract class Api {
     return this.list('GET /subscriptions', options);
   }
 
-  /** One subscriber. A client reads itself alone. */
+  /** Resolves with one subscriber. A client can read only itself. */
   subscriber(token: string, options?: CallOptions) {
     return this.call('GET /subscribers/:token', { params: { token } }, options);
   }
@@ -130,7 +130,7 @@ export abstract class Api {
     return this.list('GET /joins', options);
   }
 
-  /** A join with its oldest open keys, up to `limit`; 100 unless set. */
+  /** Resolves with a join and its oldest open keys: at most `limit` keys, 100 unless set. */
   join(
     name: string,
     { client, limit, ...options }: JoinOf & { limit?: number | undefined } & CallOptions = {},
@@ -146,7 +146,7 @@ export abstract class Api {
     return this.list('GET /topics', options);
   }
 
-  /** What waits to be published to a topic, in the order in which it is due. */
+  /** Lists the events that wait to be published to a topic, in the order in which they are due. */
   delayedEvents(topic: string, options: ListOptions<'GET /topics/:name/delayed'> = {}) {
     return this.list('GET /topics/:name/delayed', { ...options, params: { name: topic } });
   }
@@ -159,12 +159,12 @@ export abstract class Api {
     return this.call('DELETE /topics/:name', { params: { name } }, options);
   }
 
-  /** Without `client`, root gets the triggers of all. */
+  /** Without `client`, root and viewers get the triggers of all clients. */
   triggers(options: ListOptions<'GET /triggers'> = {}) {
     return this.list('GET /triggers', options);
   }
 
-  /** `preview`: how many of the next times are wanted. */
+  /** `preview`: how many of the trigger's next times the answer lists. */
   trigger(name: string, { signal, timeoutMs, ...query }: WhichTrigger & CallOptions = {}) {
     return this.call('GET /triggers/:name', { params: { name }, query }, { signal, timeoutMs });
   }
@@ -183,22 +183,22 @@ export abstract class Api {
     return this.call('POST /triggers/:name/fire', { params: { name } }, options);
   }
 
-  /** What became of each batch, the newest first. Without `subscriber`, root and viewers get those of all. */
+  /** Lists what became of each batch, the newest first. Without `subscriber`, root and viewers get all batches. */
   deliveries(options: ListOptions<'GET /deliveries'> = {}) {
     return this.list('GET /deliveries', options);
   }
 
-  /** A batch with its attempts, and with its events while it is there. */
+  /** Resolves with a batch and its attempts, and with its events while the bus still has them. */
   delivery(id: string, options?: CallOptions) {
     return this.call('GET /deliveries/:id', { params: { id } }, options);
   }
 
-  /** Without `subscriber`, root gets the dead letters of all. The newest come first. */
+  /** Lists dead letters, the newest first. Without `subscriber`, root and viewers get those of all subscribers. */
   deadLetters(options: ListOptions<'GET /dead_letters'> = {}) {
     return this.list('GET /dead_letters', options);
   }
 
-  /** A dead letter with its events. */
+  /** Resolves with a dead letter and its events. */
   deadLetter(id: string, options?: CallOptions) {
     return this.call('GET /dead_letters/:id', { params: { id } }, options);
   }
@@ -223,12 +223,12 @@ export abstract class Api {
     return this.list('GET /api_tokens', options);
   }
 
-  /** Returns the client with its secret, which is shown only this once. */
+  /** Resolves with the client and its secret, which is shown only this once. */
   createClient(client: CallInput<'POST /api_tokens'>['body'], options?: CallOptions) {
     return this.call('POST /api_tokens', { body: client }, options);
   }
 
-  /** `grace`: how many ms the old secret still works; a day unless set. */
+  /** Makes a new secret. `grace`: how many ms the old secret still works; a day unless set. */
   rotateSecret(token: string, { grace, ...options }: { grace?: number | undefined } & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body: { grace } }, options);
   }
@@ -237,7 +237,7 @@ export abstract class Api {
     return this.call('DELETE /api_tokens/:token', { params: { token } }, options);
   }
 
-  /** Who changed what, the newest first. */
+  /** Lists who changed what, the newest change first. */
   audit(options: ListOptions<'GET /audit'> = {}) {
     return this.list('GET /audit', options);
   }
@@ -246,12 +246,12 @@ export abstract class Api {
     return this.list('GET /jobs', options);
   }
 
-  /** Figures of the last hour, or of two days: of the bus, a topic or a subscriber. */
+  /** Resolves with figures of the last hour, or of two days: of the bus, a topic or a subscriber. */
   history(query: CallInput<'GET /history'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /history', { query }, options);
   }
 
-  /** Some of the events that were accepted in the last seconds, the newest first. Ask again every few seconds. */
+  /** Resolves with some of the events accepted in the last seconds, the newest first. Ask again every few seconds. */
   tail(query: CallInput<'GET /tail'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /tail', { query }, options);
   }
@@ -276,17 +276,17 @@ export abstract class Api {
     return this.call('GET /pulse', {}, options);
   }
 
-  /** Resolves a second late when many deliveries are due, as autoscalers want it. */
+  /** Resolves a second late when many deliveries are due, for autoscalers that watch response times. */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);
   }
 
-  /** The figures as Prometheus reads them. */
+  /** Resolves with the figures in the text format of Prometheus. */
   metrics(options?: CallOptions) {
     return this.call('GET /metrics', {}, options);
   }
 
-  /** The description of the API of this bus, in OpenAPI 3.1. */
+  /** Resolves with the description of the API of this bus, in OpenAPI 3.1. */
   openApi(options?: CallOptions) {
     return this.call('GET /openapi.json', {}, options);
   }

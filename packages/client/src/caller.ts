@@ -15,8 +15,8 @@ export class Caller {
   }
 
   /**
-   * Resolves with the 2xx answer. Attempts of unknown end are repeated only if the call `isRepeatable`. What a repeated
-   * DELETE does not find is taken for deleted by an attempt before.
+   * Resolves with the 2xx answer. An attempt that the bus may have done is repeated only if the call `isRepeatable`. If
+   * a repeated DELETE is answered 404, the call resolves: an earlier attempt will have deleted it.
    */
   async call(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer> {
     const { timeoutMs = this.#timeoutMs, signal } = options;

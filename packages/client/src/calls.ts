@@ -11,7 +11,7 @@ type ParamsIn<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
 
 type Given<Name extends string, Value> = [Value] extends [undefined] ? unknown : { [N in Name]?: Value };
 
-/** What a call takes: the parameters of its path, its query, its JSON body. */
+/** The input of a call: the parameters of its path, its query, its JSON body. */
 export type CallInput<C extends CallName> = ([ParamsIn<C>] extends [never]
   ? unknown
   : { params: Record<ParamsIn<C>, string> }) &
@@ -20,7 +20,7 @@ export type CallInput<C extends CallName> = ([ParamsIn<C>] extends [never]
 
 export type CallAnswer<C extends CallName> = Calls[C]['answer'];
 
-/** A call that answers a list, in pages. */
+/** The name of a call whose answer is a list, in pages. */
 export type ListName = {
   [C in CallName]: C extends `GET ${string}`
     ? NonNullable<CallAnswer<C>> extends unknown[]

@@ -2,9 +2,12 @@ import { createHash, randomBytes } from 'node:crypto';
 
 /** How requests are authenticated. */
 export interface Credentials {
-  /** The Authorization header; undefined to be challenged first. */
+  /** Returns the Authorization header; undefined if the bus must send a challenge first. */
   authorization(method: string, target: string): string | undefined;
-  /** Learns from an answer 401 to a request with this header. True if the request should be sent again. */
+  /**
+   * Takes the challenge of a 401 answer. `answered` is the Authorization header that was refused. Returns true if the
+   * request should be sent again.
+   */
   renew(challenge: string | null, answered: string | undefined): boolean;
 }
 
@@ -20,7 +23,7 @@ interface Challenge {
   identity: string;
 }
 
-/** Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request takes a count of the nonce of its own. */
+/** Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request uses the nonce with the next `nc` count. */
 export class Digest implements Credentials {
   readonly #token: string;
   readonly #secret: string;
@@ -45,7 +48,7 @@ export class Digest implements Credentials {
     );
   }
 
-  /** Takes the new challenge, unless another request has taken one since this one was authenticated. */
+  /** Takes the new challenge. Keeps the latest if `answered` used an older one: another request has renewed it since. */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;
     if (latest && !answered?.includes(`nonce="${latest.nonce}"`)) return true;

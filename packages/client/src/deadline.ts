@@ -1,27 +1,27 @@
-/** What each call takes. */
+/** Options that every call takes. */
 export interface CallOptions {
-  /** Gives the call up: it rejects with the reason of the signal. What was sent may be done all the same. */
+  /** When aborted, the call rejects with the signal's reason. The bus may still do a call that was sent. */
   signal?: AbortSignal | undefined;
-  /** Time within which the call must succeed, retries and waiting included; that of the client unless set. */
+  /** Time within which the call must succeed, retries and waiting included; unless set, the client's `timeoutMs`. */
   timeoutMs?: number | undefined;
 }
 
-/** The bus remembers an idempotency key for ten minutes: a repeat that came later would be stored again. */
+/** Nine minutes. The bus remembers an idempotency key for ten: events repeated after that would be stored twice. */
 const MAX_TIMEOUT_MS = 540_000;
 
-/** What ends. One of the two is called, once, if the deadline is not cleared before. */
+/** The call that a deadline ends. One of the two methods is called, once, unless the deadline is cleared before. */
 interface Ending {
   late(timeoutMs: number): void;
   aborted(reason: unknown): void;
 }
 
 /**
- * The calls of each signal. A listener for each call would take time that grows with the square of their number, and
- * Node 20 warns of more than ten.
+ * The deadlines of calls under way, by signal; a signal gets one listener for all of them. A listener for each call
+ * would take time that grows with the square of their number, and Node 20 warns of more than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 
-/** The end of a call by its time limit or its caller's signal. */
+/** Ends a call at its time limit, or when its caller's signal is aborted. */
 export class Deadline {
   readonly #ending: Ending;
   readonly #timer: NodeJS.Timeout;
@@ -54,7 +54,7 @@ export class Deadline {
   }
 }
 
-/** One function for all timers: tens of thousands of calls may be under way. */
+/** One function for all timers saves a closure for each call: tens of thousands may be under way. */
 function endLate(deadline: Deadline, timeoutMs: number): void {
   deadline.late(timeoutMs);
 }

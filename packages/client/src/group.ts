@@ -18,7 +18,7 @@ export class Group {
     this.#wanted = events.length;
   }
 
-  /** Resolves when the events are stored. Throws the error that a further attempt could not mend. */
+  /** Resolves when the events are stored. Throws the first error that another attempt could not mend. */
   async send(transport: Transport): Promise<void> {
     const path = `/topics/${encodeURIComponent(this.#events[0]?.topic ?? '')}`;
     const body = `[${this.#events.map(({ text }) => text).join(',')}]`;
@@ -27,7 +27,7 @@ export class Group {
     await this.attempts.make({ send: () => transport.send(request, signal), signal, isRepeatable: true });
   }
 
-  /** One of the events was given up. With the last one the request ends. */
+  /** Call it for each event that is given up. When all are, it aborts the request. */
   leave(): void {
     if (--this.#wanted === 0) this.#givenUp.abort();
   }

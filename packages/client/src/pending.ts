@@ -10,16 +10,16 @@ export interface NewEvent<Data = unknown> {
   url: string;
   /** 1 to 64 visible ASCII characters other than `"` and `\`; unless given, the bus makes one. */
   id?: string | undefined;
-  /** Milliseconds since 1970; unless given, the time at which the bus gets it, or at which it is due. */
+  /** Milliseconds since 1970. Unless given, when the bus gets the event, or for a delayed event, when it is due. */
   timestamp?: number | undefined;
-  /** When it is to be published, up to a year ahead: milliseconds since 1970, or in `delay` from when the bus gets it. */
+  /** When to publish the event, up to a year ahead: `at` in ms since 1970, or `delay` in ms after the bus gets it. */
   at?: number | undefined;
   delay?: number | undefined;
   /** Any JSON. */
   data?: Data | undefined;
 }
 
-/** How the request stands that an event rides in, or waits for. */
+/** The state of the request that carries an event, or that the event waits for. */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 
 export interface PendingParts {
@@ -43,8 +43,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * Calls `giveUp` when the time limit or the signal ends it; that returns how far it came. Throws the reason of a signal
-   * that is aborted already.
+   * Calls `giveUp` when the time limit or the signal ends the publish; `giveUp` returns the state of its request. Throws
+   * the reason of a signal that is aborted already.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;

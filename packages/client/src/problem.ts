@@ -1,4 +1,4 @@
-/** Any error of this package. `code` tells them apart: that of the bus's problem document, or one of ours. */
+/** The base of this package's errors. `code` is that of the bus's problem document, or one of the package's own. */
 export class RoutemasterError extends Error {
   readonly code: string;
 
@@ -9,12 +9,12 @@ export class RoutemasterError extends Error {
   }
 }
 
-/** A problem document (RFC 9457) of the bus, or what stands for one where the answer has none. */
+/** A problem document (RFC 9457) of the bus, or a substitute made from an answer without one. */
 export interface Problem {
   code: string;
   status: number;
   title: string;
-  /** What to change. */
+  /** Tells the caller what to change. */
   detail: string;
   /** Further members, such as `index` and `field` of an event that was refused. */
   members: Record<string, unknown>;
@@ -65,7 +65,7 @@ export class ConnectionError extends RoutemasterError {
 
 /** The time limit of a call ended before it succeeded. `cause` is the last failure, if an attempt failed. */
 export class TimeLimitError extends RoutemasterError {
-  /** False if the bus has certainly not done it. */
+  /** False if the bus has certainly not done what was asked. */
   readonly mayBeDone: boolean;
 
   constructor(timeoutMs: number, { mayBeDone, cause }: { mayBeDone: boolean; cause: unknown }) {

@@ -1,19 +1,19 @@
 import { RoutemasterError } from './problem.ts';
 
-/** As many events make full requests, and bound what is read ahead from the source. */
+/** Maximum events that are read and not yet stored or refused. Enough for full requests of 1,000 at any time. */
 const MAX_UNDER_WAY = 4000;
 
 export interface PublishFailure {
-  /** The place of the event in what was given, from 0. */
+  /** The index of the event in the source, from 0. */
   index: number;
   error: unknown;
 }
 
-/** Some events of `publishAll` were refused. It took no further ones after the first failure. */
+/** Some events of `publishAll` failed. After the first failure it read no more events from the source. */
 export class PublishAllError extends RoutemasterError {
   /** How many events are stored. */
   readonly stored: number;
-  /** Those that are not, in their order. */
+  /** The events that are not stored, in the order of the source. */
   readonly failures: readonly PublishFailure[];
 
   constructor(stored: number, failures: readonly PublishFailure[]) {
@@ -26,7 +26,7 @@ export class PublishAllError extends RoutemasterError {
   }
 }
 
-/** Publishes each event of the source, thousands at a time. Resolves with how many are stored, when all are. */
+/** Publishes each event of the source, thousands at a time. Resolves with their number when all are stored. */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,
   publish: (event: Event) => Promise<void>,

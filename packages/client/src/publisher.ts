@@ -5,22 +5,22 @@ import type { Transport } from './transport.ts';
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
-/** Waits for the end of publishes. */
+/** A call of `flush`, with the publishes that it still waits for. */
 interface Flush {
   left: Set<Pending>;
   done: () => void;
 }
 
 /**
- * Publishes by group commit: what is published to a topic while a request for it is under way rides together in the next
- * one. The buffer holds a bounded number of events as JSON; further ones wait as the objects that the caller gave.
+ * Publishes by group commit: events published to a topic while a request for it is under way share the next request. The
+ * buffer holds a bounded number of events as JSON; further events wait as the objects that the caller gave.
  */
 export class Publisher {
   readonly #transport: Transport;
   /** Events for which the buffer has no room yet. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
-  /** Topics with events and without a request. */
+  /** Topics that have waiting events and no request under way. */
   readonly #ready: TopicQueue[] = [];
   readonly #unsettled = new Set<Pending>();
   readonly #flushes = new Set<Flush>();
@@ -41,7 +41,7 @@ export class Publisher {
     return pending.stored;
   }
 
-  /** Resolves when what was published before is stored or refused. Never rejects. */
+  /** Resolves when every event that was published before is stored or refused. Never rejects. */
   flush(): Promise<void> {
     if (this.#unsettled.size === 0) return Promise.resolve();
     return new Promise((done) => this.#flushes.add({ left: new Set(this.#unsettled), done }));
@@ -64,7 +64,7 @@ export class Publisher {
     }
   }
 
-  /** A topic is known while events of it wait or are under way. */
+  /** Returns the queue of a topic. It exists while events of the topic wait or are under way. */
   #queueOf(name: string): TopicQueue {
     const known = this.#topics.get(name);
     if (known) return known;
@@ -75,7 +75,7 @@ export class Publisher {
     return queue;
   }
 
-  /** Starts requests when the event loop has run everything that publishes at this moment. */
+  /** Starts requests after the code that runs now, so that all the events it publishes can share a request. */
   #startSoon(): void {
     if (this.#starts) return;
     this.#starts = true;
@@ -111,7 +111,7 @@ export class Publisher {
     return progress;
   };
 
-  /** Returns undefined if it was given up before. */
+  /** Stops tracking a publish that has ended. Returns undefined if it was given up before. */
   #settle(pending: Pending): Pending | undefined {
     if (!this.#unsettled.delete(pending)) return undefined;
     if (!this.#outside.delete(pending)) {

@@ -5,31 +5,31 @@ export type Failure = ProblemError | ConnectionError;
 
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
-/** Clients that were told to wait equally long come back within a fifth more. */
+/** Lengthens the wait of a Retry-After by up to a fifth, so that clients told the same time do not return together. */
 const RETRY_AFTER_JITTER = 0.2;
 
-/** Longer than any call may take; a timer of more than 24 days would fire at once. */
+/** Maximum pause before an attempt. No call may last so long, and a timer of more than 24 days would fire at once. */
 const MAX_DELAY_MS = 3_600_000;
 
 const TRANSIENT = new Set([408, 429, 502, 503, 504]);
 /** With these codes the bus says that it has done nothing. */
 const NOTHING_DONE = new Set(['overloaded', 'storage_full', 'request_timeout']);
 
-/** The attempts at one request, and what is known of them. */
+/** Makes the attempts at one request, and remembers how they ended. */
 export class Attempts {
   lastFailure: Failure | undefined;
-  /** Whether an attempt that failed may have been done all the same. */
+  /** True if an attempt failed that the bus may have done all the same. */
   hasUnknownEnd = false;
   #isUnderWay = false;
 
-  /** Whether the bus may have done it. */
+  /** True if the bus may have done the request, or may still be doing it. */
   get mayBeDone(): boolean {
     return this.#isUnderWay || this.hasUnknownEnd;
   }
 
   /**
-   * Tries until the answer is 2xx. Throws the first failure after which another attempt is no use, or would do twice what
-   * is not `isRepeatable`; and the reason of the signal, which ends the pauses.
+   * Tries until the answer is 2xx. Throws a failure if another attempt cannot help, or could do a request twice that is
+   * not `isRepeatable`. Throws the reason of the signal when it is aborted during a pause.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

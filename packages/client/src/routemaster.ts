@@ -17,7 +17,7 @@ const ATTEMPT_TIMEOUT_MS = 15_000;
 export interface RoutemasterOptions {
   /** Where the bus is, such as https://bus.example.com. */
   url: string;
-  /** The token of the client; for root its key, or with Digest `root`. */
+  /** The token of the client. Root gives the root key here, or `root` with Digest. */
   token: string;
   /** Not needed for a client without a secret, nor for root with Basic. */
   secret?: string | undefined;
@@ -29,11 +29,11 @@ export interface RoutemasterOptions {
   attemptTimeoutMs?: number | undefined;
 }
 
-/** What an event may have beside its type and URL, and what every call takes. */
+/** The optional members of an event, and the options that every call takes. */
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**
- * A client of the bus. `Topics` gives the data of the events of each topic: `new Routemaster<{ orders: Order }>(…)`.
+ * A client of the bus. `Topics` gives the type of `data` by topic, as in `new Routemaster<{ orders: Order }>(…)`.
  * Calls reject with a ProblemError of the class of the error's code, a ConnectionError, a TimeLimitError, a ClosedError,
  * or the reason of their signal.
  */
@@ -54,8 +54,8 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Resolves when the event is stored for every subscriber. What is published to a topic meanwhile is sent with the next
-   * request, in the order of the calls. Do not change the event before it is stored.
+   * Resolves when the event is stored for every subscriber. Events published to the topic meanwhile share the next
+   * request, in the order of the calls. Do not change the event object before it is stored.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,
@@ -67,9 +67,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event, and resolves with their number when all are stored. Of an iterable it reads some thousands
-   * ahead. The time limit is that of each event. After a failure it reads no further, and rejects with a PublishAllError
-   * when the events before are stored or refused.
+   * Publishes each event, and resolves with their number when all are stored. Reads up to 4,000 events ahead of those
+   * that are stored. `timeoutMs` holds for each event. After a failure it reads no more events, and rejects with a
+   * PublishAllError when all that were read are stored or refused.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,
@@ -95,12 +95,12 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
     return this.#publishAs('noop', topic, url, details);
   }
 
-  /** Resolves when everything that was published before is stored or refused. Never rejects. */
+  /** Resolves when every event that was published before is stored or refused. Never rejects. */
   flush(): Promise<void> {
     return this.#publisher.flush();
   }
 
-  /** Takes no further calls, and flushes. */
+  /** Refuses further calls, then flushes. */
   close(): Promise<void> {
     this.#isClosed = true;
     return this.flush();

@@ -4,24 +4,25 @@ import { ProblemError } from './problem.ts';
 import type { Failure } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
-/** Bounds of a request; the bus takes 10,000 events and 5 MiB. A single event may be longer. */
+/** Maximum events of a request; the bus takes 10,000. */
 const MAX_EVENTS = 1000;
-/** The bus takes 500 events with a time of their own. They ride alone, so that their limits refuse no others. */
+/** Maximum delayed events of a request, as the bus has it. Other events do not join them: they would be refused too. */
 const MAX_TIMED_EVENTS = 500;
+/** Maximum characters of a request, unless a single event is longer; the bus takes 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
-/** By how much groups grow again after each success. */
+/** After a refused request groups are small. Each success multiplies their maximum by this. */
 const GROWTH = 1.25;
 
 /** The bus stores a request whole or not at all. With these codes it says that an event in it is at fault. */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
-/** What became of a refused group: these of its events are refused, with this error. */
+/** The end of a refused group: the events that are refused, and their error. Its other events wait again. */
 interface Refusal {
   refused: readonly Pending[];
   error: unknown;
 }
 
-/** The events of a topic. One request is under way at a time, so they are stored in the order in which they came. */
+/** The events of a topic. One request is under way at a time, so events are stored in the order in which they came. */
 export class TopicQueue {
   readonly name: string;
   #waiting = new Set<Pending>();
@@ -47,7 +48,7 @@ export class TopicQueue {
     return this.#underWay?.attempts.lastFailure;
   }
 
-  /** Forgets an event that was given up, and returns how far it came. */
+  /** Forgets an event that was given up, and returns the state of its request. */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
     if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };
@@ -57,8 +58,8 @@ export class TopicQueue {
   }
 
   /**
-   * Sends the next request. Resolves with its events when they are stored; otherwise with those that are refused, and the
-   * others wait again, in their places.
+   * Sends the next request. Resolves with its events if they are stored; otherwise with the refused events, and its
+   * other events wait again, before all that came later.
    */
   async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
     const events = this.#take();
@@ -93,8 +94,8 @@ export class TopicQueue {
   }
 
   /**
-   * If the bus does not say which event is at fault, smaller groups find it. Groups stay small for a while, so that many
-   * bad events do not have the good ones sent again and again.
+   * If the bus does not say which event is at fault, smaller groups find it. They grow again only slowly; otherwise the
+   * good events between many bad ones would be sent again and again.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
@@ -107,7 +108,7 @@ export class TopicQueue {
   }
 }
 
-/** Leaves out the place of the event in its group, which the caller does not know. */
+/** Returns the error without the event's index in its group, which the caller does not know. */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;
   if (index === undefined) return error;

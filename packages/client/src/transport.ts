@@ -12,15 +12,15 @@ export interface Request {
 }
 
 /**
- * A call may meet a first challenge, and another when the nonce has become stale, or is unknown since Redis was emptied.
- * A third one means that the secret is wrong.
+ * Maximum Digest challenges that one attempt answers: the first, and one more if the nonce is stale, or unknown since
+ * Redis was emptied. A third challenge means that the secret is wrong.
  */
 const MAX_CHALLENGES = 2;
 
-/** Failures that come before a request is sent. */
+/** Error codes of failures that come before a request is sent. */
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
-/** Certificates that are not trusted, or of another host. */
+/** Error codes of certificates that are not trusted, or belong to another host. */
 const CERTIFICATE = /CERT|^ERR_(TLS|SSL)/;
 
 /** Sends requests by `fetch`, which keeps connections alive. */
@@ -89,7 +89,7 @@ export class Transport {
     const cause = error instanceof TypeError ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
     if (!cause) return error;
     const { code, message } = cause;
-    // Without a code it is a rule of `fetch`, such as ports that it does not connect to.
+    // An error without a code is a rule of `fetch`, such as a port that it never connects to.
     const isTransient = code !== undefined && !CERTIFICATE.test(code);
     const mayBeDone = isTransient && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });

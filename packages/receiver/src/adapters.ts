@@ -1,8 +1,8 @@
 import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
 
-// These interfaces stand for types of others, so that a program needs none but the package's own.
+// These interfaces stand for types of Node and the frameworks, so that a program need not install their types.
 
-/** What is used of a request of `node:http`, or of Express, or of whatever else may have read the body already. */
+/** The part of a request that is used: of `node:http`, Express, or any framework that may have read the body already. */
 interface NodeRequest {
   method?: string | undefined;
   headers: Headers;
@@ -16,7 +16,7 @@ interface NodeResponse {
   writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
 }
 
-/** What is used of a Fastify instance. */
+/** The part of a Fastify instance that is used. */
 interface FastifyLike {
   removeAllContentTypeParsers(): void;
   addContentTypeParser(
@@ -50,7 +50,7 @@ export function nodeListener(deliveries: Deliveries) {
     const refusal = deliveries.refuse(request.method, request.headers);
     if (refusal) return write(request, response, refusal);
     const body = await bodyOf(request, deliveries.maxBytes).catch(() => 'cut' as const);
-    // The bus has closed the connection: nobody waits for an answer.
+    // The body was cut off: the bus has closed the connection, and waits for no answer.
     if (body === 'cut') return;
     if (body === 'too_large') return write(request, response, deliveries.tooLarge());
     if (body === 'parsed') return write(request, response, answer(500, PARSED));
@@ -59,7 +59,7 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // What is left of a refused body must not be taken for the next request, so the connection closes.
+  // The unread part of a refused body must not be taken for the next request, so the connection closes.
   const close: Record<string, string> =
     request.complete || request.readableEnded ? {} : { connection: 'close' };
   response.writeHead(status, { ...headers, ...close }).end(body);

@@ -1,6 +1,6 @@
 /**
- * Remembers which deliveries were handled. A delivery is claimed before the work and confirmed after it. If the process
- * dies in between, the claim ends by itself, and the delivery that the bus repeats is handled: it is never lost.
+ * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
+ * process dies in between, the claim ends by itself, and the delivery is handled when the bus repeats it. None is lost.
  */
 export interface DeliveryStore {
   /**
@@ -14,12 +14,12 @@ export interface DeliveryStore {
 }
 
 export interface DeliveryStoreOptions {
-  /** How long a confirmed delivery is remembered. Two days unless set; the bus gives up after one unless told otherwise. */
+  /** How long a confirmed delivery is remembered: two days unless set. By default the bus repeats one for a day. */
   rememberMs?: number;
 }
 
 export interface ClaimOptions {
-  /** How long a claim lasts at most. Longer than any handler takes; a minute unless set. */
+  /** How long a claim lasts at most: a minute unless set. It must be longer than any handler takes. */
   claimMs?: number;
 }
 
@@ -28,7 +28,7 @@ const DEFAULT_REMEMBER_MS = 2 * DAY_MS;
 const DEFAULT_CLAIM_MS = 60_000;
 const DEFAULT_MAX = 100_000;
 
-/** A store for one process. What it remembers ends with the process, so it forgets what was handled before a restart. */
+/** A store for one process. After a restart it does not know which deliveries were handled before. */
 export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;
   readonly #max: number;

@@ -4,7 +4,7 @@ import type { Handler } from './receiver.ts';
 
 /** URLs whose copies are out of date, each with the time of the newest event that said so. */
 export interface DirtyStore {
-  /** Adds URLs. A URL that is there gets the later of the two times. */
+  /** Adds URLs. A URL that is there already gets the later of its two times. */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` URLs with their times, in no particular order. */
   some(limit: number): Promise<[url: string, t: number][]>;
@@ -14,8 +14,8 @@ export interface DirtyStore {
 }
 
 /**
- * Collects the URLs of events, so that what they lead to can be fetched later and at leisure: however often a URL
- * changed, it is handled once.
+ * Collects the URLs of events, so that a program can fetch them later, at its own pace. However often a URL has changed
+ * until then, it is handled once.
  */
 export class DirtyMap {
   readonly #store: DirtyStore;

@@ -12,7 +12,7 @@ export interface ReceivedEvent<Data = unknown> {
   data?: Data;
 }
 
-/** What is known of the batch that the events came in. */
+/** The delivery that the events came in: one attempt to deliver a batch. */
 export interface Delivery {
   /** The `webhook-id` of the batch, the same at every attempt. */
   id: string;
@@ -22,7 +22,7 @@ export interface Delivery {
   dropped?: DropNotice;
 }
 
-/** What the bus dropped because its memory was full. */
+/** The events that the bus dropped because its memory was full. */
 export interface DropNotice {
   batches: number;
   events: number;

@@ -12,8 +12,8 @@ export interface NewestStore {
 
 /**
  * Returns a handler that passes on, for each URL, only the newest event of a delivery, and only if it is newer than all
- * that were handled before. Events can arrive twice or late; this leaves what says something new. The times are stored
- * after `handler` has resolved, so an event that it failed on comes again.
+ * events of this URL that were handled before. So repeated and late events are left out. The times are stored after
+ * `handler` has resolved, so an event on which it failed is passed on again.
  */
 export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
   return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {

@@ -14,7 +14,7 @@ export type Handler<Data = unknown> = (
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without `return` is the usual one.
 export type Handled = void | { failed: readonly string[] };
 
-/** The handlers by topic. The one of `*` gets the events of topics without a handler; without it they are ignored. */
+/** The handlers by topic. The handler of `*` gets the events of all other topics; without it they are ignored. */
 export type Handlers<Topics> = string extends keyof Topics
   ? { [topic: string]: Handler }
   : { [Topic in keyof Topics]?: Handler<Topics[Topic]> } & { '*'?: Handler };
@@ -25,7 +25,7 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /** `whsec_…` or `whpk_…`; several while the secret is being changed. Deliveries must then be signed. */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
-  /** Drops repeats. Without it a delivery that comes again is handled again. */
+  /** Recognizes repeated deliveries, which are then not handled again. Without it they are. */
   store?: DeliveryStore;
   /** Called before the handlers with the URLs of the events, so that nobody uses a cached copy of what has changed. */
   bustCache?: (urls: string[]) => Promise<void> | void;
@@ -45,7 +45,7 @@ export type Headers = Record<string, string | string[] | undefined>;
 export interface Answer {
   status: number;
   headers: Record<string, string>;
-  /** Text for whoever reads the history of attempts on the bus; empty if the delivery was accepted. */
+  /** Text for readers of the attempts' history on the bus; empty if the delivery was accepted. */
   body: string;
 }
 
@@ -53,7 +53,7 @@ const DEFAULT_MAX_BYTES = 33 * 1024 * 1024;
 const DEFAULT_TOLERANCE_SECONDS = 300;
 const BUSY_RETRY_SECONDS = 5;
 
-/** Checks deliveries and gives their events to handlers, whatever the server is that they come by. */
+/** Checks deliveries and gives their events to handlers. The adapters connect it to the servers. */
 export class Deliveries {
   readonly maxBytes: number;
   readonly #options: ReceiverOptions;
@@ -188,7 +188,7 @@ function eventsIn(body: Uint8Array): ReceivedEvent[] | undefined {
   return undefined;
 }
 
-/** Events of topics without a handler go under `*`. */
+/** Returns the events by topic. Events of topics without a handler stand under `*`. */
 function byTopic(events: readonly ReceivedEvent[], on: object): Map<string, ReceivedEvent[]> {
   const groups = new Map<string, ReceivedEvent[]>();
   for (const event of events) {
