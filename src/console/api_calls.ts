@@ -10,20 +10,20 @@ interface ApiInput {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
   body?: unknown;
-  /** Returns what the page needs of an entry of a listing. The entries may be long, and are read one piece at a time. */
+  /** Returns what the page needs of an entry of a listing; the rest of the entry, which may be long, is forgotten. */
   keep?: (entry: never) => unknown;
-  /** Ends an answer that is longer than a page needs: of a batch, which can have hundreds of megabytes, its events. */
+  /** Text that completes the JSON of an answer cut off after MAX_READ: events can have hundreds of megabytes. */
   ending?: string;
 }
 
-/** An answer with an `ending` is read up to the piece with which it has so many characters. */
+/** Number of characters after which an answer with an `ending` is cut off, at the end of a piece. */
 const MAX_READ = 1_048_576;
 
 /** Number of characters of an answer that a page reads and that count as one more call of its visitor. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
-/** Returns the number of calls that the calls of the API for a visit count as, besides one. */
+/** Returns the number of calls that a visit counts as beyond one, by how much the API has read for it. */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
 }
@@ -103,7 +103,7 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // Before the entries of a piece stands a bracket or a comma; the last piece is a bracket.
+    // A piece begins with a bracket or a comma, and its entries follow. The last piece is a closing bracket.
     if (keep) entries.push(...JSON.parse(`[${piece.slice(1)}]`).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

@@ -19,7 +19,7 @@ interface Entry {
   code: string | null;
 }
 
-/** Who changed what. */
+/** A page that lists who changed what. */
 export function auditPage({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {

@@ -2,7 +2,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { ago, duration } from './format.ts';
 import { table } from './parts.ts';
 
-/** Events of a batch that a page shows; more would make it slow. */
+/** Maximum events of a batch that a page shows; more would make it slow. */
 const MAX_EVENTS_SHOWN = 100;
 
 interface Attempt {
@@ -13,7 +13,7 @@ interface Attempt {
   answer: string | null;
 }
 
-/** The attempts at a batch, the newest first. */
+/** Returns a table of the attempts at a batch, the newest first. */
 export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html {
   return table<Attempt>(
     [
@@ -32,10 +32,10 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html
   );
 }
 
-/** Ends the JSON of a batch whose further events no page shows. */
+/** Completes the JSON of a batch that is cut off after some events (see `ending` of an API call). */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
-/** Events of a batch, each of which can be opened. `call` is the call of the API that has all `count` of them. */
+/** Returns the first events of a batch, each to be opened. `call` is the API call that returns all `count` events. */
 export function eventsShown(
   events: readonly Record<string, unknown>[],
   count: number,

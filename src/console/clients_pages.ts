@@ -118,7 +118,7 @@ function topics(patterns: string[] | undefined) {
   return patterns.length === 0 ? html`<span class="none">none</span>` : patterns.join(', ');
 }
 
-/** Returns the topics in a field. An empty field sets no limit. */
+/** Returns the scope that is entered in a field: topic patterns. An empty field sets no limit. */
 function patterns(field: string, value: string | string[] | undefined) {
   const list = String(value ?? '')
     .split(/[\s,]+/)

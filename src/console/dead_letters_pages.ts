@@ -77,7 +77,7 @@ ${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, su
         return PATH;
       },
     }),
-    // Comes after the forms, whose paths would otherwise be taken for ids.
+    // Comes after the forms: their paths would otherwise match `:id`, which refuses POST.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {
@@ -91,7 +91,7 @@ ${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, su
     }),
   ];
 
-  /** Returns how many dead letters a subscriber has, in words. A client has those of its joins as well. */
+  /** Returns in words which letters "all" are: "3 dead letters" of a subscriber, or a client's, with its joins'. */
   async function lettersOf(call: Visit, subscriber: string | undefined): Promise<string> {
     if (subscriber === undefined) return 'all dead letters';
     const params = { token: subscriber };
@@ -131,7 +131,7 @@ function selected({ formToken }: Visit, content: Content): Html {
   return html`<form method="post" action="${PATH}/selected"><input type="hidden" name="form_token" value="${formToken}">${content}</form>`;
 }
 
-/** Forms for all letters of one subscriber, not only for those on this page. */
+/** Returns forms that retry or purge all letters of one subscriber, not only those on this page. */
 function all(call: Visit, subscriber: string | undefined, letters: string): Content {
   if (call.caller?.role === 'root' && !subscriber)
     return html`<p class="hint">To retry or purge all letters of one subscriber, open its page, and follow its dead letters.</p>`;

@@ -16,16 +16,16 @@ const ID: Input<{ id: string }> = {
   wording: { code: 'delivery_not_found', whole: 'there is no such batch' },
 };
 
-/** How good a state is. */
+/** Whether a state is shown as good, as a warning or as bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
 };
 
-/** What a reader may ask for, and how it is called. */
+/** The states by which a reader can filter, each with the text of its link. */
 const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
 
-/** What became of each batch, and the story of one. */
+/** A page that lists batches with their states, and one that shows all that happened to a batch. */
 export function deliveriesPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {

@@ -65,7 +65,7 @@ export interface Page {
   headers?: Record<string, string>;
 }
 
-/** Who looks at a page. */
+/** The person who looks at a page; `caller` is undefined before the login. */
 export interface Visitor {
   caller: Caller | undefined;
   formToken: string;

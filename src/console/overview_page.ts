@@ -17,12 +17,12 @@ export interface OverviewParts {
   history: Pick<History, 'latest'>;
 }
 
-/** Samples that may be missed before workers count as gone. */
+/** Number of samples that may be missed before the overview says that no worker runs. */
 const MISSED_SAMPLES = 3;
 /** The overview complains if the oldest event is older than this. */
 const LONG_SECONDS = 60;
 
-/** What the overview judges: the newest sample of the bus, if there is one, with its age; and the memory now. */
+/** What the overview judges: the newest sample of the bus with its age, if there is one, and Redis's memory now. */
 interface State {
   figures: Figures<'bus'> | undefined;
   ageMs: number;
@@ -67,7 +67,7 @@ async function readState({ partitions, limits, history }: OverviewParts): Promis
 
 interface Complaint {
   text: string;
-  /** What to look at, or to do. */
+  /** Tells the reader what to look at, or what to do. */
   advice: Content;
 }
 

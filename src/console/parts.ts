@@ -42,7 +42,7 @@ export function table<T>(columns: readonly Column<T>[], rows: readonly T[], empt
   )}</tbody></table></div>`;
 }
 
-/** The link to the next page of a listing, if there is one. */
+/** Returns a link to the next page of a listing, if there is one. */
 export function nextPage(path: string, next: Record<string, string> | undefined): Content {
   return next && html`<p><a class="button quiet" href="${pathWith(path, next)}">Next page</a></p>`;
 }
@@ -77,7 +77,7 @@ export function boxes(shown: readonly (readonly [name: string, value: Content])[
   return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
-/** Returns links to the versions of a page, each as its value in the query and its name. `current` is the one that is shown. */
+/** Returns links to versions of a page. `all` has their texts by their values in the query; `current` is shown. */
 export function choices(
   all: Readonly<Record<string, string>>,
   current: string,

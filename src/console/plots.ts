@@ -7,7 +7,7 @@ import { choices, pathWith } from './parts.ts';
 /** The ranges that a reader can choose, with their names. */
 const RANGE_NAMES = { '1h': 'One hour', '24h': 'One day', '48h': 'Two days' } as const;
 
-/** How values of a unit are written. */
+/** Functions that write a value of a unit for people. */
 const WRITTEN: Record<string, (value: number) => string> = {
   'events/s': (value) => `${number(value)}/s`,
   events: number,
@@ -31,17 +31,14 @@ const PLOTS: readonly Plot[] = [
   { title: 'Memory', lines: { memory: 'stored' } },
 ];
 
-/** Returns the plots of a subject, with links to other times. `path` is that of the page. */
+/** Returns the plots of a history, with links to its other ranges of time. `path` is that of the page. */
 export function plots(history: HistoryReport, path: string): Html {
   const shown = PLOTS.map((each) => plot(history, each)).filter((each) => each !== undefined);
   const ranges = choices(RANGE_NAMES, history.range, (range) => pathWith(path, { range }));
   return html`${ranges}<div class="plots">${shown}</div>`;
 }
 
-/**
- * Returns a plot, or undefined if the subject has none of its metrics. The caption tells the
- * figures. A script draws the lines.
- */
+/** Returns a plot; undefined if the history has none of its metrics. The browser draws the lines (plots.js). */
 function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): Html | undefined {
   const drawn = Object.entries(lines).flatMap(([metric, name]) => {
     const found = metrics[metric as MetricName];

@@ -14,7 +14,7 @@ import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, nextPage, pathWith, tabl
 import { plots } from './plots.ts';
 
 const PATH = '/console/subscribers';
-/** Newest batches that the page of a subscriber shows. */
+/** Number of newest batches that the page of a subscriber shows. */
 const SHOWN_DELIVERIES = '10';
 
 export const TOKEN: Input<{ token: string }> = {
@@ -157,7 +157,7 @@ const PAUSED_BY: Record<string, string> = {
   callback_gone: 'as the callback answered 410',
 };
 
-/** Since when it is paused, and why; nothing if it is not. */
+/** Returns since when and by whom a subscriber is paused; empty if it is not. */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];
   return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];

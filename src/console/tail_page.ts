@@ -9,7 +9,7 @@ import { ANY_QUERY, pathWith, table } from './parts.ts';
 
 const PATH = '/console/tail';
 
-/** Events as they are accepted. */
+/** A page that shows events as they are accepted. */
 export function tailPage({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {

@@ -13,7 +13,7 @@ import { plots } from './plots.ts';
 
 const PATH = '/console/topics';
 
-/** The topics, and the removal of one. */
+/** A page that lists topics, where one can be removed, and a page with the plots of each. */
 export function topicsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {

@@ -10,7 +10,7 @@ import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, nextPage, pathWith, table, typeIt } from './parts.ts';
 
 const PATH = '/console/triggers';
-/** Next times that the page of a trigger shows. */
+/** Number of next times that the page of a trigger shows. */
 const PREVIEW = 5;
 
 const NAME: Input<{ name: string }> = {

@@ -47,11 +47,12 @@ function text(value: unknown): string {
 }
 
 /**
- * Reads a hash from packed fields to counts, in pieces, so that a bus with many subscribers does not stop Redis.
- * Throws as Partition does.
+ * Returns the fields of a hash with their counts. Reads it in pieces: the hash of a bus with many subscribers is long,
+ * and reading it at once would block Redis. Throws as Partition does.
  */
 export async function readPacked(control: Partition, name: 'counters' | 'counters_reported') {
-  // A scan may return a field twice. Fields are binary, so `hscan` would not decode them.
+  // A map, because a scan may return a field twice. `callBuffer`, because fields are binary, and `hscan` would damage
+  // them by decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();
   let cursor = '0';
   do {

@@ -24,7 +24,7 @@ interface Node {
   children: Map<string, Node>;
 }
 
-/** The contents of one script call. They never change, so Redis can ignore a flush that it has seen. */
+/** The contents of one script call. They never change, so Redis can ignore a flush whose number it has seen. */
 interface Flush {
   number: number;
   cells: Cell[];

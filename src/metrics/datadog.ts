@@ -12,7 +12,7 @@ const MAX_TAG_LENGTH = 200;
 /** Maximum reports per script call; 1000 take Redis about 1 ms. */
 const SLICE = 1000;
 
-/** A record that a counter's growth was sent to Datadog: from the total sent before, to the total now. */
+/** The growth of a counter that was sent to Datadog: from the total sent before to the total at this time. */
 export type Report = Arguments<'report'>['reports'][number];
 
 /**

@@ -3,9 +3,9 @@ export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** The label of each tag that is shown. */
+  /** The label of each tag that is shown, by the name of the tag. */
   labels: Readonly<Record<string, string>>;
-  /** Divisor from the figure's value to that in Prometheus: 1000 turns ms into seconds. */
+  /** The figure's value is divided by this for Prometheus: 1000 turns ms into seconds. */
   perUnit: number;
 }
 

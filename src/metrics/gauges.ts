@@ -49,7 +49,7 @@ async function readPartition(partition: Partition) {
   return { subscribers, delayed, triggers, queues, workers };
 }
 
-/** Those that never fire stand at infinity. */
+/** Counts triggers. Idle ones are paused, or have no further time; their due time in the sorted set is infinity. */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
     const due = keys.triggers_due();
@@ -72,7 +72,7 @@ function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): 
   return sum;
 }
 
-/** A map, since every object has `constructor` and `__proto__`, which may also be tokens. */
+/** Turns a hash into a map. Tokens may be `constructor` or `__proto__`, which every object has by itself. */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
@@ -127,7 +127,8 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while it holds a job.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // Jobs that wait because their subscriber's lane is full are only in the index.
+    // The index has all jobs. Those in no other state wait outside the queue: in the lane of their subscriber, in a
+    // share, or as a suspect, which only a process of its own delivers.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

@@ -2,8 +2,8 @@ import { decode } from '@msgpack/msgpack';
 import type { Partition } from '../store/partition.ts';
 
 /**
- * The figures of an entry, in the order in which they are stored. The first figures,
- * up to `latencies`, are totals since the bus was installed. The others are values at the time of the entry.
+ * The figures of an entry, in the order in which they are stored. `published`, `delivered`, `failed`, `latencyMs` and
+ * `latencies` are totals since the bus was installed. The others are values at the time of the entry.
  */
 export const STORED = {
   bus: [
@@ -18,8 +18,8 @@ export type Figures<K extends SubjectKind> = Record<(typeof STORED)[K][number], 
 type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
- * A history has at most one entry per step. It keeps one more than it
- * shows, because the first difference needs it.
+ * `ms` is the time from one entry of a history to the next, and `kept` the maximum of entries. That is one more than
+ * are shown, since the first value shown is a difference to the entry before.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -36,10 +36,7 @@ export type RangeName = keyof typeof RANGES;
 interface Metric {
   unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes' | 'batches';
   of: readonly SubjectKind[];
-  /**
-   * Returns the value at an entry; null if it has none. `seconds` is the time since
-   * the previous entry of the bus.
-   */
+  /** Returns the value at an entry; null if it has none. `seconds` is the time since the bus's entry before. */
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
 }
 
@@ -61,7 +58,7 @@ export const METRICS = {
   failed: { unit: 'events/s', of: ['bus', 'subscriber'], value: perSecond('failed') },
   queued: { unit: 'events', of: ['bus', 'subscriber'], value: asItIs('queued') },
   oldest: { unit: 's', of: ['bus', 'subscriber'], value: asItIs('oldestSeconds') },
-  // The mean of the batches that were taken in the step.
+  // The mean of the batches that were taken since the entry before.
   latency: {
     unit: 'ms',
     of: ['bus'],
@@ -75,7 +72,7 @@ export const METRICS = {
 } as const satisfies Record<string, Metric>;
 export type MetricName = keyof typeof METRICS;
 
-/** Equidistant values of some metrics of one subject. Times are in ms since the Unix epoch. */
+/** Values of metrics of the bus, a topic or a subscriber, one per step. Times are in ms since the Unix epoch. */
 export interface Shown {
   /** The time of the first value of each metric. */
   start: number;
@@ -97,13 +94,13 @@ export class History {
     this.#control = control;
   }
 
-  /** Returns the newest figures of the bus and the start of their step; undefined if there are none yet. */
+  /** Returns the newest figures of the bus, and when their step of ten seconds began; undefined if there are none. */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
   }
 
-  /** Returns the history of a subject, whose metrics are all those of its kind or the one that is asked for. */
+  /** Returns the history of the bus, a topic or a subscriber: `metric` alone, or all metrics that its kind has. */
   async read(kind: SubjectKind, name: string, range: RangeName, metric?: MetricName): Promise<Shown> {
     const { step, points } = RANGES[range];
     const { ms, kept } = STEPS[step];
@@ -130,7 +127,7 @@ export class History {
     return { start: first * ms, step: ms, metrics: Object.fromEntries(metrics) };
   }
 
-  /** Returns the newest entries, oldest first. */
+  /** Returns the newest `count` entries of a history, the oldest of them first. */
   async #entries(kind: SubjectKind, name: string, step: keyof typeof STEPS, count: number): Promise<Entry[]> {
     const subject = kind === 'bus' ? kind : `${kind}:${name}`;
     const stored = await this.#control.command((redis, keys) =>
@@ -143,7 +140,7 @@ export class History {
   }
 }
 
-/** Returns the metrics that subjects of a kind have. */
+/** Returns the metrics that the bus, a topic or a subscriber has. */
 export function metricsOf(kind: SubjectKind): MetricName[] {
   return (Object.keys(METRICS) as MetricName[]).filter((name) =>
     (METRICS[name].of as readonly SubjectKind[]).includes(kind),
@@ -153,13 +150,13 @@ export function metricsOf(kind: SubjectKind): MetricName[] {
 interface Change {
   now: AnyFigures;
   before: AnyFigures;
-  /** Number of slots from `before` to `now`. */
+  /** Number of steps from `before` to `now`. */
   slots: number;
 }
 
 /**
- * Returns how a subject changed up to each slot in which the bus was sampled. A subject without an entry in a slot
- * counts as unchanged. It may also have been left out, because it was not among the busiest.
+ * Returns how a subject (the bus, a topic or a subscriber) changed up to each step (`slot`) in which the bus was
+ * sampled. A subject without an entry counts as unchanged, although it may only have been less busy than others.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

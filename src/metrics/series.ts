@@ -14,8 +14,8 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * The possible values of the other tags of counters about a topic or a subscriber. A sweep finds counters
- * with further values.
+ * All values of the other tags of counters about a topic or a subscriber, so that each such counter can be named
+ * when its subject is removed. Counters with other values are left to a sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -53,7 +53,7 @@ export function totalField(name: string, tags: Tags): Buffer {
   return packField(name, kind ? { ...tags, [TAGS[kind]]: REMOVED } : tags);
 }
 
-/** Returns all series about a topic or a subscriber: each its field, its `totalField`, and the subject. */
+/** Returns all counters about a topic or a subscriber, each with its field, its `totalField` and the subject. */
 export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: Buffer })[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];
   const names = Object.keys(FAMILIES).filter((name) => kindOf(name) === kind);

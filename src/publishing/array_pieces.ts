@@ -57,7 +57,10 @@ export class ArrayPieces {
     this.#at += piece.length + 1;
   }
 
-  /** Returns the next piece, whose elements have at most `maxLength` characters each. */
+  /**
+   * Returns the next piece, whose elements have at most `maxLength` characters each. If the first element has more,
+   * returns its beginning, with `isTooLong`.
+   */
   next(maxLength: number): Piece {
     const from = this.#at;
     const { end, isTooLong } = this.#endOf(from, maxLength);

@@ -5,16 +5,16 @@ import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
-/** This many copies for subscribers take Redis as long as one event. */
+/** Number of copies (an event for one subscriber each) that take Redis as long as accepting one event. */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication, which is stored as a whole. They block Redis for 50 to 60 ms (a million for
- * 210 ms), and no memory limit interrupts a script.
+ * Maximum copies of one publication. One script call stores all of them, and blocks Redis for 50 to 60 ms (a million
+ * took 210 ms). Even a Redis that runs out of memory does not interrupt a script.
  */
 const MAX_COPIES = 200_000;
 /**
- * Maximum events of a publication to a topic whose subscribers have not been counted. A larger publication
- * waits for the count.
+ * Maximum events of a publication to a topic whose subscribers this process has not counted yet. A larger
+ * publication waits for the count.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -34,12 +34,15 @@ export class Copies {
     this.#subscribers.set(topic, subscribers);
   }
 
-  /** As many events take Redis as long as the copies of these. */
+  /** Returns the number of events that would take Redis as long as the copies of this publication. */
   weigh(publication: Counted): number {
     return this.#count(publication) / COPIES_PER_EVENT;
   }
 
-  /** Throws body_too_large, at once or later, if the topic has too many subscribers for this many events. */
+  /**
+   * Returns undefined if the publication may be stored. Otherwise returns a promise, which rejects with
+   * body_too_large if the topic has too many subscribers for this many events.
+   */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;
     if (events.length > MAX_EVENTS_UNCOUNTED && !this.#subscribers.has(topic))
@@ -57,7 +60,7 @@ export class Copies {
     this.#subscribers.set(topic, await count);
   }
 
-  /** Throws body_too_large unless the publication is a repeat, since a repeat copies nothing. */
+  /** Throws body_too_large unless the idempotency key was used before, since a repeat copies nothing. */
   async #refuseUnlessKnown({ topic, idempotency }: Counted): Promise<void> {
     const home = this.#partitions.ofTopic(topic);
     if (idempotency) {

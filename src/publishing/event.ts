@@ -16,24 +16,24 @@ export interface Event {
 /** An event with a time of its own. Redis's clock decides whether it is published at once or later. */
 export interface TimedEvent {
   id: string;
-  /** When it is due (ms since the Unix epoch), or how many ms after Redis gets it: one of the two. */
+  /** Either `at`, when it is due (ms since the Unix epoch), or `delay`, how many ms after Redis gets it. */
   at?: number;
   delay?: number;
   text: string;
-  /** If it is there, the time at which the event is due goes between `text` and `rest`. */
+  /** If present, `text` ends where the timestamp belongs: Redis puts the due time between `text` and `rest`. */
   rest?: string;
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Lua recognizes it by its first
- * byte, and reads the topic from its first two members (`drop_records.lua`).
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Lua tells it from an event of an older
+ * release by its first byte, `{`, and reads the topic from its first two members (`drop_records.lua`).
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);
   return `${before}${event.timestamp}${after}`;
 }
 
-/** Returns an event that is due at a time. Without a timestamp it gets that of the time. */
+/** Returns an event that is due at a time. If its publisher gave no timestamp, the due time becomes its timestamp. */
 export function timedEvent(
   event: Omit<Event, 'timestamp'>,
   timestamp: number | undefined,
@@ -46,7 +46,7 @@ export function timedEvent(
   return { id, ...due, text: `${before}${known}${after}` };
 }
 
-/** Returns the JSON text before the timestamp of an event, and behind it. */
+/** Returns the JSON text of an event in two parts: before its timestamp and after it. */
 export function aroundTimestamp({
   id,
   topic,

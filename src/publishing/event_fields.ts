@@ -8,7 +8,7 @@ import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, ti
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
-/** How far ahead an event may be due: a year. */
+/** Maximum time from now until an event is due: a year. */
 export const MAX_DELAY_MS = 31_536_000_000;
 // Visible ASCII characters that JSON does not escape.
 export const ID = /^[!#-[\]-~]{1,64}$/;
@@ -36,10 +36,10 @@ interface EventSource {
   limits: EventLimits;
 }
 
-/** An event that was read: its text, or a timed event if it has a time of its own. */
+/** An event as it is handed on: its JSON text, or a timed event if it has `at` or `delay`. */
 export type ReadEvent = string | TimedEvent;
 
-/** Returns a parsed event. Throws bad_event with the `field`, and the `index` if there is one. */
+/** Checks a parsed event and returns what is stored. Throws bad_event with the `field`, and the `index` if given. */
 export function readEvent(value: unknown, index: number | undefined, source: EventSource): ReadEvent {
   try {
     return read(value, source);
@@ -63,10 +63,10 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
   return due ? timedEvent(event, given, due) : eventText({ ...event, timestamp: given ?? nowMs });
 }
 
-/** The fields of an event that its publisher alone knows. */
+/** The fields of an event that only its publisher knows; the bus can make the others. */
 export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
 
-/** Reads an event that may have these fields. Throws BadEvent. */
+/** Returns the content of a parsed event. Throws BadEvent if it is wrong, or if a field is not in `fields`. */
 export function readContent(value: unknown, limits: EventLimits, fields: ReadonlySet<string>): EventContent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
@@ -108,7 +108,7 @@ function readTimestamp(timestamp: unknown): number | undefined {
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
 }
 
-/** Returns when an event is due; undefined if that is now. Only Redis knows whether `at` is too far ahead. */
+/** Returns when an event is due; undefined if now. Whether `at` is too far ahead is left to Redis and its clock. */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;
   if (at !== undefined && delay !== undefined)

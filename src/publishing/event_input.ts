@@ -51,7 +51,7 @@ function maxLengthIn({ limits }: EventBody): number {
   return MAX_CHARACTERS_PER_BYTE * limits.maxEventDataBytes + ENVELOPE_LENGTH;
 }
 
-/** Adds further events to those before them. */
+/** Checks parsed events and appends them to `events`, which it returns. Throws if there are none, or too many. */
 function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBody): ReadEvent[] {
   if (values.length === 0) throw new BusError('bad_event', 'there are no events in the body');
   if (events.length + values.length > MAX_EVENTS) throw tooMany();
@@ -59,7 +59,7 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
   return events;
 }
 
-/** Match events that follow each other outside an array: on separate lines, or on one line. */
+/** Match two events without an array around them: on separate lines, or on one line. */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;
 
@@ -141,7 +141,7 @@ function parseLine(line: string, index: number, maxLength: number): unknown {
   }
 }
 
-/** Refuses an event that is too long or too deep, without parsing it, which takes several times as long. */
+/** Throws for an event that is too long or too deep, before it is parsed: that would take several times as long. */
 function refuseHuge(json: string, maxLength: number, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= maxLength) return;
   if (isDeep(json.slice(0, maxLength))) throw asProblem(tooDeep(), index);

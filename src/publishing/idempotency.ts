@@ -13,16 +13,16 @@ export interface Idempotency {
 const KEY_BYTES = 180;
 
 /**
- * Length of a digest: 132 bits in URL-safe Base64. That rules out collisions, and takes little memory for
+ * Characters of a digest: 132 bits in URL-safe Base64. That rules out collisions, and takes little memory for
  * each key.
  */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns the digests that identify a publication. `body` is the text as received, because the bus gives its
- * events new timestamps in every attempt. NUL separates the parts, because tokens and topics cannot contain
- * it.
+ * Returns the digests that identify a publication. `body` is the text as received: the events that the bus makes
+ * of it have new ids and timestamps in every attempt. NUL separates the parts, because tokens and topics cannot
+ * contain it.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {

@@ -3,9 +3,8 @@ import { BusError } from '../errors.ts';
 const LONGEST_KEY = 255;
 // A string of RFC 9651 (structured fields) with visible characters only, and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// An unquoted key, as many clients send it. It has visible characters except `"` and `\`, which would mean a
-// broken quoted key, the comma, with which Node joins several headers, and the semicolon, which begins
-// parameters in RFC 9651.
+// An unquoted key, as many clients send it: visible characters except four. `"` and `\` would mean a broken quoted
+// key; a comma is what Node puts between several headers; a semicolon begins parameters in RFC 9651.
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**

@@ -11,7 +11,7 @@ const MAX_OF_CLIENT = 8;
 export class LongPublishes {
   readonly #clients = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
-  /** Runs `publish` when fewer publishes of the client are under way. Settles as `publish` does. */
+  /** Runs `publish` as soon as fewer than MAX_OF_CLIENT publishes of the client are under way. Settles as it does. */
   async run<T>(client: string, publish: () => Promise<T>): Promise<T> {
     const line = this.#clients.get(client) ?? { underWay: 0, waiting: [] };
     this.#clients.set(client, line);

@@ -14,7 +14,7 @@ export interface Publication {
   idempotency?: Idempotency;
 }
 
-/** The same with an event that has a time of its own. */
+/** A publication some of whose events may have a time of their own (`at` or `delay`). */
 export interface TimedPublication extends Omit<Publication, 'events'> {
   events: ReadEvent[];
 }
@@ -29,9 +29,9 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a timed publication. Beside the outcomes of others: `too_far`: an event is due more than a year ahead.
- * `already_delayed`: one with its id waits already. `too_many_delayed`, `too_much_delayed`: the client may have no more.
- * `index` is that of the event, from 0.
+ * The result of a timed publication: an Outcome, or one of these. `too_far`: an event is due more than a year ahead.
+ * `already_delayed`: another event with its id waits already. `too_many_delayed`, `too_much_delayed`: the client may
+ * have no more delayed events, or no more bytes of them. `index` is that of the event, from 0.
  */
 export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 'index'>;
 
@@ -94,8 +94,8 @@ export function addedBySubscriber({
 }
 
 /**
- * True if two neighbours can be joined: they have the same topic and client, and no key. Joining saves a
- * fifth of Redis's CPU under load.
+ * True if two neighbours can be sent to Redis as one publication: they have the same topic and client, and no
+ * idempotency key. Joining them saves a fifth of Redis's CPU under load.
  */
 function goAsOne(one: Publication, next: Publication): boolean {
   if (one.topic !== next.topic || one.client !== next.client) return false;

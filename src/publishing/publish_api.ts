@@ -21,14 +21,14 @@ import type { StorageGuard } from './storage_guard.ts';
 
 interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
-  /** Takes the publications with events that have a time of their own. */
+  /** Stores publications that contain timed events (with `at` or `delay`). */
   delaying: { publish(publication: TimedPublication): Promise<TimedOutcome> };
   limits: RefusalLimits & Pick<Config, 'maxEventDataBytes'>;
   guard: Pick<StorageGuard, 'check'>;
   authentication: Pick<Authentication, 'confirm'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
-  /** Makes the steps of parsing a long body wait for their turn. */
+  /** Lets the steps of parsing a long body wait for their turn, so that other requests are served between them. */
   budget: Budget;
 }
 
@@ -54,7 +54,7 @@ export function publishApi(parts: PublishParts): Route[] {
       textSchema: publishBody(parts.dialect.events),
       maxBodyBytes: MAX_PUBLISH_BYTES,
       isFrequent: true,
-      // One of these, as the dialect says.
+      // 204, or 200 in compatibility mode.
       answers: { [parts.dialect.published]: null } as { 200: null; 204: null },
       errors: [
         'bad_topic',
@@ -100,7 +100,8 @@ function handlers(parts: PublishParts) {
     const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
-    // It may have waited for seconds behind others of its client, which may have been removed or limited meanwhile.
+    // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
+    // removed, or its scopes may have been narrowed.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
     if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
     const publication: TimedPublication = { topic, client, events };

@@ -11,12 +11,12 @@ import {
   storePublications,
 } from './publication.ts';
 
-/** Maximum events per script call: they block Redis for a few ms. */
+/** Maximum events per script call; 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
-/** This many bytes take Redis as long as one event. */
+/** Number of bytes that take Redis as long as one event. */
 export const BYTES_PER_EVENT = 1000;
 
-/** Is shown accepted events. */
+/** Gets to see each accepted publication; the live tail does. */
 export interface Onlooker {
   note(publication: Publication): void;
 }

@@ -126,10 +126,7 @@ export class RateLimit {
   }
 }
 
-/**
- * Takes from the buckets of clients what their publications need, in order. Resolves with one result for
- * each.
- */
+/** Takes what publications need from the buckets of their clients, in order. Resolves with one result for each. */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;
   const limits = { burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes };

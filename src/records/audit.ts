@@ -7,11 +7,11 @@ import type { Answer, Call } from '../route.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Longer names are cut. Only clients of ROUTEMASTER_CLIENTS, and strange jobs, can have such. */
+/** Maximum characters of a name in an entry. Ids of jobs, and joins with their client, can have more: they are cut. */
 const MAX_NAME = 100;
 /** Maximum entries that one command reads; 500 take Redis about a millisecond. */
 const SLICE = 500;
-/** Maximum entries that are looked through for a page. */
+/** Maximum entries that a page looks through for those that match. */
 const MAX_LOOKED = 5000;
 
 type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;
@@ -23,7 +23,7 @@ export interface AuditFilter {
   action?: string | undefined;
 }
 
-/** An entry as it is stored: its id, which begins with the time in ms, and its fields. An empty text is none. */
+/** An entry as it is stored: its id, which begins with the time in ms, and its fields. A missing value is ''. */
 export type StoredEntry = { id: string } & Record<string, string>;
 
 interface AuditParts {
@@ -34,8 +34,8 @@ interface AuditParts {
 }
 
 /**
- * Who changed what. Each call that has an `action` (see Route) becomes a line of the log and an entry of a stream,
- * which keeps the newest `auditEntries`. Tokens are recorded by their public names, and bodies not at all.
+ * Records who changed what. Each call that has an `action` (see Route) becomes a line of the log and an entry of a
+ * stream, which keeps the newest `auditEntries`. Tokens are recorded by their public names, and bodies not at all.
  */
 export class Audit {
   readonly #parts: AuditParts;
@@ -49,7 +49,8 @@ export class Audit {
   /** Begins the record of a call, which is written when the call has ended. */
   begin(action: string, caller: Caller, address: string): AuditedCall {
     const write = (ending: Promise<Ended>) => {
-      // In the order in which the calls ended, though the names of some take longer to look up.
+      // Entries are written one after the other, in the order in which their calls ended. Otherwise a call whose
+      // names take long to look up would come after later ones.
       this.#writing = this.#writing.then(async () => {
         const entry = { action, role: caller.role, address, ...(await ending) };
         this.#parts.log.info(entry, 'audit');
@@ -60,9 +61,9 @@ export class Audit {
   }
 
   /**
-   * Returns up to `limit` entries that match, newest first, from those older than `before`. `next` is the place
-   * at which the next page begins; undefined on the last page. A page may have fewer entries than the limit, and
-   * even none, as few entries may match: at most 5,000 are looked through.
+   * Returns up to `limit` entries that match, newest first, from those older than `before`. `next` is the `before`
+   * of the next page; undefined on the last page. A page looks through 5,000 entries at most, so it may be short or
+   * even empty although more match.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -131,8 +132,8 @@ export class AuditedCall {
   }
 
   /**
-   * Called when path and query are checked, before the call changes anything: it may remove the client that it is
-   * about, and with it the name.
+   * Notes what the call is about. Must be called before the call changes anything: if it removes a client, the
+   * client's public name is gone too.
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;
@@ -146,7 +147,7 @@ export class AuditedCall {
       );
   }
 
-  /** Settles as the call does, and writes the record then. Nobody waits for that. */
+  /** Settles as the call does. The record is written then, and the call does not wait for it. */
   async of(calling: Promise<Answer>): Promise<Answer> {
     try {
       const answer = await calling;

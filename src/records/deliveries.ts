@@ -6,7 +6,7 @@ import { type Delivery, deliveryOf } from './delivery.ts';
 /** Maximum batches that one script call reads; 100 take Redis some 2 ms. */
 const SLICE = 100;
 
-/** The place of an entry in a listing: the time (ms) by which it is listed, to the µs, and its id. */
+/** The place of a batch in a listing: the time by which it is listed (ms, with three decimals) and its id. */
 export interface DeliveryPlace {
   placeMs: number;
   id: string;
@@ -16,7 +16,7 @@ interface Wanted {
   /** The subscribers whose batches are wanted; undefined for all. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
-  /** Listed from this time on, and before that time. A batch is listed by its end, else by its creation. */
+  /** The page has batches from `sinceMs` on and before `untilMs`, by when they ended or, if not ended, were opened. */
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
   after?: DeliveryPlace | undefined;
@@ -30,7 +30,7 @@ interface DeliveryPage {
   looked: number;
 }
 
-/** What became of the batches of all subscribers. Calls with `clients` find only the batches of these. */
+/** Finds batches and what became of them. With `clients`, finds only batches of these subscribers. */
 export class Deliveries {
   readonly #partitions: Partitions;
 
@@ -38,7 +38,7 @@ export class Deliveries {
     this.#partitions = partitions;
   }
 
-  /** Returns a page, the newest first. It may be short or empty although there is a next one. */
+  /** Returns a page, newest batches first. It may be short or even empty although a next page follows. */
   async list({ after, ...wanted }: Wanted, limit: number): Promise<DeliveryPage> {
     const page: DeliveryPage = { deliveries: [], next: after, looked: 0 };
     for (;;) {
@@ -47,7 +47,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A slice is short at the end, or after a call that has looked at enough.
+      // A short slice means that the listing has ended, or that the call has looked at its maximum of 2,000 batches.
+      // The page ends there too, so that its work is bounded.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -64,7 +65,8 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that was not read to its end may have entries between those of another that are behind it.
+    // A partition that was not read to its end may have further entries that belong before some of the others'. So
+    // the page ends where the first of these partitions stopped, and what comes after that is left to the next page.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -76,7 +78,7 @@ export class Deliveries {
     };
   }
 
-  /** Returns one, if there is such a batch or a record of it, and how many records were searched. */
+  /** Returns the batch with this id, if it exists or has a record, and the number of records that were searched. */
   async find(
     id: string,
     clients?: readonly string[],
@@ -101,7 +103,7 @@ export class Deliveries {
     );
   }
 
-  /** Returns the partitions of these subscribers, with those that each has; none means all of them. */
+  /** Returns each partition of these subscribers with its subscribers; for undefined, all with an empty list. */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);
     return [...Map.groupBy(clients, (client) => this.#partitions.ofSubscriber(client))];

@@ -9,9 +9,9 @@ import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
 
-/** So many batches that are looked at for a page count as one more call; 100 take Redis a quarter of a ms. */
+/** Number of batches looked at for a page that count as one more call; 100 take Redis a quarter of a ms. */
 const LOOKED_PER_CALL = 100;
-/** So many records that are searched for one count as one more call; Redis searches 100,000 in 3 ms. */
+/** Number of records searched for a batch that count as one more call; Redis searches 100,000 in 3 ms. */
 const SEARCHED_PER_CALL = 10_000;
 
 const TIME_RULE = 'must be milliseconds since 1970';
@@ -65,7 +65,7 @@ const PARAMS: Input<{ id: string }> = {
     whole: 'there is no such batch of yours, and no record of one; records are kept for a day at most',
   },
 };
-/** `events` is there while the batch is. */
+/** `events` is missing once the batch was taken or dropped. */
 const WHOLE_DELIVERY = DELIVERY.extend({
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });

@@ -3,7 +3,7 @@ import type { AttemptReport } from '../delivering/attempt.ts';
 import { NAMED } from '../named_schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 
-/** INTERNALS.md says what each means. A batch is in one of them. */
+/** The states of a batch, which is in exactly one of them. docs/api.md says what each means. */
 export const STATES = [
   ...(['open', 'ready', 'in_flight', 'retrying', 'paused'] as const),
   ...(['taken', 'dead', 'dropped'] as const),
@@ -37,7 +37,7 @@ const FIELDS = z.object({
   attempts: z.array(ATTEMPT).describe('The last ones that have ended.'),
   reason: z.string().nullable().describe('Why it is dead, or was dropped.'),
 });
-/** What became of a batch. Times are in ms, by Redis's clock. */
+/** A batch and what became of it. Times are in ms, by Redis's clock. */
 export const DELIVERY = FIELDS.register(NAMED, { name: 'Delivery' });
 export type Delivery = z.infer<typeof DELIVERY>;
 
@@ -46,23 +46,24 @@ type Entry = Reply<'list_deliveries'>['entries'][number];
 type Topics = Delivery['topics'];
 type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
-/** The records of the delivery log; see lua/shared/delivery_log.lua. */
+/** Forms of a record, by which the delivery log remembers a batch that has ended; see lua/shared/delivery_log.lua. */
 type Record = [endedAtUs: number, openedAtMs: number, events: number, attempts: number, topics: Topics];
 type Taken = [...Record, bytes: number, atMs: number, status: number | null, durationMs: number, ...Failures];
 type Dropped = [...Record, reason: string, ...Failures];
 
-/** Returns what an entry of a script's reply says. */
+/** Turns a batch in the reply of a script into the form of the API. */
 export function deliveryOf(entry: Entry): Delivery {
   if (entry.record === undefined) return stillThere(entry);
   const record: unknown = JSON.parse(`[${entry.record}]`);
   return entry.state === 'taken' ? taken(entry, record as Taken) : dropped(entry, record as Dropped);
 }
 
-/** A batch that is queued, or a dead letter. */
+/** Turns a batch that still exists, queued or as a dead letter, into the form of the API. */
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // Without a history, attempts before this one did not end, since their workers died.
+  // An attempt enters the history when it ends. If the first one is still under way, it began when the worker got
+  // the job. If it left no history although others followed, its time is not known.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   return {
     ...{ id, subscriber, state },

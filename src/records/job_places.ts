@@ -5,7 +5,7 @@ import type { Commands } from '../store/partition.ts';
 /** Maximum subscribers whose waiting jobs are looked for in one call; 1,000 take Redis about a millisecond. */
 const MAX_LANES = 1000;
 
-/** A job where it was found. */
+/** A job, with what the place where it was found tells about it. */
 export interface FoundJob {
   packed: Buffer;
   /** When a scheduled job is due, in ms. */
@@ -15,18 +15,21 @@ export interface FoundJob {
   sinceMs?: number;
 }
 
-/** Where in a place a slice ends, in a form that the place itself reads. */
+/** Where the reading of a place stopped. Each kind of place has a form of its own, which only it reads. */
 export type Position = readonly string[];
 
-/** Some jobs of a place, and their end; undefined at the end of the place. */
+/** Some jobs of a place. `end` is the position after which the next slice begins; undefined if no job follows. */
 export interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** How many names were looked through, beside the jobs. */
+  /** Number of names of workers or subscribers that were looked through, besides the jobs. */
   looked?: number;
 }
 
-/** Reads up to `max` jobs of a place after a position. The work is bounded, however many jobs there are. */
+/**
+ * A place of jobs: a list, a sorted set, all workers or all lanes. Returns up to `max` of its jobs after a position.
+ * The work is bounded, however many jobs there are.
+ */
 export type JobPlace = (
   redis: Commands,
   keys: Keyspace,
@@ -34,16 +37,17 @@ export type JobPlace = (
   max: number,
 ) => Promise<JobSlice>;
 
-/** The state of a job, in the order in which they are listed. */
+/** The states of a job, in the order in which the jobs are listed. */
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-/** The places that have the jobs of a queue that are in this state. */
+/** Returns the places that hold a queue's jobs in this state. */
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
-  // Instant jobs enter at the left and leave at the right. Those that enter while the pages are read move the
-  // others on, and so show some twice. From the other end, jobs would be left out.
+  // Instant jobs enter the list at the left and leave it at the right. Pages are read from the left: each job that
+  // enters meanwhile moves the others to the right, so that a later page shows one of them again. Read from the
+  // right, each job that leaves would let a page miss one.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -68,7 +72,7 @@ function scheduled(q: QueueName): JobPlace {
   };
 }
 
-/** Jobs that wait in lanes, subscriber by subscriber. A position is a token, and one in its sorted set. */
+/** Jobs that wait in lanes, subscriber by subscriber. A position is a token and a position in its sorted set. */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   const [last, ...inside] = after ?? [];
   const all = (await redis.smembers(keys.subscribers())).sort();
@@ -91,7 +95,7 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
   return { jobs, looked, end: rest.length > tokens.length ? [tokens.at(-1) as string] : undefined };
 };
 
-/** The jobs that workers hold. A position is a worker. */
+/** The jobs that workers hold. A position is the id of the last worker that was read. */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
     const all = (await redis.smembers(keys.jobs_pending_index(q))).sort();
@@ -118,7 +122,7 @@ interface Entry {
   score: string;
 }
 
-/** Reads a sorted set. A position is the score of the last job and, in Base64, the job: many have one score. */
+/** Reads a sorted set. A position is the score of the last job and the job in Base64: many jobs may share a score. */
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];
   const last = Buffer.from(member, 'base64url');
@@ -136,7 +140,7 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
   };
 }
 
-/** Returns the rank after the last job, or the rank of the first one with its score, if that job is gone. */
+/** Returns the rank behind the last job that was read. If it is gone, returns the rank of the first with its score. */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);
   if (now === score && rank !== null) return { rank: rank + 1, isGone: false };

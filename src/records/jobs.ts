@@ -33,7 +33,7 @@ interface JobFilter {
   state?: JobState | undefined;
 }
 
-/** A place of a partition, and what is the same for all of its jobs. */
+/** A place of jobs in a partition, with the queue and the state of all its jobs. */
 interface Source {
   partition: Partition;
   queue: QueueName;
@@ -52,8 +52,9 @@ export class Jobs {
   }
 
   /**
-   * Returns up to `max` jobs from a place on, and the `next` place; undefined at the end. A page may have fewer
-   * jobs: the work for it is bounded. Jobs that move on meanwhile may be shown twice, or not at all.
+   * Returns up to `max` jobs from `place` on. `next` is the `place` of the next page; undefined on the last one. The
+   * work is bounded, so a page may have fewer jobs although more follow. A job that changes its state meanwhile may
+   * be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);

@@ -89,7 +89,7 @@ function handlers({ jobs, pages, publicNames }: JobsParts) {
 
   return {
     async list({ caller, path, query: { limit, cursor, ...filter } }: List) {
-      // A place is good for the same filter alone.
+      // A cursor is sealed with its path and filter, so it continues only the listing from which it came.
       const listing = `${path} ${filter.queue} ${filter.state}`;
       const place = cursor && (await pages.open(listing, 'cursor', cursor));
       const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);

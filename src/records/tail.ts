@@ -2,16 +2,16 @@ import { clock } from '../clock.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Name of the watch of all topics. No topic has this name. */
+/** Name of the watch that gets the events of all topics. No topic has this name. */
 const ALL_TOPICS = '*';
-/** A watch ends this long after its last look. */
+/** Time after which a watch ends if nobody has asked for its events again. */
 const WATCH_MS = 15_000;
 /** Maximum watches at a time; each keeps up to KEPT events. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/** Of a longer event, only the length is shown. */
+/** Maximum bytes of an event that is shown. Of a longer one, only the length is shown. */
 const MAX_EVENT_BYTES = 2000;
-/** A process notes events for this long. Then it asks who watches, and sends them the events. */
+/** Time for which a process notes events. Then it asks Redis for the watches, and stores the events for them. */
 const INTERVAL_MS = 1000;
 /** Maximum events that a process notes for a watch in an interval. */
 const MAX_NOTED = 25;
@@ -38,7 +38,7 @@ interface Publication {
 /** A noted event. Its JSON is not parsed. */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
-/** The first events of an interval, for one watch. */
+/** The first events of an interval for one watch, and the number of those left out. */
 class Notes {
   readonly noted: Noted[] = [];
   #skipped: number;
@@ -47,7 +47,7 @@ class Notes {
     this.#skipped = skipped;
   }
 
-  /** Number of events left out since the last one that was noted. */
+  /** Number of events that were left out after the last noted one. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -65,13 +65,13 @@ class Notes {
 }
 
 /**
- * Shows some events as they are accepted, to those who watch. A process notes the first few of each second, and then
- * asks whether anybody watches. While nothing is accepted, it does nothing.
+ * Shows a sample of the events as they are accepted, to those who watch. Each process notes the first events of each
+ * second, and then asks Redis whether anybody watches. While nothing is accepted, it does nothing.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
-  /** The notes of this interval: those of all topics, and those of each topic that is watched. */
+  /** The notes of this interval for each watch. There are always notes of all topics, even if nobody watches. */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
 
@@ -106,7 +106,7 @@ export class Tail {
     return entries.map((entry) => JSON.parse(entry) as TailEntry);
   }
 
-  /** Sends what was noted to those who watch. If that fails, these notes are lost. No publisher waits for it. */
+  /** Stores the noted events for those who watch. If that fails, the notes are lost. No publisher waits for it. */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
     const before = this.#notes;
@@ -135,8 +135,8 @@ export class Tail {
 }
 
 /**
- * Returns what was noted for a watch. A new watch has no notes of its own: it gets
- * the events of its topic among those of all topics.
+ * Returns the events that were noted for a watch. A watch that is new in this interval has no notes of its own: it
+ * gets the events of its topic from the notes of all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

@@ -1,11 +1,11 @@
 import type { Delivery } from './delivery.ts';
 
-/** The beginning of an event as it is delivered. */
+/** Matches the beginning of the JSON text of an event, up to its topic. */
 const TOPIC = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
  * Yields a batch and its events as JSON, in pieces, since the events can be hundreds of megabytes. If the batch
- * ends while it is read, the events end, and their bytes and topics are not known.
+ * is taken or dropped while it is read, some events are missing, and `bytes` and `topics` are null.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
@@ -23,7 +23,7 @@ export async function* wholeJson(
   yield `],"bytes":${bytes},"topics":${JSON.stringify(topics)}}`;
 }
 
-/** Counts events by topic, and the bytes of a delivery of them. */
+/** Counts events by topic, and the bytes that a delivery of them has. */
 class EventSum {
   #events = 0;
   #bytes = 1;

@@ -17,8 +17,8 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain IPv4 addresses. `at` is the first byte of the IPv4 address, and
- * `mask` inverts its bits.
+ * IPv6 networks whose addresses contain IPv4 addresses. `at` is the index of the first byte of the IPv4 address.
+ * Its bytes are XORed with `mask`, since Teredo inverts the client's.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // Mapped, compatible, and NAT64 (RFC 6052).
@@ -31,7 +31,7 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
-/** Interface identifiers of ISATAP (RFC 5214), which end with an IPv4 address, under any prefix. */
+/** Matches bytes 8 to 11 (hex) of ISATAP addresses (RFC 5214), under any prefix. An IPv4 address follows them. */
 const ISATAP = /^0[02]005efe$/;
 
 /** Classifies addresses. Callbacks may go to public ones and to those that the operator allows. */

@@ -87,10 +87,7 @@ export class CallbackPolicy {
     return this.#ports.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(', ');
   }
 
-  /**
-   * Does what `refusal` does without resolving the name: it checks the port, and the address if it is
-   * literal.
-   */
+  /** Checks the part that needs no DNS: the port, and the address if the host is one. Returns what `refusal` does. */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last))

@@ -1,4 +1,4 @@
-/** Summary of the events that the bus dropped from a subscriber's queue and dead letters for memory. */
+/** Summary of the events that the bus dropped from a subscriber's queue and dead letters because memory ran short. */
 export interface DropNotice {
   batches: number;
   events: number;

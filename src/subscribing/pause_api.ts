@@ -9,8 +9,8 @@ type CallOfOne = { caller: Owner; params: { token: string } };
 type OwnCall = { caller: ClientCaller };
 
 /**
- * Pausing and resuming: root any subscriber, a client itself. A client whose token is its credential does so
- * without the token in the path, which routers log.
+ * Routes that pause and resume deliveries. Root may name any subscriber, a client only itself. A client whose token
+ * is its credential calls `/subscriber/…`, because routers log paths, and with them the token.
  */
 export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
   const { pause, resume } = handlers(subscriptions);
@@ -36,7 +36,7 @@ export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): R
   ];
 }
 
-/** A subscriber, and as whom the caller pauses or resumes it. */
+/** A subscriber, and in which role the caller pauses or resumes it. */
 interface Subject {
   token: string;
   by: 'operator' | 'subscriber';

@@ -13,14 +13,14 @@ import {
 import { splitCallback } from './callback_url.ts';
 import { readDropNotice } from './drop_notice.ts';
 
-/** Defaults for the settings of a subscriber, and the operator's maximum. */
+/** Defaults for the settings of a subscriber, and the operator's maximum of `max_in_flight`. */
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
 
 const ms = z.int();
 
 /**
- * What was dropped for lack of memory since the subscriber subscribed. `untold` is the part that no delivery
- * has reported yet.
+ * The events that were dropped for lack of memory since the subscriber subscribed. `untold` is the number of those
+ * that no accepted delivery has reported yet.
  */
 const DROPS_REPORT = z.object({
   batches: z.int(),

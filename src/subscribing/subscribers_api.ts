@@ -40,7 +40,7 @@ interface SubscribersParts {
   removed: (token: string, events: number) => void;
 }
 
-/** `/subscribers`: the list of subscribers, each by itself, and the removal of one with all its subscriptions. */
+/** `/subscribers`: lists subscribers, shows one, and removes one with all its subscriptions. */
 export function subscribersApi(parts: SubscribersParts): Route[] {
   const { list, show, leave, remove } = handlers(parts);
   const listing = { ...PAGED, answers: { 200: SUBSCRIBERS }, handle: list } as const;
@@ -79,7 +79,10 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
     return NO_CONTENT;
   };
 
-  /** Returns reports as the caller may see them: root and viewers without `uuid`, a client its own whole. */
+  /**
+   * Returns reports as the caller may see them. Root and viewers see all but `uuid`. A client sees its own report
+   * whole, and a short one of each other subscriber.
+   */
   const shownTo = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
       caller,
@@ -125,8 +128,8 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
 }
 
 /**
- * Returns a report for other clients. It has what the Ruby Routemaster showed, except the token, which may be
- * a credential, and the uuid, which is one.
+ * Returns a report for other clients. It has the fields that the Ruby Routemaster showed, but a public name for the
+ * token, which may be a credential, and no uuid, which always is one.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;

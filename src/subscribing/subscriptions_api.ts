@@ -36,7 +36,7 @@ interface SubscriptionsParts extends HandlerParts {
   dialect: Pick<Dialect, 'cutsMax'>;
 }
 
-/** `/subscription`, which is also called `/subscriber`, and the end of one subscription. */
+/** Subscribing by `/subscription` or its other name `/subscriber`, and ending the subscription to one topic. */
 export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsParts): Route[] {
   const { refuseEarly, refuseLate, subscribe, unsubscribe } = handlers(parts);
   const subscribing = {
@@ -64,9 +64,9 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes the subscription if the client has just been removed or limited, which the cache of clients may
-   * not have known. A removal deletes the client before its subscriber, so one of the two finds the other.
-   * Limiting a client removes its subscriptions in the same step.
+   * Undoes the subscription if the client was removed or limited meanwhile, since the cache of clients may be a
+   * second old. A removal deletes the client first and its subscriber after: so either this look-up misses the
+   * client, or the removal finds the subscriber. Limiting a client ends its subscriptions in the same step.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

@@ -10,9 +10,9 @@ import type { Partitions } from '../store/partitions.ts';
 const SLICE = 500;
 
 /**
- * A topic. `publisher` is the token of the client that owns it, null before the first publish. `events` is
- * the number of events ever published, and `delayed` that of those that wait for their time. `dropped` says how many of
- * these were dropped for want of memory, and between which times they were due.
+ * A topic. `publisher` is the token of the client that owns it, null before the first publish. `events` counts the
+ * events ever published, `delayed` those that wait for their time. `dropped` tells how many delayed events were
+ * dropped for want of memory, and when the first and the last of them were due.
  */
 export const TOPIC = z
   .object({
@@ -80,7 +80,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   const delayed = await delayedCounts(partition);
   return partition.command(async (redis, keys) => {
     const hashes: (string | null)[][] = [];
-    // Uses pipelines: 10,000 single commands would delay other requests by 150 ms.
+    // In pipelines, because 10,000 single commands would delay other requests by 150 ms.
     for (let from = 0; from < names.length; from += SLICE) {
       const slice = names.slice(from, from + SLICE);
       const pipeline = redis.pipeline(slice.map((name) => ['hmget', keys.topic(name), ...FIELDS]));

@@ -16,7 +16,7 @@ export interface TopicParams {
   name: string;
 }
 
-/** The topic in a path. */
+/** Schema of the name of a topic in a path. */
 export const TOPIC_NAMED = { name: z.string().regex(TOPIC_NAME).describe('The name of the topic.') };
 export const TOPIC_PARAMS: Input<TopicParams> = {
   schema: z.object(TOPIC_NAMED),
@@ -31,7 +31,7 @@ interface TopicsParts {
   log: Log;
 }
 
-/** `/topics`, without publishing. */
+/** `/topics`: lists topics and deletes one. Publishing is in publish_api.ts. */
 export function topicsApi(parts: TopicsParts): Route[] {
   const { list, remove } = handlers(parts);
   const removing = {
