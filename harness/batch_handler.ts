@@ -8,6 +8,7 @@ import type { Log } from '../src/log.ts';
 import { Counters } from '../src/metrics/counters.ts';
 import { Recorder } from '../src/metrics/recorder.ts';
 import type { Partition } from '../src/store/partition.ts';
+import { Partitions } from '../src/store/partitions.ts';
 import { CallbackPolicy } from '../src/subscribing/callback_policy.ts';
 
 const MINUTE_MS = 60_000;
@@ -27,7 +28,7 @@ export function batchHandler(
     { deliveryTimeoutMs, connectTimeoutMs: 2000, sslVerify: true, keptConnections: 500 },
     new CallbackPolicy(['127.0.0.1']),
   );
-  const recorder = new Recorder(new Counters(store, { flushIntervalMs: MINUTE_MS, log }));
+  const recorder = new Recorder(new Counters(new Partitions(store), { flushIntervalMs: MINUTE_MS, log }));
   const publicNames = new PublicNames(new Clients(store, []), new NameKey(store));
   const settings = {
     healRate: 1,

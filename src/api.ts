@@ -176,7 +176,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     budget: new WorkBudget(),
     topics,
     isTopic: (name: string) => topics.has(name),
-    history: new History(control),
+    history: new History(partitions),
     tail,
     jobs: new Jobs(partitions),
     delayedEvents: new DelayedEvents(partitions),

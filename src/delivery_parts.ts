@@ -37,7 +37,7 @@ export class DeliveryParts {
       partitions: config.partitions,
     });
     const { control } = this.partitions;
-    this.#counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });
+    this.#counters = new Counters(this.partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
     this.recorder = new Recorder(this.#counters);
     const keptConnections = Math.ceil(config.keptConnections / config.workerThreads);
     this.#delivery = new Delivery(

@@ -33,7 +33,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
   const accepting = acceptingPartitions(config, log);
-  const counters = new Counters(partitions.control, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let isReady = false;
   const { routesIn, pages, ...parts } = buildApi({

@@ -30,7 +30,7 @@ await start(async () => {
   const redis = connect(config.redisUrl, log, config.redisTls);
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
   const { control } = partitions;
-  const counters = new Counters(control, { flushIntervalMs: config.counterFlushIntervalMs, log });
+  const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let supervisor: Supervisor | undefined;
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));

@@ -40,8 +40,8 @@ export class TestStore {
 }
 
 /** Resolves with a connected partition. */
-export async function openStore(url: string): Promise<Partition> {
+export async function openStore(url: string, prefix = REDIS_PREFIX): Promise<Partition> {
   const redis = connect(url, createLog('silent', {}));
   if (redis.status !== 'ready') await once(redis, 'ready');
-  return new Partition(redis, { prefix: REDIS_PREFIX });
+  return new Partition(redis, { prefix });
 }

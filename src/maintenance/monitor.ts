@@ -2,7 +2,6 @@ import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import { Datadog } from '../metrics/datadog.ts';
 import { collectFigures, type Figure } from '../metrics/figures.ts';
-import type { Partition } from '../store/partition.ts';
 import type { JobParts } from './job_parts.ts';
 
 type Send = (figures: readonly Figure[]) => Promise<void>;
@@ -12,7 +11,7 @@ export function monitorJob(
   parts: Pick<JobParts, 'config' | 'partitions' | 'publicNames' | 'log'>,
 ): () => Promise<void> {
   const { config, partitions, publicNames, log } = parts;
-  const send = senderOf(config, partitions.control, log);
+  const send = senderOf(config, log);
   return async () => {
     if (!send) return;
     const figures = await collectFigures({ partitions, limits: config, publicNames, log });
@@ -22,15 +21,20 @@ export function monitorJob(
 }
 
 /** Returns a function that sends figures; undefined for Prometheus, which scrapes `/metrics` instead. */
-function senderOf(config: Config, control: Partition, log: Log): Send | undefined {
+function senderOf(config: Config, log: Log): Send | undefined {
   if (config.metricService === 'prometheus') return undefined;
   if (config.metricService === 'print') return async (figures) => logFigures(figures, log);
   const agent = { host: config.dogstatsdHost, port: config.dogstatsdPort };
-  const datadog = new Datadog(agent, control);
+  const datadog = new Datadog(agent);
   return (figures) => datadog.send(figures);
 }
 
-/** Logs one line per figure. A counter's line has its total. */
+/** Logs one line per figure. A counter's line has its total over all partitions. */
 function logFigures(figures: readonly Figure[], log: Log): void {
-  for (const { kind, name, value, tags } of figures) log.info({ [kind]: name, value, tags }, 'figure');
+  const same = (figure: Figure) => (figure.kind === 'counter' ? figure.field.toString('latin1') : figure);
+  for (const [figure, ...more] of Map.groupBy(figures, same).values()) {
+    if (!figure) continue;
+    const value = more.reduce((sum, each) => sum + each.value, figure.value);
+    log.info({ [figure.kind]: figure.name, value, tags: figure.tags }, 'figure');
+  }
 }

@@ -6,6 +6,7 @@ import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/histor
 import { subjectOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { type Memory, readMemory } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
@@ -26,16 +27,22 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
   };
   return async () => {
     const [counts, subscribers, memory] = await Promise.all([
-      readCounts(partitions.control, log),
+      readCounts(partitions.all, log),
       census(partitions),
       readMemory(partitions.control, config),
     ]);
     const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
     // The bus comes first, so that its entry is there before those of others. Later calls may fall into the next step.
-    for (let i = 0; i < samples.length; i += SAMPLES_PER_CALL) {
-      await partitions.control.run('sample', { ...steps, samples: samples.slice(i, i + SAMPLES_PER_CALL) });
-    }
+    for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
+      for (let i = 0; i < its.length; i += SAMPLES_PER_CALL)
+        await partition.run('sample', { ...steps, samples: its.slice(i, i + SAMPLES_PER_CALL) });
   };
+}
+
+/** Returns the partition that has the history of a subject. It also knows whether the subject still exists. */
+function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Partition {
+  if (topic !== undefined) return partitions.ofTopic(topic);
+  return subscriber === undefined ? partitions.control : partitions.ofSubscriber(subscriber);
 }
 
 type Subscriber = Reply<'census'>['subscribers'][number];

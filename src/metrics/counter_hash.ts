@@ -6,13 +6,14 @@ const FIELDS_PER_SCAN = 1000;
 
 export type Tags = Readonly<Record<string, string>>;
 
-/** One counter of the whole bus, with its total since the bus was installed. */
+/** One counter of a partition, with its total since the bus was installed. The bus's total is the sum over all. */
 export interface Count {
   name: string;
   tags: Tags;
   value: number;
   /** The packed name and tags, which identify the counter. */
   field: Buffer;
+  partition: Partition;
 }
 
 /**
@@ -50,14 +51,16 @@ function text(value: unknown): string {
  * Returns the fields of a hash with their counts. Reads it in pieces: the hash of a bus with many subscribers is long,
  * and reading it at once would block Redis. Throws as Partition does.
  */
-export async function readPacked(control: Partition, name: 'counters' | 'counters_reported') {
+export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
   // A map, because a scan may return a field twice. `callBuffer`, because fields are binary, and `hscan` would damage
   // them by decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();
   let cursor = '0';
   do {
     const scan = (at: string) =>
-      control.command((redis, keys) => redis.callBuffer('HSCAN', keys[name](), at, 'COUNT', FIELDS_PER_SCAN));
+      partition.command((redis, keys) =>
+        redis.callBuffer('HSCAN', keys[name](), at, 'COUNT', FIELDS_PER_SCAN),
+      );
     const [next, flat] = (await scan(cursor)) as [Buffer, Buffer[]];
     for (let i = 0; i + 1 < flat.length; i += 2) {
       const field = flat[i] as Buffer;
@@ -68,27 +71,33 @@ export async function readPacked(control: Partition, name: 'counters' | 'counter
   return [...counts.values()];
 }
 
-/** Reads all counters from Redis. Skips unreadable fields with a warning. Throws as Partition does. */
-export async function readCounts(control: Partition, log: Log): Promise<Count[]> {
+/**
+ * Reads all counters of these partitions. Counts of the same name and tags in two partitions are two entries. Skips
+ * unreadable fields with a warning. Throws as Partition does.
+ */
+export async function readCounts(partitions: readonly Partition[], log: Log): Promise<Count[]> {
+  return (await Promise.all(partitions.map((partition) => readCountsOf(partition, log)))).flat();
+}
+
+async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
+  // A counter can have several fields, since Ruby packs the same name or tag as text or as bytes, depending on its
+  // encoding.
   const counts = new Map<string, Count>();
   let unreadable = 0;
-  for (const [packed, value] of await readPacked(control, 'counters')) {
+  for (const [packed, value] of await readPacked(partition, 'counters')) {
     const series = unpackField(packed);
-    if (series && Number.isFinite(value)) add(counts, series, value);
+    if (series && Number.isFinite(value)) add(counts, { ...series, value, partition });
     else unreadable++;
   }
   if (unreadable > 0) log.warn({ fields: unreadable }, 'skipped unreadable fields of the counters hash');
   return [...counts.values()];
 }
 
-/**
- * Adds the value of one field to its counter. A counter can have several fields, since Ruby packs the same
- * name or tag as text or as bytes, depending on its encoding.
- */
-function add(counts: Map<string, Count>, { name, tags }: { name: string; tags: Tags }, value: number): void {
-  const field = packField(name, tags);
+/** Adds a count to that of the same name and tags, if there is one. */
+function add(counts: Map<string, Count>, count: Omit<Count, 'field'>): void {
+  const field = packField(count.name, count.tags);
   const id = field.toString('latin1');
   const known = counts.get(id);
-  if (known) known.value += value;
-  else counts.set(id, { name, tags, value, field });
+  if (known) known.value += count.value;
+  else counts.set(id, { ...count, field });
 }

@@ -3,7 +3,7 @@ import { lookup } from 'node:dns/promises';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { readPacked, type Tags } from './counter_hash.ts';
-import type { Figure } from './figures.ts';
+import type { CounterFigure, Figure } from './figures.ts';
 
 /** Maximum size of a datagram: it fits into one Ethernet frame. Datadog's own clients use the same size. */
 const MAX_DATAGRAM_BYTES = 1432;
@@ -16,12 +16,12 @@ const SLICE = 1000;
 export type Report = Arguments<'report'>['reports'][number];
 
 /**
- * Returns a function from a packed field to the last total that any worker sent, or 0. Throws as Partition
- * does.
+ * Returns a function from a packed field to the last total of this partition that any worker sent, or 0. Throws as
+ * Partition does.
  */
-export async function readReported(control: Partition): Promise<(field: Buffer) => number> {
+export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
-  for (const [field, count] of await readPacked(control, 'counters_reported'))
+  for (const [field, count] of await readPacked(partition, 'counters_reported'))
     counts.set(field.toString('latin1'), count);
   return (field) => counts.get(field.toString('latin1')) ?? 0;
 }
@@ -30,9 +30,9 @@ export async function readReported(control: Partition): Promise<(field: Buffer) 
  * Stores the totals that were sent. Storing a report again is harmless, even after later reports. Throws as
  * Partition does.
  */
-export async function noteReported(control: Partition, reports: readonly Report[]): Promise<void> {
+export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
   for (let i = 0; i < reports.length; i += SLICE)
-    await control.run('report', { reports: reports.slice(i, i + SLICE) });
+    await partition.run('report', { reports: reports.slice(i, i + SLICE) });
 }
 
 /**
@@ -42,40 +42,47 @@ export async function noteReported(control: Partition, reports: readonly Report[
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
-  readonly #control: Partition;
-  /** Reports that were sent to Datadog, but that Redis has not confirmed to have stored. */
-  #sent: Report[] = [];
+  /** Reports that were sent to Datadog, but that their partition has not confirmed to have stored. */
+  readonly #sent = new Map<Partition, Report[]>();
 
-  constructor(agent: { host: string; port: number }, control: Partition) {
+  constructor(agent: { host: string; port: number }) {
     this.#agent = agent;
-    this.#control = control;
   }
 
   async send(figures: readonly Figure[]): Promise<void> {
     await this.#note();
-    const before = await readReported(this.#control);
     const lines: string[] = [];
-    const reports: Report[] = [];
-    for (const { name, tags, value, ...figure } of figures) {
-      if (figure.kind === 'gauge') {
-        lines.push(statsdLine(name, value, 'g', tags));
-        continue;
-      }
-      const from = before(figure.field);
-      if (value === from) continue;
-      // A total below the reported one means that the counter was reset and has counted from 0 again.
-      lines.push(statsdLine(name, value > from ? value - from : value, 'c', tags));
-      reports.push({ field: figure.field, from, to: value });
+    const sent: [Partition, Report[]][] = [];
+    const counters = figures.filter((figure) => figure.kind === 'counter');
+    for (const [partition, its] of Map.groupBy(counters, (counter) => counter.partition)) {
+      const grown = grownOf(its, await readReported(partition));
+      lines.push(...grown.map(({ line }) => line));
+      sent.push([partition, grown.map(({ report }) => report)]);
     }
+    for (const { kind, name, value, tags } of figures)
+      if (kind === 'gauge') lines.push(statsdLine(name, value, 'g', tags));
     await transmit(datagrams(lines), this.#agent);
-    this.#sent = reports;
+    for (const [partition, reports] of sent) this.#sent.set(partition, reports);
     await this.#note();
   }
 
   async #note(): Promise<void> {
-    await noteReported(this.#control, this.#sent);
-    this.#sent = [];
+    for (const [partition, reports] of this.#sent) {
+      await noteReported(partition, reports);
+      this.#sent.delete(partition);
+    }
   }
+}
+
+/** Returns the line and the report of each counter of a partition that has changed. */
+function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => number) {
+  return counters.flatMap(({ name, tags, value, field }) => {
+    const from = before(field);
+    if (value === from) return [];
+    // A total below the reported one means that the counter was reset and has counted from 0 again.
+    const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
+    return { line, report: { field, from, to: value } };
+  });
 }
 
 /** Returns a line of the DogStatsD protocol: `routemaster.jobs.count:3|g|#queue:main,status:instant`. */

@@ -1,6 +1,7 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { MemoryLimits } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PAUSERS } from '../store/pause.ts';
 import { type Count, readCounts, type Tags } from './counter_hash.ts';
@@ -15,6 +16,7 @@ interface GaugeFigure {
   tags: Tags;
 }
 
+/** A counter of one partition. Figures of the same name and tags in several partitions add up. */
 export interface CounterFigure {
   kind: 'counter';
   name: CounterName;
@@ -22,6 +24,7 @@ export interface CounterFigure {
   tags: Tags;
   /** Identifies the counter. The tags cannot, because they contain public names, which can change. */
   field: Buffer;
+  partition: Partition;
 }
 
 /** A figure that may be shown outside: its tags contain public names instead of tokens. */
@@ -44,10 +47,7 @@ export async function collectFigures({
   publicNames,
   log,
 }: FigureParts): Promise<Figure[]> {
-  const [all, reading] = await Promise.all([
-    readCounts(partitions.control, log),
-    readGauges(partitions, limits),
-  ]);
+  const [all, reading] = await Promise.all([readCounts(partitions.all, log), readGauges(partitions, limits)]);
   const counts = all.filter(({ name }) => COUNTER_NAMES.has(name));
   const publicName = await publicNames.of([
     ...counts.flatMap((count) => subscriberOf(count) ?? []),
@@ -65,7 +65,7 @@ function subscriberOf({ name, tags }: Count): string | undefined {
 function counterFigure(count: Count, publicName: (token: string) => string): CounterFigure {
   const token = subscriberOf(count);
   const tags = token === undefined ? count.tags : { ...count.tags, queue: publicName(token) };
-  return { kind: 'counter', name: count.name as CounterName, value: count.value, tags, field: count.field };
+  return { kind: 'counter', ...count, name: count.name as CounterName, tags };
 }
 
 function gaugeFigures(reading: GaugeReading, publicName: (token: string) => string): GaugeFigure[] {

@@ -1,5 +1,6 @@
 import { decode } from '@msgpack/msgpack';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 
 /**
  * The figures of an entry, in the order in which they are stored. `published`, `delivered`, `failed`, `latencyMs` and
@@ -88,10 +89,10 @@ interface Entry {
 
 /** Reads the histories that the job `sample` writes. Throws as Partition does. */
 export class History {
-  readonly #control: Partition;
+  readonly #partitions: Partitions;
 
-  constructor(control: Partition) {
-    this.#control = control;
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
   }
 
   /** Returns the newest figures of the bus, and when their step of ten seconds began; undefined if there are none. */
@@ -105,7 +106,7 @@ export class History {
     const { step, points } = RANGES[range];
     const { ms, kept } = STEPS[step];
     const [time, ofBus, own] = await Promise.all([
-      this.#control.command((redis) => redis.time()),
+      this.#partitions.control.command((redis) => redis.time()),
       this.#entries('bus', '', step, points + 1),
       this.#entries(kind, name, step, kept),
     ]);
@@ -130,13 +131,19 @@ export class History {
   /** Returns the newest `count` entries of a history, the oldest of them first. */
   async #entries(kind: SubjectKind, name: string, step: keyof typeof STEPS, count: number): Promise<Entry[]> {
     const subject = kind === 'bus' ? kind : `${kind}:${name}`;
-    const stored = await this.#control.command((redis, keys) =>
+    const stored = await this.#partitionOf(kind, name).command((redis, keys) =>
       redis.lrangeBuffer(keys[`history_${step}`](subject), -count, -1),
     );
     return stored.map((packed) => {
       const [slot = 0, ...values] = decode(packed) as number[];
       return { slot, figures: Object.fromEntries(STORED[kind].map((name, i) => [name, values[i] ?? 0])) };
     });
+  }
+
+  #partitionOf(kind: SubjectKind, name: string): Partition {
+    const { control } = this.#partitions;
+    if (kind === 'bus') return control;
+    return kind === 'topic' ? this.#partitions.ofTopic(name) : this.#partitions.ofSubscriber(name);
   }
 }
 

@@ -36,7 +36,10 @@ async function monitor(settings: Config): Promise<Record<string, unknown>[]> {
 }
 
 async function published(events: number): Promise<void> {
-  const counters = new Counters(redis.store, { flushIntervalMs: 1000, log: capturedLog().log });
+  const counters = new Counters(new Partitions(redis.store), {
+    flushIntervalMs: 1000,
+    log: capturedLog().log,
+  });
   new Recorder(counters).published('widgets', events, 100 * events);
   await counters.flush();
 }

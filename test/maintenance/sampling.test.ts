@@ -18,7 +18,10 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 
 async function count(record: (recorder: Recorder) => void): Promise<void> {
-  const counters = new Counters(redis.store, { flushIntervalMs: 1000, log: capturedLog().log });
+  const counters = new Counters(new Partitions(redis.store), {
+    flushIntervalMs: 1000,
+    log: capturedLog().log,
+  });
   record(new Recorder(counters));
   await counters.flush();
 }
@@ -86,7 +89,7 @@ describe('a sample', () => {
     await bus.publish('dead', 'widgets', ['three', 'four']);
     await buryAll(redis.store);
     await sample();
-    const latest = await new History(redis.store).latest();
+    const latest = await new History(new Partitions(redis.store)).latest();
     assert.equal(latest?.figures.deadLetters, 2);
   });
 

@@ -9,19 +9,20 @@ import { packField, readCounts, unpackField } from '../../src/metrics/counter_ha
 import { Counters } from '../../src/metrics/counters.ts';
 import type { CounterName } from '../../src/metrics/families.ts';
 import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'always' });
 const NEVER_MS = 2 ** 31 - 1;
 
 const { log } = capturedLog();
 const counting = (store: Partition = redis.store, flushIntervalMs = NEVER_MS) =>
-  new Counters(store, { flushIntervalMs, log });
+  new Counters(new Partitions(store), { flushIntervalMs, log });
 
 /** What Redis holds, as `name tag:value…` → count. */
 async function totals(store: Partition = redis.store): Promise<Record<string, number>> {
   const shown = ({ name, tags }: { name: string; tags: object }) =>
     [name, ...Object.entries(tags).map((pair) => pair.join(':'))].join(' ');
-  const counts = await readCounts(store, log);
+  const counts = await readCounts([store], log);
   return Object.fromEntries(counts.map((count) => [shown(count), count.value]));
 }
 
@@ -147,7 +148,7 @@ describe('reading', () => {
     await raw.hset(keys.counters(), 'nonsense', 1, packField('events.bytes', { topic: 'x' }), 'many');
     await raw.hset(keys.counters(), packField('events.published', { topic: 'x' }), 3);
     const { log, lines } = capturedLog();
-    const [count, ...more] = await readCounts(redis.store, log);
+    const [count, ...more] = await readCounts([redis.store], log);
     assert.deepEqual(more, []);
     assert.equal(count?.value, 3);
     assert.deepEqual(
@@ -217,6 +218,26 @@ describe('a flush that fails', () => {
   });
 });
 
+test('each partition gets the counts of its topics and subscribers, also while another is away', async (t) => {
+  const other = await openStore(redis.redis.url, 'other:');
+  t.after(() => other.redis.disconnect());
+  await redis.store.redis.sadd(redis.store.keys.topics(), 'gadgets');
+  await other.redis.sadd(other.keys.topics(), 'widgets');
+  const partitions = new Partitions(redis.store, other);
+  const counters = new Counters(partitions, { flushIntervalMs: NEVER_MS, log });
+  const publish = (topic: string) => counters.increment('events.published', { topic });
+  other.redis.disconnect();
+  for (const topic of ['widgets', 'gadgets']) publish(topic);
+  await assert.rejects(counters.flush(), StorageUnavailable);
+  assert.deepEqual(await totals(), { 'events.published topic:gadgets': 1 });
+  for (const topic of ['widgets', 'gadgets']) publish(topic);
+  counters.increment('workers.scrubbed', {});
+  await other.redis.connect();
+  await counters.flush();
+  assert.deepEqual(await totals(), { 'events.published topic:gadgets': 2, 'workers.scrubbed': 1 });
+  assert.deepEqual(await totals(other), { 'events.published topic:widgets': 2 });
+});
+
 describe('stopping without Redis', () => {
   const away: [string, (store: Partition) => unknown][] = [
     ['away', (store) => store.redis.disconnect()],
@@ -228,7 +249,7 @@ describe('stopping without Redis', () => {
       t.after(() => store.redis.disconnect());
       t.after(() => redis.redis.kill('SIGCONT'));
       const { log, lines } = capturedLog();
-      const counters = new Counters(store, { flushIntervalMs: NEVER_MS, log });
+      const counters = new Counters(new Partitions(store), { flushIntervalMs: NEVER_MS, log });
       const count = (name: CounterName, by: number) =>
         counters.increment(name, { queue: 'a-secret-token' }, by);
       count('events.added', 3);

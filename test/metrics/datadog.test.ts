@@ -26,7 +26,7 @@ beforeEach(async () => {
 });
 
 const agent = () => ({ host: '127.0.0.1', port: socket.address().port });
-const worker = () => new Datadog(agent(), redis.store);
+const worker = () => new Datadog(agent());
 
 const published = (value: number, topic = 'widgets'): CounterFigure => ({
   kind: 'counter',
@@ -34,6 +34,7 @@ const published = (value: number, topic = 'widgets'): CounterFigure => ({
   value,
   tags: { topic },
   field: packField('events.published', { topic }),
+  partition: redis.store,
 });
 
 /** The lines that arrived before the gauge `workers.count:<mark>`, which is sent last. */
@@ -106,14 +107,15 @@ describe('counters', () => {
 
   test('that were sent but not noted are noted the next time, and not sent again', async () => {
     let away = true;
-    const flaky = new Datadog(agent(), {
+    const flaky = new Datadog(agent());
+    const partition = {
       command: (ask: Parameters<Partition['command']>[0]) => redis.store.command(ask),
       run: async (_: 'report', args: Arguments<'report'>) => {
         if (away) throw new Error('Redis is away');
         return redis.store.run('report', args);
       },
-    } as Partition);
-    await assert.rejects(flaky.send([published(5)]), /away/);
+    } as Partition;
+    await assert.rejects(flaky.send([{ ...published(5), partition }]), /away/);
     await until(() => received.length === 1);
     received = [];
     away = false;
@@ -121,7 +123,7 @@ describe('counters', () => {
   });
 
   test('that could not be sent are sent with the next report', async () => {
-    const nowhere = new Datadog({ host: 'no-such-host.invalid', port: 1 }, redis.store);
+    const nowhere = new Datadog({ host: 'no-such-host.invalid', port: 1 });
     await assert.rejects(nowhere.send([published(5)]), { syscall: 'getaddrinfo' });
     assert.deepEqual(await lines(worker(), [published(7)]), [
       'routemaster.events.published:7|c|#topic:widgets',

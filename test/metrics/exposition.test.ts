@@ -30,7 +30,7 @@ const text = async (given: FigureParts = parts()) => (await metricsPage(given)()
 const show = async () => parsePrometheus(await text());
 
 async function record(what: (recorder: Recorder) => void): Promise<void> {
-  const counters = new Counters(redis.store, { flushIntervalMs: 1000, log });
+  const counters = new Counters(new Partitions(redis.store), { flushIntervalMs: 1000, log });
   what(new Recorder(counters));
   await counters.flush();
 }

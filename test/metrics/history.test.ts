@@ -3,9 +3,10 @@ import { beforeEach, describe, test } from 'node:test';
 import { encode } from '@msgpack/msgpack';
 import { TestStore } from '../../harness/redis/store.ts';
 import { type Figures, History, STORED, type SubjectKind } from '../../src/metrics/history.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
-const history = () => new History(redis.store);
+const history = () => new History(new Partitions(redis.store));
 const NOTHING: Figures<'bus'> = {
   ...{ published: 0, delivered: 0, failed: 0, latencyMs: 0, latencies: 0, queued: 0, oldestSeconds: 0 },
   ...{ memory: 0, subscribers: 0, failing: 0, paused: 0, deadLetters: 0 },

@@ -19,7 +19,9 @@ const log = createLog('silent', {});
 const topics = () => new Topics(new Partitions(redis.store));
 
 /** Counts everything that there is about a topic and a subscriber. */
-async function countAll(counters = new Counters(redis.store, { flushIntervalMs: 1000, log })): Promise<void> {
+async function countAll(
+  counters = new Counters(new Partitions(redis.store), { flushIntervalMs: 1000, log }),
+): Promise<void> {
   const recorder = new Recorder(counters);
   recorder.published('widgets', 2, 300);
   recorder.added('alice', 2);
@@ -34,7 +36,7 @@ async function countAll(counters = new Counters(redis.store, { flushIntervalMs: 
 
 /** The sum of each counter, and the tags of those that are about a topic or a subscriber. */
 async function counts() {
-  const all = await readCounts(redis.store, log);
+  const all = await readCounts([redis.store], log);
   const sums: Record<string, number> = {};
   for (const { name, value } of all) sums[name] = (sums[name] ?? 0) + value;
   const subjects = all.flatMap(({ tags }) => tags.topic ?? tags.queue ?? []);
@@ -74,7 +76,9 @@ describe('the counts of what is removed', () => {
     await topics().remove('widgets');
     await bus.publish('b', 'widgets', ['e2']);
     await countAll();
-    const published = (await readCounts(redis.store, log)).filter(({ name }) => name === 'events.published');
+    const published = (await readCounts([redis.store], log)).filter(
+      ({ name }) => name === 'events.published',
+    );
     assert.deepEqual(published.map(({ tags, value }) => [tags.topic, value]).sort(), [
       ['(removed)', 2],
       ['widgets', 2],
@@ -84,11 +88,11 @@ describe('the counts of what is removed', () => {
   test('are not sent to the metric service again as part of a total', async () => {
     await countAll();
     const { redis: raw, keys } = redis.store;
-    const figures = (await readCounts(redis.store, log)).map((count) => ({
+    const figures = (await readCounts([redis.store], log)).map((count) => ({
       ...count,
       kind: 'counter' as const,
     }));
-    await new Datadog({ host: '127.0.0.1', port: 9 }, redis.store).send(figures as Figure[]);
+    await new Datadog({ host: '127.0.0.1', port: 9 }).send(figures as Figure[]);
     await topics().remove('widgets');
     await subscriptionsOf(redis.store).remove('alice');
     const sent = await raw.hgetall(keys.counters_reported());
