@@ -14,8 +14,6 @@ An entry has `record` if its batch has ended, and otherwise the other fields.
 local delivery_log = include('delivery_log')
 local delivery_sources = include('delivery_sources')
 local delivery_states = include('delivery_states')
-local drops = include('drops')
-local jobs = include('jobs')
 local merging = include('merging')
 local open_batches = include('open_batches')
 
@@ -47,25 +45,18 @@ local function add_queues(call, listing, sources, clients, state)
 end
 
 local function add_open(call, listing, sources, clients)
-  local entries = {}
+  local entries, bids = {}, {}
   for _, token in ipairs(clients) do
-    local entry = redis.call('HGET', call.keys.batches_open(), token)
-    if entry then entries[#entries + 1] = entry end
+    entries[#entries + 1] = redis.call('HGET', call.keys.batches_open(), token) or nil
   end
   if #clients == 0 then entries = redis.call('HVALS', call.keys.batches_open()) end
-  for _, entry in ipairs(entries) do
-    local bid = open_batches.read_entry(entry)
-    sources[#sources + 1] = delivery_sources.single(call, listing, bid, 'open')
-  end
+  for i, entry in ipairs(entries) do bids[i] = open_batches.read_entry(entry) end
+  delivery_sources.add_singles(call, listing, sources, bids, 'open')
 end
 
 local function add_in_flight(call, listing, sources, clients)
-  local wanted = {}
-  for _, token in ipairs(clients) do wanted[token] = true end
-  for job in pairs(drops.jobs_held(call)) do
-    local bid = jobs.batch_of(job)
-    sources[#sources + 1] = bid and delivery_sources.single(call, listing, bid, 'in_flight', #clients > 0 and wanted)
-  end
+  local bids = delivery_states.in_flight(call, listing.seen, clients)
+  delivery_sources.add_singles(call, listing, sources, bids, 'in_flight')
 end
 
 local function add_paused(call, listing, sources, clients)

@@ -20,31 +20,47 @@ function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end
 
-local function workers_of(call, seen, token)
-  if not seen.workers then
-    local lanes = redis.call('HGETALL', call.keys.lanes_held())
-    seen.workers = {}
-    for i = 1, #lanes, 2 do
-      local workers = seen.workers[lanes[i + 1]] or {}
-      seen.workers[lanes[i + 1]] = workers
-      workers[#workers + 1] = lanes[i]
-    end
+local function workers_by_token(call, seen)
+  if seen.workers then return seen.workers end
+  local lanes = redis.call('HGETALL', call.keys.lanes_held())
+  seen.workers = {}
+  for i = 1, #lanes, 2 do
+    local workers = seen.workers[lanes[i + 1]] or {}
+    seen.workers[lanes[i + 1]] = workers
+    workers[#workers + 1] = lanes[i]
   end
-  return seen.workers[token] or {}
+  return seen.workers
+end
+
+-- Returns the jobs of a subscriber that workers hold, as a table from these to the workers.
+local function held_of(call, seen, token)
+  local held = seen.held[token]
+  if held then return held end
+  held = {}
+  seen.held[token] = held
+  for _, worker in ipairs(workers_by_token(call, seen)[token] or {}) do
+    local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), '0')
+    if job then held[job] = worker end
+  end
+  return held
 end
 
 -- Returns the worker that holds the job of a batch; nothing if none does.
 local function holder_of(call, seen, bid, token)
-  local held = seen.held[token]
-  if not held then
-    held = {}
-    seen.held[token] = held
-    for _, worker in ipairs(workers_of(call, seen, token)) do
-      local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), '0')
-      if job then held[job] = worker end
-    end
+  return held_of(call, seen, token)[jobs.delivery_of(bid)]
+end
+
+-- Returns the batches that workers hold, of all subscribers or of some.
+function delivery_states.in_flight(call, seen, tokens)
+  local bids = {}
+  local function add(token)
+    for job in pairs(held_of(call, seen, token)) do bids[#bids + 1] = jobs.batch_of(job) end
   end
-  return held[jobs.delivery_of(bid)]
+  for _, token in ipairs(tokens) do add(token) end
+  if #tokens == 0 then
+    for token in pairs(workers_by_token(call, seen)) do add(token) end
+  end
+  return bids
 end
 
 function delivery_states.is_paused(call, seen, token)

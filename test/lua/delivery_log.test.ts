@@ -77,6 +77,29 @@ describe('the delivery log', () => {
     assert.match(entries[0]?.record ?? '', new RegExp(`^${ended.at(-1)},`));
   });
 
+  test('is found from any time on, whatever the logs of the subscribers look like', async () => {
+    for (const [token, count] of [
+      ['quiet', 1],
+      ['busy', 50],
+      ['quiet', 16],
+      ['busy', 3],
+    ] as const)
+      await take(token, count, 1000);
+    const ended = [...(await readRecords(redis.store)).values()]
+      .map(({ record }) => Number(record[0]))
+      .sort();
+    for (const [i, us] of ended.entries()) {
+      const bounds = { since: 0, before: us / 1000, limit: 4 };
+      const { entries } = await redis.store.run('list_deliveries', {
+        clients: [],
+        state: 'taken',
+        ...bounds,
+      });
+      const found = entries.map(({ record = '' }) => Number(record.split(',')[0]));
+      assert.deepEqual(found, ended.slice(0, i).reverse().slice(0, 4));
+    }
+  });
+
   test('keeps the last failures of a batch as far as they are short', async () => {
     await bus.publish('zz', 'busy', ['e']);
     const attempt = (at: number, length: number) =>
