@@ -1,4 +1,4 @@
-import { ConnectionError, ProblemError, type Routemaster } from '@routemaster/client';
+import { type Routemaster, RoutemasterError, TimeLimitError } from '@routemaster/client';
 import { type Call, collect, Failure } from './command.ts';
 import { callbackFindings } from './doctor_callbacks.ts';
 import { certificateFinding, type Finding } from './doctor_connections.ts';
@@ -33,7 +33,6 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield reached.finding;
   if (!reached.date) return;
   yield clockFinding(reached);
-  // The client repeats attempts until this time has passed.
   const bus = call.connect({ timeoutMs: TIMEOUT_MS });
   const [credentials, isKnown] = await credentialsFinding(bus);
   yield credentials;
@@ -106,8 +105,10 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: 
     await bus.pulse();
     return [{ check, isWell: true, detail: `the bus knows ${await whoIs(bus)}, and Redis answers it` }, true];
   } catch (error) {
-    if (!(error instanceof ProblemError || error instanceof ConnectionError)) throw error;
-    const { code, message } = error;
+    // The client repeats what may pass until its time limit. The last failure says what is wrong.
+    const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
+    if (!(failure instanceof RoutemasterError)) throw error;
+    const { code, message } = failure;
     const [isKnown, advice] = [code !== 'unauthenticated', ADVICE[code]];
     const finding = { check: isKnown ? 'pulse' : check, isWell: false, detail: `${code}: ${message}` };
     return [{ ...finding, ...(advice !== undefined && { advice }) }, false];

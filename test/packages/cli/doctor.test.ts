@@ -113,6 +113,20 @@ test('doctor finds a clock that is wrong, and a server that is no bus', async (t
   );
 });
 
+test('doctor says what to do if the bus does not reach its Redis', async (t) => {
+  const port = await serving(t, ({ url }, response) => {
+    if (url === '/health') return void response.end('{}');
+    response.writeHead(503, { 'content-type': 'application/problem+json' });
+    response.end(JSON.stringify({ code: 'storage_unavailable', detail: 'it cannot be reached' }));
+  });
+  const { stdout, stderr } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t x`);
+  assert.match(
+    stdout,
+    /^BAD +pulse +storage_unavailable: it cannot be reached\n +The bus does not reach its Redis/m,
+  );
+  assert.equal(stderr, 'not_well: 1 of 3 checks found something\n');
+});
+
 test('doctor finds a certificate that is not trusted, and plain http where https should be', async (t) => {
   const ok: RequestListener = (_, response) => void response.end('{}');
   const secure = await serving(t, ok, selfSigned());
