@@ -17,10 +17,10 @@ const HEAD =
 /** Matches a pattern that only digits match. */
 const DIGITS = /^\^\\d(\{[\d,]+\}|[+*])?\$$/;
 
-/** Characters of a type that is written again where a second path has it. */
+/** Maximum characters of a type that is repeated for each call that has it. A longer type is written once. */
 const MAX_REPEATED = 120;
 
-/** The files of packages/client/src/generated/, by name: what the client shares with the bus. */
+/** Returns the files of packages/client/src/generated/, by name: types and errors that the client shares with the bus. */
 export function clientSources(): Record<string, string> {
   return { 'calls.ts': formatted(calls()), 'problems.ts': formatted(problems()) };
 }
@@ -88,7 +88,7 @@ function inputSchema({ schema }: Input<unknown>): Schema {
   return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
 }
 
-/** A parameter of digits may be given as a number. */
+/** Returns the TypeScript type of a query. A parameter of digits gets the type `number`. */
 function queryType(query: Input<unknown>): string {
   const schema = inputSchema(query);
   const properties = Object.entries(schema.properties as Fields).map(([name, field]) => [
@@ -102,7 +102,7 @@ function answerType(schema: z.ZodType | null): string {
   return schema ? typeOf(z.toJSONSchema(schema, { unrepresentable: 'any' })) : 'undefined';
 }
 
-/** The TypeScript type of what a JSON Schema describes. */
+/** Returns the TypeScript type of the values that a JSON Schema describes. */
 function typeOf(schema: Schema): string {
   if (schema.const !== undefined) return quoted(schema.const);
   if (schema.enum) return schema.enum.map(quoted).join(' | ');
@@ -133,7 +133,7 @@ function objectType({ properties = {}, required = [], additionalProperties: othe
   return fields.length === 0 ? 'Record<string, unknown>' : `{ ${fields.join(' ')} }`;
 }
 
-/** Each object of a union gets the fields of the others as undefined, so that all fields can be read. */
+/** Returns a union type. Each object in it gets the fields of the others as undefined, so that all fields can be read. */
 function unionOf(members: readonly Schema[]): string {
   const names = new Set(members.flatMap(({ properties = {} }) => Object.keys(properties)));
   const whole = members.map((member) => {
@@ -154,7 +154,7 @@ function formatted(source: string): string {
   return execFileSync(biome, args, { cwd: root, input: source, encoding: 'utf8' });
 }
 
-// `npm run client` writes them.
+// `npm run client` runs this file, which writes the sources.
 if (import.meta.main) {
   for (const [name, text] of Object.entries(clientSources()))
     writeFileSync(join(root, 'packages/client/src/generated', name), text);

@@ -5,7 +5,7 @@ import type { Route } from '../src/route.ts';
 import type { Partition } from '../src/store/partition.ts';
 import { Partitions } from '../src/store/partitions.ts';
 
-/** The route table of the API, without a Redis: its handlers must not be called, but for those of the documentation. */
+/** Returns the route table of the API, without a Redis. Only its handlers of the documentation may be called. */
 export function routeTable(compatibility: Compatibility = 'none', env: Record<string, string> = {}): Route[] {
   const nothing: object = new Proxy(() => {}, { get: () => nothing });
   const config = readConfig({

@@ -27,7 +27,7 @@ export class TestBrowser {
       throw new Error('no browser: install Chromium, or name one by CHROMIUM');
     this.#browser = await launch({
       executablePath,
-      // Chromium refuses to run as root with its sandbox; the tests show it pages of our own only.
+      // Chromium refuses to run as root with its sandbox. It needs none here, as it shows only pages of the bus.
       args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
     });
   }
@@ -44,10 +44,10 @@ export class TestBrowser {
   }
 }
 
-/** Complaints of a browser that are no fault of the page: it loads the answer to a wrong login, say. */
+/** Complaints of the browser that are no fault of the page, such as the 4xx answer to a wrong login. */
 const EXPECTED = /the server responded with a status of 4\d\d/;
 
-/** A page, with what the browser complained of: errors of scripts and violations of the content policy. */
+/** A page, and the complaints of the browser: errors of scripts and violations of the content policy. */
 export class TestPage {
   readonly page: Page;
   readonly complaints: string[] = [];
@@ -68,7 +68,7 @@ export class TestPage {
     await this.submit('form.login button');
   }
 
-  /** Clicks what leads to another page, and waits until that is there. */
+  /** Clicks an element that leads to another page, and waits until that page has loaded. */
   async submit(selector: string): Promise<void> {
     await Promise.all([this.page.waitForNavigation(), this.page.click(selector)]);
   }
@@ -78,12 +78,13 @@ export class TestPage {
   }
 
   /**
-   * Nothing was violated, everything is accessible (axe), and nothing is wider than the window. `rules` of axe: all by default; a
-   * page whose other scheme was judged by all needs only the rules about colours.
+   * Throws if the browser complained, if the page is not accessible (axe), or if it is wider than the window. `rules`
+   * names the rules of axe, by default all. A page that has passed all rules in its other colour scheme needs only those
+   * about colours.
    */
   async assertSound(what = 'the page', rules?: readonly string[]): Promise<void> {
     assert.deepEqual(this.complaints, [], what);
-    // Not by a script element, which the content policy would refuse.
+    // axe is evaluated, as the content policy would refuse a script element.
     await this.page.evaluate(axe.source);
     const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
     const { violations } = (await this.page.evaluate(

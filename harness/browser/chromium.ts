@@ -16,7 +16,7 @@ export function chromium(): string | undefined {
   ].find((path) => existsSync(path));
 }
 
-/** Installs Chromium if there is no browser and that takes no password. Throws an Error that says why it cannot be. */
+/** Installs Chromium if there is no browser. Throws an Error with the reason if it cannot; it gives no password. */
 async function seeToChromium(): Promise<void> {
   if (chromium() !== undefined) return;
   const [command = '', ...args] = process.getuid?.() === 0 ? APT : ['sudo', '-n', ...APT];

@@ -8,13 +8,13 @@ const ROUNDS = 3;
 const MAX_RATIO = 2;
 /** Maximum time that the victim may wait longer beside the attack. `npm run fences` sets it to 20. */
 const SLACK_MS = Number(process.env.FENCES_SLACK_MS ?? 100);
-/** Half as long where the slack is large, as in `bin/test`. */
+/** Time for which the victim is measured in quiet. Half of it suffices where the slack is large, as in `bin/test`. */
 const QUIET_MS = SLACK_MS < 100 ? 1000 : 500;
 const ENDS_WITHIN_MS = 20_000;
 
 /**
  * Attacks until `signal` is aborted, or until it is done, and then undoes what would affect the next round.
- * The attack expects to be refused. If it throws, the test fails.
+ * Refusals are expected. If the attack throws, the test fails.
  */
 type Attack = (signal: AbortSignal) => Promise<unknown>;
 
@@ -26,8 +26,8 @@ interface Comparison {
 /**
  * Measures the victim in quiet, and then beside the attack. Throws if an event of the victim was refused, dropped
  * or lost. Throws too if its p99 of publishing or of delivering became more than twice as long and grew by more than
- * the slack. A missed time is measured again, with another call of the attack: noise misses it once, but a broken
- * fence always.
+ * the slack. A time that is too long is measured again, with another call of the attack: noise makes it too long once,
+ * a broken fence always does.
  *
  * A test file has one `busWithDefaultLimits` and one `Victim.forTests`. Rounds last 1 to 2 s, because all fences
  * together have 75 s of `bin/test`. What an attack needs is set up before the call.
@@ -61,7 +61,7 @@ function assertUnharmed({ refused, dropped, lost }: Findings, when: string): voi
   assert.equal(lost, 0, `${lost} events of the victim did not arrive ${when}`);
 }
 
-/** Returns a message about the time that was missed; undefined if none was. */
+/** Returns a message about the first time that is too long; undefined if none is. */
 function lateness(quiet: Findings, beside: Findings): string | undefined {
   for (const time of ['publishP99Ms', 'deliveryP99Ms'] as const) {
     const limitMs = Math.max(MAX_RATIO * quiet[time], quiet[time] + SLACK_MS);

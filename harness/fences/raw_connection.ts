@@ -26,7 +26,7 @@ export class RawConnection {
   private constructor(socket: Socket, answered: (status: number) => void) {
     this.#socket = socket;
     socket.setEncoding('latin1');
-    socket.on('error', () => {}); // `open` tells
+    socket.on('error', () => {}); // `open` is false then
     socket.on('data', (chunk: string) => {
       this.receivedBytes += chunk.length;
       for (const { status, text } of this.#reader.read(chunk)) {

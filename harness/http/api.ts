@@ -98,7 +98,7 @@ export class Api {
     return this.#port;
   }
 
-  /** What every answer to `call` is held to. */
+  /** The contract that every answer to `call` is checked against. */
   get contract(): Contract {
     return begun(this.#contract);
   }
@@ -149,7 +149,7 @@ export class Api {
     this.#authorizations.set(name, basic(token, secret));
   }
 
-  /** The next call by this name makes a new client, unless it is root's or a viewer's. */
+  /** Forgets the client of this name, so that its next call makes a new client. Keeps `root` and `viewer`. */
   forget(name: string): void {
     if (KEY_HOLDERS.has(name)) return;
     this.#tokens.delete(name);
@@ -165,7 +165,7 @@ export class Api {
     return this.#authorizations.get(name) ?? '';
   }
 
-  /** Sends one request, with an unchanged path. Resolves with the complete answer, if the contract promises it. */
+  /** Sends one request, its path as given. Resolves with the complete answer; throws if the contract lacks it. */
   async call(method: string, path: string, { as, headers, body }: CallOptions = {}): Promise<Answer> {
     const authorization = as === undefined ? {} : { authorization: await this.authorization(as) };
     const all = { ...this.#headers, ...authorization, ...headers };
@@ -221,7 +221,7 @@ export function send(
   });
 }
 
-/** Returns the problem in an answer, and checks that its table has it and that it has advice. */
+/** Returns the problem in an answer. Throws if the table of errors does not have it, or if it has no advice. */
 export function problemIn({ status, headers, text }: Answer): Problem {
   assert.equal(headers['content-type'], 'application/problem+json', text);
   const problem = JSON.parse(text);

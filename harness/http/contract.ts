@@ -10,7 +10,7 @@ interface Answered {
   text: string;
 }
 
-/** What may be answered to a request for no call of the document. */
+/** Codes of the errors that may answer a request which is no call of the document. */
 const TO_NO_CALL: readonly ErrorCode[] = [
   ...(['not_found', 'method_not_allowed', 'bad_header', 'forbidden', 'rate_limited'] as const),
   ...([
@@ -23,7 +23,7 @@ const TO_NO_CALL: readonly ErrorCode[] = [
 
 const PROBLEM = 'application/problem+json';
 
-/** Holds answers to what the OpenAPI document of the bus says of them. */
+/** Checks answers against the OpenAPI document of the bus. */
 export class Contract {
   readonly document: OpenApiDocument;
   readonly #ajv = new Ajv2020({ strict: false, allowUnionTypes: true });
@@ -32,7 +32,7 @@ export class Contract {
 
   constructor(document: OpenApiDocument) {
     this.document = document;
-    // Members that the document does not name are faults here. Callers must ignore them.
+    // A member that the document does not name is a fault here, though callers must ignore it.
     this.#ajv.addSchema({ $id: 'bus', components: closed(document.components as JsonSchema) });
     const templates = Object.keys(document.paths).sort((a, b) => a.split('{').length - b.split('{').length);
     this.#patterns = templates.map((template) => ({
@@ -45,12 +45,12 @@ export class Contract {
   operationOf(method: string, target: string): Operation | undefined {
     const [path = ''] = target.split('?');
     const named = method === 'HEAD' ? 'get' : method.toLowerCase();
-    // Of the templates that fit, the one with the fewest parameters counts.
+    // The first template that fits has the fewest parameters, as the templates are sorted.
     const fitting = this.#patterns.find(({ pattern }) => pattern.test(path));
     return fitting && this.document.paths[fitting.template]?.[named];
   }
 
-  /** Throws if the document does not promise this answer. Pages of the console are none of its affair. */
+  /** Throws if the document does not promise this answer. Answers of the console are not checked. */
   check(method: string, target: string, answer: Answered): void {
     if (/^\/console(\/|$)/.test(target) || answer.status === 417) return;
     const operation = this.operationOf(method, target);

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** What a proxy does with a piece of a request or a reply. */
+/** How a proxy disturbs a piece of a request or a reply. */
 export interface Meddling {
-  /** Called first; the piece and all that follow it on its connection wait. */
+  /** Called before the piece is passed on. The piece and all later pieces of its connection wait for it. */
   first?: () => unknown;
   /** Without it, the piece is passed on. `mute` keeps the connection open and passes nothing on. */
   end?: 'cut' | 'mute';
@@ -18,7 +18,7 @@ export class MeddlingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
-  /** `port`: where each new connection leads. */
+  /** `port` returns the local port to which a new connection leads. */
   static async start(port: () => number): Promise<MeddlingProxy> {
     const proxy = new MeddlingProxy(port);
     proxy.#server.listen(0, '127.0.0.1');
@@ -38,7 +38,7 @@ export class MeddlingProxy {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Meddles once, with the next piece at this place; resolves when that is done. */
+  /** Meddles with the next piece of a request or a reply only. Resolves when `first` is done. */
   strike(at: 'request' | 'reply', meddling: Meddling): Promise<void> {
     return new Promise((done) => {
       this.meddle = (place) => {

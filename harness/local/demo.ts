@@ -8,7 +8,7 @@ import { demoEvent } from './demo_events.ts';
 import { keptClient } from './kept_client.ts';
 import { Receiver } from './sample_receiver.ts';
 
-/** The clients of an earlier start: the publisher owns the topics, and batches wait for the subscriber. */
+/** The clients of an earlier start. They are kept: the publisher owns topics, and batches wait for the subscriber. */
 interface Kept {
   publisher: Credentials;
   subscriber: Credentials;
@@ -107,7 +107,7 @@ export class Demo {
     while ((await this.#queued()) > 0 && performance.now() < endAt) await sleep(50);
   }
 
-  /** Subscribes those that are not well. */
+  /** Subscribes the patients: subscribers that are slow, failing or paused. */
   async #admit(busUrl: string, credentials: Readonly<Record<string, Credentials>>): Promise<void> {
     for (const { name, path, subscription, isPaused } of PATIENTS) {
       const client = new BusClient(busUrl, credentials[name] as Credentials);

@@ -12,8 +12,8 @@ import { welcome } from './welcome.ts';
 
 const stopLimitMs = 30_000;
 const startLimitMs = 60_000;
-// Time within which a second Ctrl-C counts as the first: `npm start` passes on what the terminal has sent
-// already.
+// Time within which a second Ctrl-C counts as the first. The terminal sends one to this process, and `npm start` passes
+// it on once more.
 const sameCtrlCMs = 300;
 
 /** The reason why everything stops. A failure has a message. */
@@ -44,12 +44,12 @@ export class Launcher {
   async run(): Promise<number> {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
       process.on(signal, () => this.#signalled());
-    process.stdout.on('error', () => this.#signalled()); // nobody reads us any more
+    process.stdout.on('error', () => this.#signalled()); // nobody reads the output any more
     const starting = this.#start().catch((error: Error) => this.#stop.resolve({ failure: error.message }));
     const { failure } = await this.#stop.promise;
     this.#stoppingSinceMs ??= performance.now();
     if (failure) console.error(`start: ${failure}`);
-    await starting; // or what it is about to start would stay behind
+    await starting; // otherwise a process that it is about to start would stay behind
     await this.#stopAll();
     return failure ? 1 : 0;
   }

@@ -91,7 +91,7 @@ async function waitUntilLoaded(connection: RedisConnection): Promise<void> {
 }
 
 // Shuts down by command rather than by signal: where containers share a directory, the process id that Redis
-// tells may be another process here.
+// tells may belong to another process here.
 async function shutDown(connection: RedisConnection): Promise<void> {
   await connection.call('SHUTDOWN').catch(() => {}); // it answers by closing the connection
   await connection.closed;

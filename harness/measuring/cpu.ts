@@ -11,9 +11,9 @@ export function cpuMicros(pid: number): number {
 }
 
 /**
- * Returns the CPU time of a process's present threads, by the scheduler's counters in ns; 0 if the kernel has
- * none. The process's own figure has a resolution of only 10 ms. Ended threads are not counted, so no thread
- * may end between two readings.
+ * Returns the CPU time of a process's present threads in µs, by the scheduler's counters; 0 if the kernel has no such
+ * counters. The figure of the whole process has a resolution of only 10 ms. Ended threads are not counted, so no
+ * thread may end between two readings.
  */
 function ofThreads(pid: number): number {
   let nanos = 0;
@@ -35,7 +35,7 @@ function ofProcess(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * MICROS_A_TICK;
 }
 
-/** `ps` writes [[days-]hours:]minutes:seconds.hundredths. */
+/** Returns the CPU time that `ps` tells, in µs. It writes [[days-]hours:]minutes:seconds.hundredths. */
 function ofPs(pid: number): number {
   const text = execFileSync('ps', ['-o', 'time=', '-p', String(pid)], { encoding: 'utf8' }).trim();
   const [clock = '', days = '0'] = text.split('-').reverse();
@@ -55,7 +55,7 @@ export function residentMiB(pid: number): number {
 }
 
 /**
- * Starts to measure the CPU time of processes. Returns a function that returns the time of each since then,
+ * Starts to measure the CPU time of processes. Returns a function that returns the CPU time of each since then,
  * in µs.
  */
 export function cpuSince<Pids extends Record<string, number | undefined>>(pids: Pids): () => Pids {

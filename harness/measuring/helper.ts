@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
 import type { Owner } from '../processes/running_bus.ts';
 
-/** The calls that a helper process serves. Arguments and answers are copied. */
+/** The calls that a helper process serves. Arguments and answers are copied between the processes. */
 // biome-ignore lint/suspicious/noExplicitAny: each call has arguments of its own
 export type Calls = Record<string, (...args: any[]) => unknown>;
 

@@ -10,7 +10,7 @@ export interface LoadAnswer {
 
 /**
  * A keep-alive connection for one request at a time. It is raw TCP, and takes a third of the CPU of Node's
- * HTTP client. A load generator that costs more than its server would measure itself.
+ * HTTP client: a load generator that used more CPU than the server would measure itself.
  */
 export class LoadConnection {
   readonly #socket: Socket;

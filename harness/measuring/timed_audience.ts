@@ -9,7 +9,7 @@ import { serveCalls } from './helper.ts';
 import { percentile } from './statistics.ts';
 
 const ARRIVES_WITHIN_MS = 60_000;
-/** A number whose multiples have fractional parts that are spread evenly between 0 and 1. */
+/** The fractional parts of its multiples are spread evenly between 0 and 1. */
 const GOLDEN_RATIO = (1 + Math.sqrt(5)) / 2;
 
 export interface Publisher {
@@ -22,7 +22,7 @@ interface Pace {
   url: string;
   /** The publishers, each with its topic. They take turns. */
   publishers: Publisher[];
-  /** Another topic that gets events at other instants meanwhile, without a receiver here. */
+  /** Another topic that gets events meanwhile, at times of their own. It has no receiver in this process. */
   beside?: { topic: string; perSecond: number };
   /** Part of the events' URLs. */
   name: string;
@@ -56,7 +56,7 @@ export type TimedCalls = { listen: typeof listen; measure: typeof measure };
 
 const URLS = /"url":"([^"]*)"/g;
 const sentAtMs = new Map<string, number>();
-/** The receipts of each receiver, which hears one topic. */
+/** The receivers. Each hears one topic, and notes the ages of its events at their arrival. */
 const receivers: { topic: string; ages: Map<string, number> }[] = [];
 
 /** Starts a receiver for each of these topics, which accepts everything. Resolves with their callbacks. */

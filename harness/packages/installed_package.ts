@@ -12,7 +12,7 @@ const run = promisify(execFile);
 const COMPILER = join(root, 'node_modules', '.bin', 'tsc');
 const PACKED = join(root, 'node_modules', '.cache', 'packed');
 const STRICT = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--noUnusedLocals'];
-/** A program that should end by itself. */
+/** Maximum time that a program may run. It should end by itself long before. */
 const RUN_MS = 30_000;
 
 /** A program of a README: TypeScript, CommonJS where it says `require`, otherwise a module. */
@@ -25,7 +25,7 @@ export interface Example {
 export class InstalledPackage {
   readonly #folder: string;
 
-  /** Needs no network, as our packages depend on nothing but each other; `others` are those that this one needs. */
+  /** Installs without a network, as the packages depend only on each other. `others` are those that this one needs. */
   static async of(name: string, ...others: string[]): Promise<InstalledPackage> {
     const folder = await mkdtemp(join(tmpdir(), `routemaster-${name}-`));
     const files: string[] = [];
@@ -43,7 +43,7 @@ export class InstalledPackage {
     await writeFile(join(this.#folder, file), text);
   }
 
-  /** Compiles TypeScript files to JavaScript. Throws with what the compiler says; it knows no types but the package's. */
+  /** Compiles TypeScript files with no types but the package's. Throws with the messages of the compiler. */
   async compile(files: readonly string[]): Promise<void> {
     const options = ['--module', 'nodenext', '--target', 'es2022', '--types', '', ...STRICT];
     await run(COMPILER, [...options, ...files], { cwd: this.#folder }).catch(({ stdout }) => {

@@ -5,7 +5,7 @@ import { root } from '../processes/command.ts';
 import { madeOnce } from './made_once.ts';
 
 const run = promisify(execFile);
-/** The versions on which packages run: the oldest, the one in between, the newest. */
+/** The major versions of Node on which packages must run, the oldest first. */
 export const VERSIONS = [20, 22, 24] as const;
 const CACHE = join(root, 'node_modules', '.cache', 'nodes');
 
@@ -18,12 +18,12 @@ export async function nodeOfVersion(major: number): Promise<string | undefined> 
   return (await majorOf(cached)) === major ? cached : undefined;
 }
 
-/** The programs to run on this version: all of them on the oldest and the newest, the first in between. */
+/** Returns the programs to run on this version: all on the oldest and the newest version, only the first in between. */
 export function programsFor<T>(version: number, programs: readonly T[]): readonly T[] {
   return version === VERSIONS[0] || version === VERSIONS.at(-1) ? programs : programs.slice(0, 1);
 }
 
-/** The npm package that has Node's binary for this platform; the one named `node` fetches it by a script. */
+/** Returns the npm package with Node's binary for this platform. The package `node` would fetch it by a script. */
 function platformPackage(): string {
   const platform = `${process.platform}-${process.arch}`;
   return platform === 'darwin-arm64' ? `node-bin-${platform}` : `node-${platform}`;

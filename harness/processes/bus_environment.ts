@@ -14,7 +14,7 @@ const ENV = {
   MAX_BACKOFF_MS: '200',
 };
 
-/** The defaults of what ENV changes in the capacity of a bus, for tests that measure or attack it. */
+/** Gives the settings of ENV that limit a bus their default values again, for tests that measure or attack it. */
 export const DEFAULT_LIMITS = {
   ROUTEMASTER_WORKER_THREADS: '2',
   ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '5',

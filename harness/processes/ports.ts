@@ -14,8 +14,8 @@ export async function freePort(): Promise<number> {
 
 /** Returns true if a server can listen on this port. Throws if the process may not listen there. */
 export async function isFreePort(port: number): Promise<boolean> {
-  // macOS permits listening on all addresses while another process listens on 127.0.0.1, and requests go to
-  // that one.
+  // macOS permits listening on all addresses while another process listens on 127.0.0.1, which then gets the
+  // requests.
   return (await canListen(port, '127.0.0.1')) && (await canListen(port));
 }
 

@@ -27,7 +27,7 @@ export interface BusSettings {
   folder?: string;
   /** Lines of redis.conf. */
   redis?: Record<string, string>;
-  /** Whether Redis has two replicas and three sentinels. */
+  /** True if Redis has two replicas and three sentinels. */
   sentinels?: boolean;
   /** Fills Redis before any process starts. */
   prepare?: (store: Partition) => Promise<void>;
@@ -111,8 +111,8 @@ export class RunningBus {
   }
 
   /**
-   * Resolves when a bus for tests works. The hooks of a file begin in their order, but do not wait for each
-   * other.
+   * Resolves when a bus for tests works. Hooks of a file that need it wait for this: hooks begin in their order, but do
+   * not wait for each other.
    */
   get works(): Promise<unknown> {
     return this.#works;

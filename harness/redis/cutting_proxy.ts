@@ -48,7 +48,7 @@ export class CuttingProxy {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Cuts the next request or reply that contains this text; by default the next one. */
+  /** Cuts the next request or reply that contains the text `having`; by default any. */
   cutNext(what: Cut, having = ''): void {
     this.#cutNext = { what, having };
   }

@@ -117,7 +117,7 @@ export class PrivateRedis {
     const log = openSync(join(this.dir, 'redis.log'), 'a', 0o600);
     const child = spawn(binary, ['-'], { stdio: ['pipe', log, log], detached: true });
     closeSync(log);
-    child.stdin?.on('error', () => {}); // it ended before it read its configuration: #ready says why
+    child.stdin?.on('error', () => {}); // Redis ended before it read its configuration: #ready says why
     child.stdin?.end(this.#conf);
     this.#process = child;
     const release = child.pid

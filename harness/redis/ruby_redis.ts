@@ -1,13 +1,13 @@
 import type { Commands } from '../../src/store/partition.ts';
 
 export const RUBY_TOKEN = 'demo--0123456789abcdef';
-/** An event `create` of https://a.example.com/w/1 in `widgets`, without data. */
+/** A stored event of type `create` for https://a.example.com/w/1 in `widgets`, without data. */
 export const RUBY_EVENT = Buffer.from(
   '92a16585a174cf000001a1f8494448a16fa777696467657473a179a6637265617465' +
     'a175b968747470733a2f2f612e6578616d706c652e636f6d2f772f31a164c0',
   'hex',
 );
-/** An event `update` of the same, with the data `{"color":"teal","n":1,"f":1.5,"z":null,"b":true}`. */
+/** A stored event of type `update` for the same URL, with the data `{"color":"teal","n":1,"f":1.5,"z":null,"b":true}`. */
 export const RUBY_EVENT_WITH_DATA = Buffer.from(
   '92a16585a174cf000001a1f849444ca16fa777696467657473a179a6757064617465' +
     'a175b968747470733a2f2f612e6578616d706c652e636f6d2f772f31' +

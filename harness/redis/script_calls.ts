@@ -9,8 +9,8 @@ export async function scriptCalls(store: Partition): Promise<number> {
 }
 
 /**
- * Returns the number of commands that Redis has served since it started: including those of scripts, without
- * `INFO`.
+ * Returns the number of commands that Redis has served since it started. Commands that scripts call count, `INFO` does
+ * not.
  */
 export async function commands(store: Partition): Promise<number> {
   const stats = await store.redis.info('commandstats');

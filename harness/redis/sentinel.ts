@@ -13,9 +13,9 @@ interface Watched {
   name: string;
   /** Port of the master on 127.0.0.1. */
   port: number;
-  /** A master that is silent for longer counts as down. */
+  /** Time after which a silent master counts as down. */
   downAfterMs: number;
-  /** Sentinels that must find it down. */
+  /** Number of sentinels that must find the master down. */
   quorum: number;
   /** Further lines of sentinel.conf. */
   lines?: string[];
@@ -29,7 +29,7 @@ export class Sentinel {
   readonly #process: ChildProcess;
   readonly #exited: Promise<unknown>;
 
-  /** Resolves when it answers. */
+  /** Resolves when the sentinel answers. */
   static async start(watched: Watched): Promise<Sentinel> {
     const sentinel = new Sentinel(watched, await freePort());
     await until(() => sentinel.#call('PING'), { what: 'the sentinel answers' });
@@ -63,13 +63,13 @@ ${lines.map((line) => `${line}\n`).join('')}`,
     this.#process.unref();
   }
 
-  /** The port of the master, as this sentinel knows it. */
+  /** Resolves with the port of the master that this sentinel knows. */
   async masterPort(): Promise<number> {
     const address = (await this.#call('SENTINEL', 'get-master-addr-by-name', this.#name)) as string[];
     return Number(address[1]);
   }
 
-  /** True if it knows so many replicas that can be promoted, and so many other sentinels. */
+  /** Resolves with true if it knows this number of replicas that can be promoted, and of other sentinels. */
   async knows(replicas: number, others: number): Promise<boolean> {
     const known = await Promise.all(
       ['replicas', 'sentinels'].map((what) => this.#call('SENTINEL', what, this.#name)),
@@ -79,7 +79,7 @@ ${lines.map((line) => `${line}\n`).join('')}`,
     return ready?.length === replicas && sentinels?.length === others;
   }
 
-  /** Makes it promote a replica although the master is well. */
+  /** Makes the sentinel promote a replica although the master is well. */
   async failOver(): Promise<void> {
     await this.#call('SENTINEL', 'FAILOVER', this.#name);
   }

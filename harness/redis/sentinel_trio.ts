@@ -15,13 +15,13 @@ export interface TrioOptions {
   config?: Record<string, string>;
 }
 
-/** A master with replicas, and three sentinels that promote one of these if the master is silent for a second. */
+/** A master with replicas, and three sentinels that promote a replica if the master is silent for a second. */
 export class SentinelTrio {
   readonly #nodes: Map<number, PrivateRedis>;
   readonly #sentinels: Sentinel[];
   #masterPort: number;
 
-  /** Resolves when all know each other, so that a failover can succeed. */
+  /** Resolves when the sentinels know all replicas and each other, so that a failover can succeed. */
   static async start({ replicas = 2, config = {} }: TrioOptions = {}): Promise<SentinelTrio> {
     const master = await startNode(config);
     const port = portOf(master);
@@ -57,11 +57,11 @@ export class SentinelTrio {
     return [...this.#nodes].flatMap(([port, node]) => (port === this.#masterPort ? [] : node));
   }
 
-  /** Kills the master when it was alone for a time: what it stored then, no replica has. Resolves with it. */
+  /** Kills the master after `aloneMs` without its replicas, which lack what it stored then. Resolves with the master. */
   async crash(aloneMs: number): Promise<PrivateRedis> {
     const { master, replicas } = this;
     await Promise.all(replicas.map((each) => each.kill('SIGSTOP')));
-    // Otherwise the kernel would keep for them what the master sends.
+    // Otherwise the kernel would keep what the master sends to the stopped replicas, and they would get it later.
     await callRedis(master.url, 'CLIENT', 'KILL', 'TYPE', 'replica');
     await sleep(aloneMs);
     await master.kill('SIGKILL');
@@ -82,9 +82,9 @@ export class SentinelTrio {
     await this.failsOver();
   }
 
-  /** Starts a killed Redis again, as a replica. Resolves when all Redises and sentinels are as at the start. */
+  /** Starts a killed Redis again, as a replica. Resolves when the sentinels know all replicas and each other again. */
   async rejoins(node: PrivateRedis): Promise<void> {
-    // A sentinel that does not know yet would lead to this one, which starts empty.
+    // A sentinel that does not know of the failover yet would lead clients to this Redis, which starts empty.
     await until(() => this.#agree(), {
       timeoutMs: FAILS_OVER_WITHIN_MS,
       what: 'all sentinels name one master',
@@ -111,7 +111,7 @@ export class SentinelTrio {
     await until(follow, { ...timing, what: 'all follow the master, and the sentinels know them' });
   }
 
-  /** True if all sentinels name the same master. On a busy machine it can be one that nobody asked for. */
+  /** Resolves with true if all sentinels name the same master. On a busy machine they may promote one without a fault. */
   async #agree(): Promise<boolean> {
     const [port = 0, ...others] = await this.#masterPorts();
     if (others.some((other) => other !== port)) return false;

@@ -16,8 +16,8 @@ export function storedEvents(topic: string, n: number, data?: unknown): string[]
 }
 
 /**
- * Publishes `n` events of a topic into the batches `{seed}1`, …. Whatever happens next is later by Redis's
- * clock.
+ * Publishes `n` events of a topic into the batches `{seed}1`, …. Resolves when Redis's clock is a millisecond ahead, so
+ * that later batches have later times.
  */
 export async function publishEvents(bus: Bus, seed: string, topic: string, n: number): Promise<void> {
   await bus.publish(seed, topic, storedEvents(topic, n));

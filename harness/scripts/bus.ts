@@ -27,7 +27,7 @@ export type Published = [
   idempotency?: { digest: string; fingerprint: string } | undefined,
 ];
 
-/** An event of a publication with a time, which `at` or `delay` is (ms); without them it is due at once. */
+/** A delayed event: due at `at`, or after `delay` (ms), or without both at once. */
 export interface Timed {
   id: string;
   at?: number;
@@ -37,7 +37,7 @@ export interface Timed {
   rest?: string;
 }
 
-/** Whose delayed events they are, and what limits them. */
+/** The client of delayed events, its idempotency key, and its limits. */
 interface Delaying {
   client?: string;
   key?: { digest: string; fingerprint: string };
@@ -47,7 +47,7 @@ interface Delaying {
 /** The batch that a call of `autodrop` began to count. */
 export type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
-/** Maximum topics and subscribers. */
+/** A limit that no test reaches. */
 const ROOM = 10_000;
 
 /** Limits of `publish` that no test reaches by accident. */
@@ -146,7 +146,7 @@ export class Bus extends WorkerCalls {
     return this.store.run('resume', { token, by, laneLimitMax: LANE_LIMIT_MAX });
   }
 
-  /** A publication of the client `shop` with delayed events. Returns what became of it, and what was added at once. */
+  /** Publishes delayed events as the client `shop`. Returns the outcome, and the number of events added at once. */
   async delay(
     seed: string,
     topic: string,
@@ -161,14 +161,14 @@ export class Bus extends WorkerCalls {
     return { outcome, index, added: Object.fromEntries(added.flatMap(addedBySubscriber)) };
   }
 
-  /** Publishes what is due, in one call. Returns the ids of what is published by topic, and whether more is due. */
+  /** Publishes events that are due, in one call. Returns their ids by topic, and whether more events are due. */
   async publishDelayed(seed: string) {
     const reply = await this.store.run('publish_delayed', { uidSeed: seedOf(seed) });
     const published = Object.fromEntries(reply.published.map(({ topic, events }) => [topic, events]));
     return { ...reply, published };
   }
 
-  /** Has delayed events of a topic fall due: their times come this much nearer. */
+  /** Makes the delayed events of a topic due earlier, by `ms`. */
   async hasten(topic: string, ms: number): Promise<void> {
     const { redis, keys } = this.store;
     for (const entry of await redis.zrange(keys.delayed_due(topic), '0', '-1'))
@@ -201,8 +201,8 @@ export class Bus extends WorkerCalls {
   }
 
   /**
-   * Runs one call of autodrop. Also returns how many of the events were in batches. `before` is the `begun`
-   * of the call before.
+   * Runs one call of autodrop. Also returns how many of the dropped events were in batches. `before` is the `begun` that
+   * the previous call returned.
    */
   async autodropStep(
     n: number,
@@ -225,15 +225,15 @@ export class Bus extends WorkerCalls {
   }
 
   /**
-   * Returns for each letter the subscriber and the number of events that were queued again, or the reason why
-   * it was not.
+   * Returns for each dead letter its subscriber and the number of its events that were queued again, or the reason why
+   * it was not queued.
    */
   async revive(client: string, ...names: string[]): Promise<(string | [token: string, events: number])[]> {
     const reply = await this.store.run('revive', { client, bids: names.map(longName) });
     return reply.map(({ outcome, token = '', events = 0 }) => (outcome === 'ok' ? [token, events] : outcome));
   }
 
-  /** Returns the number of deleted letters. */
+  /** Returns the number of deleted dead letters. */
   async purge(client: string, ...names: string[]): Promise<number> {
     return this.store.run('purge', { client, deliveryLog: DELIVERY_LOG, bids: names.map(longName) });
   }

@@ -32,7 +32,7 @@ export async function readDeadLetters(store: Readable): Promise<Record<string, D
 
 /**
  * Checks that every dead letter has its index entries with its time of death and is no batch, that gauges
- * equal the contents of the lists, and that nothing is left of deleted ones, such as a history of attempts.
+ * equal the contents of the lists, and that nothing is left of deleted dead letters, such as a history of attempts.
  */
 export async function assertDeadLetters(store: Readable): Promise<void> {
   const { redis, keys } = store;
@@ -77,8 +77,8 @@ const ATTEMPT: FailedAttempt = {
 const QUEUE = { laneLimit: 100, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 
 /**
- * Makes dead letters of all batches that are instant, or that come back meanwhile. `attempt` is the last
- * attempt at each.
+ * Makes dead letters of all batches whose jobs are instant, or become so meanwhile. `attempt` is the last
+ * attempt at each batch.
  */
 export async function buryAll(store: Partition, attempt = ATTEMPT): Promise<void> {
   const queue = new Queue(store, 'main', QUEUE);

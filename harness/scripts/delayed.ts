@@ -4,11 +4,11 @@ import type { Readable } from './image.ts';
 export interface DelayedState {
   id: string;
   dueMs: number;
-  /** What will be delivered. */
+  /** The JSON that will be delivered. */
   text: string;
 }
 
-/** An entry, and a value of the hash of texts, begin with 12 digits: the place. */
+/** Number of digits of an event's place in the order. An entry, and a value of the hash of texts, begin with it. */
 const PLACE = 12;
 
 /** Returns the delayed events of each topic, in the order in which they will be published. */
@@ -31,10 +31,13 @@ export async function readDelayed({ redis, keys }: Readable): Promise<Record<str
   return found;
 }
 
-/** What an event takes beside its text, as lua/shared/delayed.lua says. */
+/** Bytes that count for an event beside its text. lua/shared/delayed.lua has the same number. */
 const OVERHEAD_BYTES = 250;
 
-/** Delayed events are whole, of topics that exist; the topics are listed by their first ones; clients hold the sums. */
+/**
+ * Checks that each delayed event is whole and its topic exists, that topics are listed at the time of their first event,
+ * and that the sums of the clients are right.
+ */
 export async function assertDelayed(store: Readable): Promise<void> {
   const { redis, keys } = store;
   const delayed = await readDelayed(store);

@@ -3,8 +3,8 @@ import { type DropNotice, readDropNotice } from '../../src/subscribing/drop_noti
 import type { Readable } from './image.ts';
 
 /**
- * A subscriber's drop notices: the one not assigned to a batch yet, the one assigned to a batch, and the
- * total of all drops.
+ * A subscriber's drop notices: `untold` is not assigned to a batch yet, `telling` is assigned to a batch, and `ever` is
+ * the total of all drops.
  */
 export interface GapState {
   untold: DropNotice | null;

@@ -28,8 +28,8 @@ end
 return all`;
 
 /**
- * Returns an image of Redis at one moment, read in one call. It answers commands that read as Redis would,
- * and has no others.
+ * Returns an image of Redis at one moment, read in one call. It has only commands that read, and answers them as Redis
+ * would.
  */
 export async function imageOf(store: Readable): Promise<Readable & { image: Image }> {
   const image = new Image((await store.redis.callBuffer('EVAL', READ_ALL, 0)) as ScriptReply[]);

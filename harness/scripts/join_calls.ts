@@ -24,11 +24,11 @@ function rulesOf({ sources, ...rest }: Rules): JoinRules {
 }
 
 interface Counting {
-  /** How many of the events, from the first on; by default all. */
+  /** Number of events to count, from the first on; by default all. */
   slice?: number;
   maxKeys?: number;
   maxBytes?: number;
-  /** By default those of the join now. */
+  /** The version of the join's rules; by default the present one. */
   version?: string;
   lease?: number;
   createdMs?: number;
@@ -118,7 +118,7 @@ export class JoinCalls {
 
 let lastId = 0;
 
-/** The text of an event with this key. */
+/** Returns the text of an event with this join key. */
 export function joinEvent(topic: string, key: unknown, id = `e${++lastId}`): string {
   const url = `https://shop.example.com/${id}`;
   return JSON.stringify({ id, topic, type: 'create', url, t: 1, data: { key } });

@@ -5,7 +5,7 @@ const DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz
 
 /**
  * Returns the short name of a batch: the second batch that the call with the seed `first` made is `first2`.
- * Other UIDs stay as they are.
+ * Returns other UIDs unchanged.
  */
 export function shortName(bid: string): string {
   const [, word, high = '', low = ''] = /^([a-z]+)-*--(.)(.)$/.exec(bid) ?? [];

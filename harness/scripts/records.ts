@@ -3,7 +3,7 @@ import type { Readable } from './image.ts';
 import { shortName } from './names.ts';
 import type { State } from './state.ts';
 
-/** Records of a log are counted in whole units of as many. */
+/** The count of a log's records is rounded down to a multiple of this. */
 const UNIT = 16;
 
 const ENDINGS = ['taken', 'dropped'] as const;
@@ -35,8 +35,8 @@ async function logsOf({ redis, keys }: Readable): Promise<[(typeof ENDINGS)[numb
 }
 
 /**
- * Checks the delivery logs: their records are of batches that are no more, of subscribers that there are, and are
- * counted. And what was attempted and is not in flight is in the index of what is retried.
+ * Checks the delivery logs: each record is of a batch that has ended, and of a subscriber that exists, and the records
+ * are counted. Checks too that batches which were attempted and are not in flight are in the index of retries.
  */
 export async function assertRecords(store: Readable, { batches, main, queued }: State): Promise<void> {
   const { redis, keys } = store;

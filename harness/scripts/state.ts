@@ -31,7 +31,7 @@ interface LaneState {
   sharing: Record<Share, string[]>;
   /** The workers in each share. */
   shares: Record<Share, string[]>;
-  /** The jobs that wait for a quarantine; without what is left of dropped batches. */
+  /** The jobs of suspects, which wait for a quarantine to deliver them alone. Jobs of dropped batches are left out. */
   suspects: string[];
 }
 

@@ -7,7 +7,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import type { Readable } from './image.ts';
 import { seedOf } from './names.ts';
 
-/** For triggers, for topics, and for bytes. */
+/** A limit of triggers, topics and bytes that no test reaches. */
 const ROOM = 1_000_000;
 
 export const EVERY_SECOND: Timing = { schedule: { every: 1000 }, start: 0, end: null, offset: 0 };
@@ -26,7 +26,7 @@ export interface WantedTrigger {
   limits?: Partial<Arguments<'put_trigger'>>;
 }
 
-/** Puts a trigger of the client `shop`, who need not exist, as a web process does. */
+/** Puts a trigger of the client `shop` as a web process does. The client need not exist. */
 export async function putTrigger(
   store: Partition,
   name: string,
@@ -69,8 +69,8 @@ export function fireTriggers(
 }
 
 /**
- * Checks the triggers: each has a definition that can be read, its counts, and an entry in `triggers:due` at its next
- * time, or at infinity if it does not fire; and there is no other entry.
+ * Checks the triggers: each has a definition that can be read, its counts, and an entry in `triggers:due`. The entry has
+ * the time at which it fires next, infinity if it does not fire. There is no other entry.
  */
 export async function assertTriggers({ redis, keys }: Readable): Promise<void> {
   const expected: Record<string, number> = {};

@@ -35,7 +35,7 @@ interface FinishedJob {
   bid?: string;
   heal?: number;
   tookMs?: number;
-  /** What the delivery log keeps of the batch; empty if nothing was delivered. */
+  /** The batch's record in the delivery log; empty if nothing was delivered. */
   record?: string;
 }
 
@@ -59,15 +59,15 @@ interface Failing {
 /** The lane limit, unless a test sets another. */
 const LANE_LIMIT = 10;
 /**
- * Number of live workers besides those that acquire. A lane holds at most a quarter of all, so this is enough
- * for lanes of any width here.
+ * Number of live workers besides those that acquire. A lane holds at most a quarter of all workers, so with 400 more a
+ * lane reaches its limit (100 at most).
  */
 const IDLE_WORKERS = 400;
 export const LANE_LIMIT_MAX = 100;
 const LEASE_MS = 30_000;
-/** More records than any test makes. */
+/** Maximum records of the delivery log: more than any test makes. */
 export const DELIVERY_LOG = 100_000;
-/** What a worker says of a batch that was taken at once: created, events, attempts, topics, bytes, attempt. */
+/** A worker's record of a batch that was taken at once: created, events, attempts, topics, bytes, attempt. */
 export const RECORD = '1600000000000,1,1,{"widgets":1},9,1600000000001,200,5';
 
 /** Calls the scripts that workers call for their jobs. */
@@ -100,7 +100,7 @@ export class WorkerCalls {
       idle?: number;
       kind?: WorkerKind;
       finished?: FinishedJob[];
-      /** Batches that this call cuts off others get the names `{seed}1`, `{seed}2` and so on. */
+      /** Batches that this call makes by cutting others get the names `{seed}1`, `{seed}2` and so on. */
       seed?: string;
     } = {},
   ) {
@@ -181,7 +181,7 @@ export class WorkerCalls {
     return this.store.run('bury', { ...this.#held('main', worker, job, lease), ...failure });
   }
 
-  /** Buries what the worker of a quarantine held. */
+  /** Makes a dead letter of the batch that the worker of a quarantine held when it died. */
   async condemn(worker: string) {
     const { bid, ...rest } = await this.store.run('condemn', { worker });
     return { job: bid && shortName(bid), ...rest };
@@ -193,7 +193,7 @@ export class WorkerCalls {
     return this.store.run('heartbeat', { leaseMs, leases });
   }
 
-  /** Returns when the subscriber of a batch subscribed, as `acquire` would return it now. */
+  /** Returns the time at which the subscriber of a batch subscribed, as `acquire` would return it now. */
   async #subscriptionOf(job: string): Promise<string> {
     const { redis, keys } = this.store;
     const token = await redis.lindex(keys.batch(bidOf(job)), 0);

@@ -1,7 +1,7 @@
 import { sleep } from '../../../src/clock.ts';
 import type { Attacker } from '../attacker.ts';
 
-/** Time of an answer that makes a subscriber neither slow nor failing, but holds a worker most of it. */
+/** Time until the attacker answers a delivery. It holds a worker for long; from a second on, it would count as slow. */
 const ALMOST_SLOW_MS = 900;
 const DATA = 'x'.repeat(60_000);
 

@@ -3,7 +3,7 @@ import type { Attacker } from '../attacker.ts';
 import type { RawConnection } from '../raw_connection.ts';
 
 const MAX_BODY_BYTES = 5 * 1024 * 1024;
-/** Interval at which connections are opened. The attack is not to fill the network. */
+/** Interval at which connections are opened or bytes sent. The attacks must not fill the network. */
 const OPEN_EVERY_MS = 100;
 
 /** Sends many requests for `/metrics` without waiting for the answers, again and again. */
@@ -30,12 +30,12 @@ export function holdBodies(attacker: Attacker, signal: AbortSignal): Promise<voi
   return holdOpen(attacker, signal, '/subscription', 200);
 }
 
-/** Holds all the room for bodies: as many publishes as fill it, each of which lacks a byte. */
+/** Holds all the memory that web has for bodies (128 MiB), by publishes that each lack their last byte. */
 export function holdRoom(attacker: Attacker, signal: AbortSignal): Promise<void> {
   return holdOpen(attacker, signal, `/topics/${attacker.topic}`, 26);
 }
 
-/** Announces a long publish, of which a little more arrives in each second than a body that stalls has. */
+/** Announces a long publish, and sends 100 kB of it a second: with less than 64 KiB its body would lose its room. */
 export async function dripBody(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const headers = { 'content-length': String(MAX_BODY_BYTES) };
   const connection = await attacker.connect();
