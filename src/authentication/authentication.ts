@@ -56,9 +56,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller, whatever its role. `roles` are those that may call; a refusal names what they
-   * need. Throws unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the
-   * client lookup.
+   * Resolves with the caller, whatever its role: `wrongRole` refuses it later. If the credentials are missing or
+   * wrong, the error names those of the `roles` that may make the call. Throws unauthenticated (with the
+   * challenges), too_many_failures, bad_header, or an error of the client lookup.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -85,7 +85,7 @@ export class Authentication {
    * or an error of the client lookup.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
-    // The keys change only with a restart.
+    // The keys of root and viewer change only with a restart.
     if (caller.role !== 'client') return caller;
     if (isNow) this.#clients.forget(caller.token);
     const scheme = schemeOf(request);

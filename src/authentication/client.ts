@@ -65,7 +65,7 @@ export class Clients {
     });
   }
 
-  /** Replaces the secret. The present one stays valid for `graceMs`; the one before it ends now. */
+  /** Replaces the secret. The present secret stays valid for `graceMs`; one from before it is no longer valid. */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
     const outcome = await this.#control.run('rotate_secret', {

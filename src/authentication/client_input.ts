@@ -4,7 +4,7 @@ import type { Input, Wording } from '../route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client_token.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
-/** The rule of names, and of tokens. */
+/** The rule that names and tokens of clients keep. */
 export const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
 const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
 
@@ -20,7 +20,7 @@ export const CLIENT_WORDING: Wording = {
   unknown: (name) => `${name} is not a field here; use grace`,
 };
 
-/** Other fields are ignored, as clients of the Ruby Routemaster expect. */
+/** Returns the schema of a new client. Unknown fields are ignored, as clients of the Ruby Routemaster expect. */
 const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean) =>
   z
     .object({

@@ -20,7 +20,7 @@ export function credentialToken(name: string): string {
   return `${name}--${credentialSuffix()}`;
 }
 
-/** Returns the part of a token before its first `--`: the client's name, if the bus made the token. */
+/** Returns the client's name in a token that the bus made, before the first `--`; 'unnamed' for other tokens. */
 export function nameIn(token: string): string {
   const name = token.split('--', 1)[0] ?? '';
   return name !== token && CLIENT_NAME.test(name) ? name : 'unnamed';

@@ -22,7 +22,7 @@ function keyHolder(user: KeyHolder['user'], key: string): KeyHolder {
   return { user, keyDigest: hash('sha256', key), digests };
 }
 
-/** Returns the user name of a caller with Digest. */
+/** Returns the user name that a caller gives with Digest. */
 export function userOf(caller: Caller): string {
   return caller.role === 'client' ? caller.token : caller.role;
 }
@@ -68,8 +68,8 @@ export class Credentials {
   }
 
   /**
-   * Checks a user and password of Basic. The keys are compared before any lookup: a lookup would send a key
-   * to Redis. Throws an error of the lookup.
+   * Checks a user and password of Basic. With a key, the key is the user: it is compared before any lookup, which
+   * would send it to Redis. Throws an error of the lookup.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
@@ -89,7 +89,7 @@ export class Credentials {
     return isRight ? { role: holder.user } : { reason: 'wrong_secret', client: user };
   }
 
-  /** Checks a proof of Digest. If the client lookup fails, its error is passed on. */
+  /** Checks the proof of a Digest answer against the secret of its user. Throws an error of the lookup. */
   checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (holder)
@@ -100,8 +100,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now, if its credential still has this proof (see `proofOf`). Throws an
-   * error of the client lookup.
+   * Resolves with the caller as it is now, if its credential is still the one of this proof (see `proofOf`);
+   * otherwise with undefined. Throws an error of the client lookup.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -125,7 +125,10 @@ export class Credentials {
   }
 }
 
-/** A client without a secret keeps its sessions until it is removed. */
+/**
+ * Returns the proof of a credential, by which a session notices that the credential has changed. That of a client
+ * without a secret never changes: its session ends by logging out, after 12 hours, or when the client is removed.
+ */
 function proofIn(digests: Digests | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);
 }

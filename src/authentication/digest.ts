@@ -74,7 +74,7 @@ export class Digest extends DigestStrategy {
     return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
   }
 
-  /** Returns a challenge for each algorithm, all with one nonce. Make sure of `nonces.ready` first. */
+  /** Returns a challenge for each algorithm, all with one new nonce. Needs `ready` of Nonces. */
   challenges(stale: boolean): string[] {
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;
     return this.#algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);

@@ -8,19 +8,20 @@ const KEY_BYTES = 32;
 /** Interval between requests for the keys. It can be long, as a key is fetched up to an hour before its use. */
 const FRESH_MS = 60_000;
 const PAUSE_MS = 1000;
-/** Minimum time between fetches that strangers can cause. */
+/** Minimum time between fetches that strangers can cause by sending unknown nonces. */
 const MOMENT_MS = 100;
 
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /** True once this process knows that the key was replaced. Its nonces are then old, not unknown. */
+  /** True once this process knows that the key was replaced. Nonces that it signed are then old, not unknown. */
   replaced: boolean;
 }
 
 /**
- * The random keys that sign nonces, one per hour. All processes share them through Redis, which replaces them
- * when it may have lost nonce uses.
+ * The random keys that sign Digest nonces, one per hour. All processes share them through Redis. After a restart or
+ * failover, Redis may have forgotten which nonces were used, so its scripts replace the keys: no nonce signed before
+ * can be used again.
  */
 export class NonceKeys {
   readonly #control: Partition;

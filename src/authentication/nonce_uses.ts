@@ -18,16 +18,16 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * Bytes of a portion of Redis. A new nonce takes one portion, and its set of uses takes another each time it
- * grows.
+ * Bytes of Redis that count as one portion of a client's quota. A new nonce takes one portion, and another each time
+ * the bits of its uses grow.
  */
 const NONCE_BYTES = 300;
 /** Maximum portions that a client may take within NONCE_USES_KEPT_MS. */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
- * One use (`nc`) of a Digest nonce, which authenticates a single request. `key` signed the nonce, and
- * `client` proved its secret with it.
+ * One use (`nc`) of a Digest nonce, which authenticates a single request. `key` is the one that signed the nonce, and
+ * `client` the one that proved its secret with this use.
  */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 

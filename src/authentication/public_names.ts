@@ -51,8 +51,8 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token of the subscriber that a caller names: a viewer by its public name, others by its
-   * token. `looked` is the number of tokens that were looked through. `tokens` resolves with all of them.
+   * Resolves with the token of the subscriber that a caller names. Viewers give its public name, all others its
+   * token. `tokens` resolves with the tokens of all subscribers, and `looked` is how many were looked through.
    */
   async named(
     { role }: Caller,
@@ -70,9 +70,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the one of these tokens that has the public name; undefined if none has. A token that is a
-   * credential is not found by itself, so that nobody can test guesses at it. The name of a join leads to the token
-   * that a join of this name has, whether there is one or not.
+   * Resolves with the token that has this public name; undefined if none of `tokens` has. A token that is a credential
+   * has another text as its name, and is not found by itself: otherwise viewers could test guesses at it. For the
+   * name of a join, resolves with the token that such a join has, even if there is no such join.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);
@@ -89,7 +89,7 @@ export class PublicNames {
   }
 }
 
-/** Returns the name of a subscriber whose client has this public name. */
+/** Returns the public name of a subscriber, or of a join, from that of its client. */
 function named(token: string, clientName: string): string {
   const join = readJoinToken(token);
   return join ? joinToken(join.name, clientName) : clientName;

@@ -1,6 +1,6 @@
 import type { Caller } from '../caller.ts';
 
-/** Reasons of failed authentications, for log and figures. */
+/** Reasons why an authentication failed, for the log and the figures. */
 export type FailureReason =
   | 'unknown_scheme'
   | 'malformed'

@@ -4,20 +4,20 @@ import { MAX_PUBLISH_BYTES } from '../route.ts';
 import { Buckets } from './buckets.ts';
 import { overloaded, Reservation } from './reservation.ts';
 
-/** Maximum requests under way in a process. Each request takes one place. */
+/** Maximum requests with a body under way in a process. Each request takes one place. */
 const MAX_REQUESTS = 1000;
 /** Maximum bytes of bodies in memory. Parsing a body takes several times its size. */
 const MAX_BYTES = 128 * 1024 * 1024;
 /**
- * Bytes of long bodies that a client may send in a second. A valid body is not read faster, since 16 KiB take a
- * millisecond to parse. At 115 MB a second, which one connection carries, Node collected garbage for half of its time.
+ * Maximum bytes of long bodies that are read for a client in a second. This delays no valid body, since parsing takes
+ * a second for 16 MiB. At 115 MB a second, which one connection carries, Node collected garbage for half of its time.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
 /** Minimum time between two searches of all bodies for slow ones. A search takes up to 50 µs. */
 const LOOK_EVERY_MS = 50;
 
-/** What the requests of one client hold together. */
+/** The places and bytes that the requests of one client hold together. */
 interface Holding {
   requests: number;
   bytes: number;
@@ -123,8 +123,8 @@ export class Admission {
   }
 
   /**
-   * Frees room: takes places and bytes back from requests whose bodies stall, and from slow bodies the bytes
-   * that have not arrived. Returns true if there may be more room.
+   * Frees room: ends requests whose bodies stall, and takes back the room that slow bodies hold for bytes which have
+   * not arrived. Returns true if this freed anything.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };

@@ -72,7 +72,7 @@ const NOT_FOUND: Route = {
   isUnknown: true,
 };
 
-/** Refuses other methods of a path. Express also uses the GET routes for HEAD. */
+/** Returns the route that refuses the other methods of a path. Express answers HEAD by the GET routes before. */
 function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
   const allow = rows.map(({ method }) => method).join(', ');
   return {

@@ -31,7 +31,7 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
   });
 }
 
-/** Throws bad_body if the connection is closed, since no event would tell a reader of the body. */
+/** Throws bad_body if the connection is closed already: `readBytes` would wait for an event that never comes. */
 export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
@@ -72,8 +72,8 @@ interface ReadingParts {
 }
 
 /**
- * Reads a body over the limit to its end and discards it. Otherwise a client that is still sending would not
- * see the answer.
+ * Reads a body. One over the limit is refused at once, but still read to its end and discarded: a client that is
+ * still sending would otherwise not see the answer.
  */
 function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: ReadingParts): void {
   let chunks: Buffer[] = [];

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WorkBudget } from './work_budget.ts';
 
-/** Maximum requests of a connection under way. Few clients send a request before the last one is answered. */
+/** Maximum requests of a connection under way. Few clients send a request before the one before is answered. */
 const MAX_DUE = 4;
 /**
  * Maximum bytes that the HTTP parser gets at once, since it emits all requests in them. One read can bring 64
@@ -21,8 +21,8 @@ interface Held {
 }
 
 /**
- * Limits the requests of one connection that are under way, however many it sends at once (pipelining). A few
- * are handled at a time, and the rest is neither parsed nor read. Otherwise a few kilobytes of requests would
+ * Limits the requests of one connection that are under way, however many it sends at once (pipelining). Four are
+ * handled at a time, and further bytes are neither parsed nor read. Otherwise a few kilobytes of requests would
  * keep all other connections waiting.
  */
 export class Connection {
@@ -38,7 +38,7 @@ export class Connection {
   readonly #held: Held[] = [];
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
-  /** Bytes of the last request's body that are still to come; at least this many. */
+  /** Number of bytes to come that surely belong to the body of the last request; it may have a few more. */
   #bodyBytes = 0;
   #isWaiting = false;
   #isDetached = false;
@@ -58,7 +58,7 @@ export class Connection {
   }
 
   /**
-   * Calls `start`, which handles a request, when enough of the earlier requests are answered: at once, or
+   * Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way: at once, or
    * later.
    */
   begin(response: ServerResponse, start: () => void): void {
@@ -119,7 +119,7 @@ export class Connection {
       : { slice: head.subarray(0, end + HEAD_END.length), endsHead: true };
   }
 
-  /** Stops reading until half of the responses under way are finished. Then goes on in a turn of its own. */
+  /** Stops reading until half of the responses under way are finished. Goes on in a later turn of the event loop. */
   #wait(): void {
     this.#isWaiting = true;
     if (!this.#isDetached) this.#socket.pause();

@@ -18,8 +18,8 @@ export function wrongVisitor({ role }: Caller): BusError {
 }
 
 /**
- * Returns the checked fields of a form. A field that occurs several times is a list. Throws forbidden if the
- * form is none of this bus's pages, and what `checked` throws.
+ * Returns the checked fields of a form. A field that occurs several times is a list. Throws forbidden if the form
+ * did not come from a page of this bus, and what `checked` throws.
  */
 export function readForm(route: Route, { text, headers, formToken }: Call): unknown {
   if (headers['sec-fetch-site'] !== 'same-origin')

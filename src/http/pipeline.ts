@@ -24,7 +24,7 @@ import { WorkBudget } from './work_budget.ts';
 
 /** A body with more bytes than this waits for the work budget. */
 const LONG_BODY = 4096;
-/** If a body takes longer than this to arrive, the client may have been removed or limited meanwhile. */
+/** After a body that took longer than this, a publish is judged again: its client may have been removed meanwhile. */
 const MOMENT_MS = 50;
 
 /** Built once, so that a refusal costs little. */
@@ -156,8 +156,7 @@ export class Pipeline {
     const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
     const refusal = bodyRefusal(request, maxBytes);
     if (refusal) throw refusal;
-    // If the client closed the connection during authentication, its request must not take a place from
-    // others.
+    // If the client has closed the connection meanwhile, its request must not take a place from others.
     checkIsOpen(request);
     // Reserved after authentication; otherwise strangers could hold all places.
     const reservation = this.#admission.reserve(request, holderOf(call));
@@ -205,8 +204,8 @@ export class Pipeline {
   }
 
   /**
-   * Begins the record of a call that changes something. A call that is refused before this, as in a flood, is
-   * not recorded.
+   * Begins the audit's record of a call that changes something. Comes after the limit on calls, so a flood of calls
+   * is not recorded.
    */
   #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
     const { audit, proxies } = this.#parts;

@@ -9,7 +9,7 @@ const SLOW_MS = 250;
 /** The bytes of a body are counted in steps of this size, so that short bodies cost nothing. */
 const PACED_BYTES = 64 * 1024;
 
-/** What a reservation asks of Admission. */
+/** The part of Admission that a reservation calls. */
 interface Room {
   /** Gives the reservation more bytes. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void;
@@ -31,8 +31,8 @@ interface Room {
 export class Reservation {
   readonly client: string;
   /**
-   * The announced bytes, or the bytes that have arrived if those are more. Also the latter once `giveAhead`
-   * has given back the rest.
+   * The bytes for which room is held: at first the announced bytes, or those that have arrived if they are more.
+   * After `giveAhead`, only the bytes that have arrived.
    */
   heldBytes = 0;
   /** When the body last made progress, or its reading began. */

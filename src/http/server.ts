@@ -18,7 +18,7 @@ export const SERVER_LIMITS = {
   keepAliveTimeoutMs: 75_000,
   /** Maximum time without a byte in either direction, so that unread answers end a connection. */
   silenceTimeoutMs: 120_000,
-  /** Interval at which Node checks headers and requests for their limits. */
+  /** Interval at which Node looks for connections whose headers or request took longer than allowed. */
   checkEveryMs: 1000,
 };
 
@@ -29,8 +29,8 @@ export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Maximum listeners of a socket. Each call on it listens for its end: those under way, and those just
- * answered.
+ * Number of listeners of a socket above which Node warns of a leak. Each call on the connection listens for the end
+ * of the socket until its response is closed: up to four calls under way, and some that were just answered.
  */
 const MAX_LISTENERS = 32;
 

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Input, Wording } from '../route.ts';
 
-/** Returns what the schema parses; undefined without an input. Throws the problem of the first issue. */
+/** Returns the value as the input's schema reads it; undefined without an input. Throws a BusError if it is wrong. */
 export function checked(input: Input<unknown> | undefined, value: unknown): unknown {
   if (!input) return undefined;
   const read = input.schema.safeParse(value);

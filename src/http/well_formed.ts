@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 
-/** Headers that may occur only once; otherwise a proxy and the bus could use different ones. */
+/** Headers that may occur only once; otherwise a proxy could go by one, and the bus by another. */
 const SINGLE = new Set([
   'authorization',
   'content-length',
