@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-name_key: return the key of public names. If there is none, the given key is stored, and kept for good.
+name_key: return the stored key of public names. If none is stored, stores the given key, for good, and returns it.
 ]]
 return function(call, args)
   local stored = call.keys.name_key()

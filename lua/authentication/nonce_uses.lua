@@ -7,9 +7,10 @@ its count is too high or too far ahead of the stored bits. A nonce has one bit f
 arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of its hour:
 this Redis may have forgotten the uses of that nonce.
 
-The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. It
-is `too_many_nonces` if the quota has none left: the use is not consumed then. Such a request may have been
-recorded. So nonces that the client got until then take no further step: their uses are `old`.
+The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no
+step is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded
+such a request, to repeat it later. So nonces issued to the client before that refusal grow no more: a use that would
+need a further step is `old`.
 ]]
 local client_quota = include('client_quota')
 local digest_keys = include('digest_keys')

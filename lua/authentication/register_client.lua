@@ -1,14 +1,15 @@
 #!lua
 --[[
-register_client: register a client without a secret. One that exists gets this name and these scopes instead.
+register_client: register a client without a secret. A client that exists gets this name and these scopes instead.
 
 `scopes` has the topic patterns that limit the client, separated by spaces: one entry for `publish` and one for
-`subscribe`. A missing entry means no limit. In the same step, what the new scopes do not permit ends: subscriptions,
-and joins by their sources or topics. Triggers of topics that they do not permit pause. Topics that the client owns stay
-its own: nobody else may take their names, but it may not delete those that it may no longer publish to.
+`subscribe`. A missing entry means no limit. In the same step, subscriptions that the new scopes do not permit end, as
+do joins with a source or a topic that they do not permit, and triggers of such topics pause. Topics that the client
+owns stay its own: nobody else may take their names. But it may not delete a topic that it may no longer publish to.
 
-`ended` has the tokens of the joins that ended, of which the caller deletes the batches and dead letters next. If the
-client has a secret, nothing changes and the outcome is `has_secret`: its token is public, and would be its credential.
+`ended` has the tokens of the joins that ended; the caller deletes their batches and dead letters next. If the client
+has a secret, nothing changes and the outcome is `has_secret`: without the secret, its public token would be its
+credential.
 ]]
 local joins = include('joins')
 local leaving = include('leaving')
@@ -36,7 +37,7 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that may not have them any more. Returns their tokens.
+-- Ends the joins of a client that its scopes do not permit any more. Returns their tokens.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

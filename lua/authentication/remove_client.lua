@@ -2,7 +2,8 @@
 --[[
 remove_client: delete a client with its secret and its triggers. Returns true if there was such a client.
 
-What else belongs to it is removed next by the caller, or in vain if that is cut off: topics stay its own.
+The caller removes its subscriber and its joins next. If that is cut off, the same removal can be made again, although
+the client is gone by then. Topics stay the client's own.
 ]]
 local triggers = include('triggers')
 

@@ -11,17 +11,18 @@ If a worker already holds a job, the reply that assigned it was lost, so the wor
 again. It keeps its lease unless the lease has expired: this call may have been delayed, and the worker
 may be running the job already.
 
-A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. What a
-larger batch has more stays in it and is ready again; the worker gets a new batch of the first events.
+A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. Of a larger
+batch, the worker gets the first events as a new batch; the other events stay in the batch, which is ready again.
 
-`kind` is what the workers are. Spare workers (`spare`) ask while the other workers of their thread hang. They
-hold several deliveries of a lane only as far as other lanes leave workers. A `quarantine` has one worker, and gets
-the jobs of suspects alone: batches of which two workers have died. Other workers do not get these.
+`kind` is the kind of the workers. Spare workers (`spare`) ask only while the other workers of their thread hang.
+They begin a second delivery of a lane only if other lanes leave enough workers (lanes.lua). A `quarantine` is one
+worker in a process of its own. It gets only the jobs of suspects, which are batches that two workers held when they
+died. Other workers do not get these jobs.
 
 If the lane of a subscriber has no room for a delivery, the job waits outside the queue until the lane
 brings it back. If a share has no room, the job waits in its lane or for the share.
 
-The first item of the reply is MessagePack, since Node decodes one text faster than a reply of as many
+The first item of the reply is MessagePack, since Node decodes one text faster than a reply with as many
 values:
 
   left         the number of jobs that are still ready
@@ -59,8 +60,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- If a worker is new to Redis, adds all to the workers that deliver. Their number determines the size of
-  -- the shares.
+  -- HSET returns more than 0 if a worker is new to Redis. Then all are added to the workers that deliver, whose
+  -- number determines the size of the shares; or to the other workers.
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)

@@ -5,10 +5,9 @@ batch of the job was dropped, the job is deleted instead. Returns true if the wo
 that lease; otherwise nothing changes.
 
 The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
-`damage` health points and holds it back for `throttle_ms`. `gone`
-is given if the callback answered 410. It is the `subscribed_at` of the subscription that gave this
-callback; 0 if unknown. The subscriber is then paused: its jobs wait until it subscribes again, or is resumed. The lane
-brings back a waiting job.
+`damage` health points and holds it back for `throttle_ms`. `gone` is given if the callback answered 410: it is the
+`subscribed_at` of the subscription that gave this callback, 0 if unknown. The subscriber is then paused: its jobs
+wait until it subscribes again, or is resumed. The lane brings back a waiting job.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')

@@ -4,7 +4,7 @@ purge: delete dead letters that belong to `client`; without `client` (root asks)
 the number of dead letters deleted.
 
 The script also removes entries of the client's index that do not name a dead letter of this client.
-Otherwise every slice of the index that the API reads would contain these entries again.
+Otherwise the API, which takes letters from the index 100 at a time, would meet these entries again each time.
 ]]
 local batches = include('batches')
 local dead_letters = include('dead_letters')

@@ -3,7 +3,7 @@
 run_job: make a scheduled job instant, behind the other instant jobs. Returns `job_not_found` if the queue does not
 have the job, and `job_not_scheduled` if the job is in another state; nothing changes then.
 
-A delivery that its lane does not admit yet waits all the same when a worker reaches it.
+If the lane of a delivery does not admit it yet, its job waits all the same when a worker reaches it.
 ]]
 local jobs = include('jobs')
 

@@ -2,17 +2,18 @@
 --[[
 delay: accept publications some of whose events are to be published later.
 
-A publication is accepted or refused as a whole, before any event is stored. publish.lua says what refuses it, and what
-idempotency keys do. An event is due at `at`, or `delay` after now (both ms), or else now. What is not due yet is stored
-for its topic (delayed.lua). The other events are stored as by publish.lua, in the order of the publication. `text` is
-the event; if there is a `rest`, the time at which the event is due goes between the two.
+A publication is accepted or refused as a whole, before any event is stored. publish.lua has the reasons for a
+refusal, and the effect of idempotency keys. An event is due at `at`, or `delay` after now (both ms), or else now.
+An event that is not due yet is stored for its topic (delayed.lua). The other events are stored as by publish.lua,
+in the order of the publication. `text` is the event; if there is a `rest`, the due time goes between `text` and
+`rest`.
 
-Further refusals: `too_far` if an event is due more than `max_delay_ms` from now; `already_delayed` if an event of the
-topic with its id waits already, or comes twice; `too_many_delayed` and `too_much_delayed` if the client would have
-more delayed events than `max_client_delayed`, or these would take more than `max_client_bytes`. `index` is the place of
-the event that refuses its publication, from 0.
+Further refusals: `too_far` if an event is due more than `max_delay_ms` from now; `already_delayed` if the topic has a
+delayed event with the same id, or the publication has the id twice; `too_many_delayed` and `too_much_delayed` if the
+client would have more delayed events than `max_client_delayed`, or these would take more than `max_client_bytes`.
+`index` is the place (from 0) of the event for which a publication is refused.
 
-`events` and `bytes` of an outcome are those of the events that were published at once. `added` is that of publish.lua.
+`events` and `bytes` of an outcome are those of the events that were published at once. `added` is as in publish.lua.
 ]]
 local delayed = include('delayed')
 local intake = include('intake')
@@ -28,7 +29,7 @@ local function waiting_of(waiting, topic)
   return events
 end
 
--- Returns what a client has, with what this call has accepted of it.
+-- Returns the number and the bytes of a client's delayed events, with those that this call has accepted.
 local function held_by(call, waiting, client)
   local held = waiting.clients[client]
   if not held then
@@ -46,8 +47,10 @@ local function due_of(call, event)
   return due_ms, string.format('%d', due_ms)
 end
 
--- Parts the events of a publication. Returns the texts of those that are due, and a list of those that wait, with
--- `bytes` that they will take, and the `last` of them to be due. Returns nothing and an index if one is due too late.
+-- Splits the events of a publication. Returns the texts of the due events, and a list of the events that must wait.
+-- This list also has the `bytes` that they will take, and the event that is due `last`. If an event is due too far
+-- from now,
+-- returns nil and the index of that event.
 local function part(call, publication, max_delay_ms)
   local due_events, later = {}, { bytes = 0 }
   for i, event in ipairs(publication.events) do
@@ -67,7 +70,7 @@ local function part(call, publication, max_delay_ms)
   return due_events, later
 end
 
--- Returns the index of an event whose id waits already or comes twice; nothing if there is none.
+-- Returns the index of an event in `later` whose id is delayed already or comes twice; nothing if there is none.
 local function find_repeated(call, waiting, topic, later)
   local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
   for _, event in ipairs(later) do
@@ -82,9 +85,9 @@ local function judge_room(held, later, args)
   if held.bytes + later.bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Returns nothing if events may wait; otherwise the reason for the refusal, and the index of the event if there is one.
--- If any event of a repeated publication still waits, the last one does: so a repeat is known even where there is no
--- room for it, at little cost.
+-- Returns nothing if the events may wait; otherwise the reason for the refusal, and the index of the event if one
+-- event is the reason. If there is no room, looks up only the event that is due last: if any event of a repeated
+-- publication still waits, that one does. So a repeat is recognised even then, at little cost.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
@@ -96,8 +99,8 @@ local function refused(outcome, index)
   return { outcome = outcome, index = index, subscribers = 0, events = 0, bytes = 0 }
 end
 
--- Stores what is due of an accepted publication, and keeps what waits for `delayed.add`. Returns the record for the
--- reply.
+-- Accepts a publication: gives its due events to the intake, and keeps its other events for `delayed.add`. Returns
+-- the record for the reply.
 local function accept(call, taken, waiting, publication, due_events, later)
   local topic = intake.accept(call, taken, publication)
   local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
@@ -135,7 +138,8 @@ return function(call, args)
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
-  -- If storing failed, the publisher may send the publications again, so nothing of them may be known yet.
+  -- If storing failed, the publisher may send the publications again. So their delayed events and idempotency keys
+  -- are not stored then: they would refuse the repeat.
   if not call.failure then
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end

@@ -1,12 +1,14 @@
 #!lua
 --[[
-expire_keys: close open keys of a join that are not complete in time, and publish that if the join asks for it.
+expire_keys: close the keys of a join that were not complete in time, and publish events about them if the join has a
+topic for these.
 
-A key expires `within_ms` after it was opened, once the events that the bus accepted by then are counted: not while the
-queue of the join has an older batch. A call closes at most `max_closed` keys, the oldest first, and publishes a limited
-number of copies; `is_left` says that more have expired. If the rules of the join are not those that the caller knows
-(`version`), nothing changes and `changed` is set; a join that is gone loses its entry in `joins:expiring`.
-`expiry_refusal` is why nothing was published for the keys.
+A key expires `within_ms` after it was opened, but not before all events that the bus had accepted by then are
+counted: it stays open while the queue of the join has a batch from before. A call closes at most `max_closed` keys,
+the oldest first, and publishes a limited number of copies; `is_left` says that more have expired. If the rules of
+the join are not those that the caller knows (`version`), nothing changes and `changed` is set; a join that is gone
+loses its entry in `joins:expiring`. `expiry_refusal` is the reason if the events about these keys could not be
+published.
 ]]
 local join_work = include('join_work')
 local open_keys = include('open_keys')

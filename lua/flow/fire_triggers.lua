@@ -2,19 +2,20 @@
 --[[
 fire_triggers: publish the events of triggers that are due, and store when each trigger is due next.
 
-A firing names the definition that it was computed from (`revision`) and the time at which the trigger was due
-(`due_at`). If the trigger has another definition or another due time by now, or is paused, nothing becomes of the
-firing: its outcome is `changed`. So each due time is settled once, however many processes fire triggers.
+A firing is what the caller wants done with the due times of one trigger. It names the definition that it was
+computed from (`revision`) and the time at which the trigger was due (`due_at`). If the trigger has another
+definition or another due time by now, or is paused, the firing changes nothing and its outcome is `changed`. So
+each due time is settled once, however many processes fire triggers.
 
 `times` are the due times that fire, in this order. Each publishes an event whose `id` is the name of the trigger, `@`
 and the due time, and whose `t` is the due time. `missed` is the number of due times that do not fire. `next_at` is the
 next due time, missing if there is none. A firing with an `error` could not be computed: the error is stored.
 
-The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua: `rate_limited`),
-all of `times` are missed, and the outcome says why. A call does a bounded amount of work: if that is used up, the next
-of `times` is stored as the next due time, and firings that have not begun are `left`. If storing fails for a
-subscriber, because of a key of the wrong type for example, the due times are settled all the same: otherwise the others
-would get their events again and again.
+The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua:
+`rate_limited`), all of `times` are missed, and the outcome says why. A call does a bounded amount of work. When
+that is done, the first of `times` that has not fired is stored as the next due time, and firings not begun have the
+outcome `left`. If storing fails for a subscriber, because of a key of the wrong type for example, the due times are
+settled all the same: otherwise the other subscribers would get their events again and again.
 
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the events and bytes of
 each topic that got any, and `added` its subscribers (storing.lua).
@@ -24,19 +25,20 @@ local rates = include('rates')
 local storing = include('storing')
 local triggers = include('triggers')
 
--- How much work one call does, in units of some 20 µs: one for each firing, and one for each event, or more if it is
--- long or has many subscribers.
+-- Maximum work of one call, in units of some 20 µs of Redis. A firing takes one unit. Each of its events takes one,
+-- or more if it is long or has many subscribers.
 local MAX_WORK = 200
 local BYTES_PER_UNIT = 10000
 local COPIES_PER_UNIT = 25
 
--- Why a publication is refused, as the API says it.
+-- Maps the reason why a trigger could not publish to the error that the API shows for the trigger.
 local ERRORS = {
   claimed_by_other = 'topic_claimed', no_room = 'limit_reached', owns_too_many = 'limit_reached',
   rate_limited = 'rate_limited',
 }
 
--- Returns the definition of a trigger and its stored counts, or nothing if the firing does not fit it.
+-- Returns what the definition of a firing's trigger says, and its stored counts; nil if the trigger is paused, or
+-- is not the one that the firing was computed from.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -56,7 +58,7 @@ local function texts_of(trigger, name, times, count)
   return texts
 end
 
--- Returns the work of publishing one event of a trigger.
+-- Returns the work of publishing one event of a trigger, in the units of MAX_WORK.
 local function work_of(call, trigger, topic)
   local copies = topic.subscribers and #topic.subscribers
     or redis.call('SCARD', call.keys.topic_subscribers(trigger.topic))
@@ -64,7 +66,8 @@ local function work_of(call, trigger, topic)
   return math.max(1, copies / COPIES_PER_UNIT, bytes / BYTES_PER_UNIT)
 end
 
--- Gives the subscribers as many of the events as the work permits, one at least. Returns how many.
+-- Publishes the event of a trigger for the first due times of a firing: for as many as the work left to this call
+-- allows, but at least for one. Returns their number.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.taken, publication)
   local work = work_of(call, trigger, topic)
@@ -84,7 +87,7 @@ local function judge(call, progress, publication)
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores what became of a firing.
+-- Stores the counts, the next due time and the error of a trigger after a firing.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at
@@ -99,7 +102,8 @@ local function settle(call, settlement)
   redis.call('ZADD', call.keys.triggers_due(), next_at or '+inf', triggers.member(firing.client, firing.name))
 end
 
--- Returns the outcome, and how many of the times fire. Adds what is to be settled when the events are stored.
+-- Judges a firing and publishes its events. Returns its outcome, and how many of its due times fired. Adds a
+-- settlement, which is stored after the events.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return 'left', 0 end
   local trigger, state = read(call, firing)
@@ -133,7 +137,8 @@ return function(call, args)
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)
-  -- Last: a Redis that keeps half of these writes repeats events rather than losing some.
+  -- Settled after the events are stored: if Redis keeps only the first of these writes, events are repeated, not
+  -- lost.
   for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
   for i, topic in ipairs(taken.accepted) do
     published[i] = { topic = topic.name, events = topic.events, bytes = topic.bytes }

@@ -2,24 +2,25 @@
 --[[
 join_events: count the first events of a batch for their join, and publish an event for each key that they complete.
 
-The events leave the batch in the same step, and the last of them end its job, as an accepted delivery does. So each
-event is counted once, whatever dies when. The worker must hold the job under its lease, and the rules of the join must
-be those that the caller knows (`version`, the time at which the join was put last).
+The events leave the batch in the same step. When the last of them has left, the job ends, as by an accepted
+delivery. So each event is counted once, whatever process dies. The worker must hold the job under its lease, and
+the rules of the join must be those that the caller knows (`version`, the time at which the join was put last).
 
 `record` is what the delivery log keeps of the batch when it is done.
 
-`taken` is the number of events that have left the batch. It is less than their number if the call has no room for more
-copies, and can be 0 if it made room for open keys; the caller then calls again with the rest. `left` is the number of
-events in the batch: if all of them are taken, the job is done.
+`taken` is how many of the given events have left the batch. It is less than all if the call has published the
+maximum of copies, and 0 if the keys that it closed early took all of these; the caller then calls again with the
+other events. `left` is the number of events in the batch before the call: if all of them are taken, the job is
+done.
 
-A key that is open for `within_ms` expires, before an event of a batch that was opened later is counted. If the join has
-`max_keys` open keys, or its part of `max_bytes` of its client, the oldest expires early. Events without a key, and of
-topics that are no source any more, are taken and not counted.
+A key that has been open for `within_ms` expires before an event of a batch that was opened later is counted for it.
+If the join has `max_keys` open keys, or they take its part of the `max_bytes` of its client, the oldest expires
+early. Events without a key, and of topics that are no source any more, are taken and not counted.
 
-Only after the outcome `counted` has anything changed. `not_held` means that the worker does not hold the job, or that
-the batch has another number of events, since this call came before. `changed`: the join has other rules, or is gone.
-`refused`: it may not publish to its topic; `reason` says why. `expiry_refusal` is why nothing was published for expired
-keys.
+If the outcome is not `counted`, nothing has changed. `not_held` means that the worker does not hold the job, or that
+the batch has another number of events, because the same call was made before. `changed`: the join has other rules, or
+is gone. `refused`: it may not publish to its topic; `reason` says why. `expiry_refusal` is the reason if the events
+about expired keys could not be published.
 ]]
 local batches = include('batches')
 local finishing = include('finishing')
@@ -37,7 +38,8 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest keys while the join has too many, or they take more bytes than its part.
+-- Closes the oldest keys if the join has more than `max_keys`, or if its keys take more bytes than its part:
+-- `max_bytes` divided by the number of joins of its client.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -67,7 +69,8 @@ local function count(call, work, args, event)
   if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
 end
 
--- Counts the events, as far as the call has room. Returns how many of them, and how many had no key.
+-- Counts events until the call has published the maximum of copies. Returns how many events it took, and how many of
+-- them had no key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do
@@ -106,7 +109,7 @@ local function take_from_batch(call, args, taken)
   return true
 end
 
--- Returns true if the worker holds the batch as the caller knows it.
+-- Returns true if the worker holds the job, and the batch has as many events as the caller says.
 local function holds(call, args)
   if not leases.holds(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then return false end
   return redis.call('LLEN', call.keys.batch(args.bid)) == args.left + batches.HEADER

@@ -12,7 +12,7 @@ local topics = include('topics')
 -- How many events one command reads.
 local CHUNK = 20
 
--- Returns the rank of the first entry behind a place.
+-- Returns the rank of the first entry behind this time and place.
 local function rank_behind(due, after_ms, after_place)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)
@@ -27,7 +27,7 @@ local function rank_behind(due, after_ms, after_place)
   return from
 end
 
--- Adds the events of some entries, as long as there is room. Returns the bytes of all texts so far.
+-- Adds the events of some entries, until the texts have `max_bytes`. Returns the bytes of all texts so far.
 local function add_events(list, hash, entries, bytes, max_bytes)
   for i = 1, #entries, 2 do
     if bytes >= max_bytes then break end

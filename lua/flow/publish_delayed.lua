@@ -2,9 +2,9 @@
 --[[
 publish_delayed: publish delayed events that are due, in the order of their time over all topics.
 
-The events are stored for the subscribers that their topics have now, as by publish.lua, and are no longer delayed in
-the same step. A call does a bounded amount of work; `is_left` says whether more is due. While memory is short Redis
-does not run it, and the events wait.
+The events are stored for the subscribers that their topics have now, as by publish.lua, and are removed from the
+delayed ones in the same step. A call does a bounded amount of work; `is_left` says whether more events are due. While
+memory is exhausted Redis does not run the script (no `allow-oom`), and the events wait.
 
 `published` has, for each topic, its events, their bytes, the tokens of its subscribers with a token on each line, and
 by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are removed.
@@ -14,13 +14,14 @@ local delayed = include('delayed')
 local intake = include('intake')
 local storing = include('storing')
 
--- How much work one call does before Redis serves others. The unit is about 1 µs of Redis.
+-- Maximum work of one call before Redis serves others. The unit is about 1 µs of Redis.
 local MAX_WORK = 2500
 -- Work of each part of a call, in µs. For a subscriber a batch may have to be opened.
 local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.002 }
 -- How many entries of a topic one command reads.
 local CHUNK = 20
--- How many topics a call looks at. The time of the next one bounds what it publishes.
+-- Maximum topics of which a call publishes events. It publishes only events that are due before those of other
+-- topics.
 local MAX_TOPICS = 32
 
 -- Goes on to the next entry of a topic: `entry`, `due_ms`. Behind the last one `due_ms` is math.huge.
@@ -33,8 +34,8 @@ local function go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Returns a topic with delayed events at its first entry. What is taken of it is in `taken` (entries), `ids`,
--- `late_ms`, and in `bytes` and `held_bytes`, which include what delayed events take beside their text.
+-- Returns a topic with delayed events, placed at its first entry. Events taken from it are in `taken` (their
+-- entries), `ids` and `late_ms`. `bytes` counts their texts, and `held_bytes` all that they took as delayed events.
 local function begin_topic(call, progress, name)
   local topic = {
     about = intake.topic(call, progress.taken, name),
@@ -46,8 +47,9 @@ local function begin_topic(call, progress, name)
   return topic
 end
 
--- Returns the topics whose first event is due, and the time up to which their events come before those of all others. A
--- topic that cannot be read, or that nobody owns, is left to the sweep. One that is entered too early is moved.
+-- Returns the topics whose first event is due, and the time up to which their events come before those of all other
+-- topics. A topic that cannot be read, or that nobody owns, is left to the sweep. A topic whose entry is too early is
+-- moved.
 local function due_topics(call, progress)
   local first = redis.call('ZRANGE', call.keys.delayed_topics(), 0, MAX_TOPICS, 'WITHSCORES')
   local all, until_ms = {}, call.now_ms
@@ -70,8 +72,8 @@ local function due_topics(call, progress)
   return all, until_ms
 end
 
--- Returns the topic whose next event is due first, and the time up to which its events come before those of others.
--- Returns nothing if no event is due.
+-- Returns the topic whose next event is due first, and the time up to which its events come before those of the other
+-- topics. Returns nothing if no event is due.
 local function first_topic(all, until_ms)
   local first, turn_ends_ms = nil, until_ms
   for _, topic in ipairs(all) do
@@ -102,8 +104,9 @@ local function take_entry(call, progress, topic)
   return text
 end
 
--- Counts the work for a topic of which nothing was taken. Returns whether the call has room for it. The first topic may
--- have so many subscribers that its first event takes longer than a call should; then others of its events come along.
+-- Counts the work of the topic itself, once in a call. Returns false if that would exceed the maximum of the call.
+-- The first topic always fits. If its subscribers alone take half of the maximum or more, the maximum is raised to
+-- twice the work of the topic, so that the call publishes more than one of its events.
 local function begin_work(call, progress, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
@@ -117,7 +120,8 @@ local function begin_work(call, progress, topic)
   return true
 end
 
--- Takes the events of a topic that are due by `until_ms`. Returns false if the call has no room for all of them.
+-- Takes the events of a topic that are due by `until_ms`. Returns false if the work of the call was done before the
+-- last of them.
 local function take(call, progress, topic, until_ms)
   if not begin_work(call, progress, topic) then return false end
   local texts = {}
@@ -134,7 +138,7 @@ local function take(call, progress, topic, until_ms)
   return topic.due_ms > until_ms
 end
 
--- Takes what is due, as far as the call has room. Returns the topics, and whether anything is left.
+-- Takes due events until the work of the call is done. Returns the topics, and whether due events are left.
 local function take_all(call, progress)
   local all, until_ms = due_topics(call, progress)
   local topic, turn_ends_ms = first_topic(all, until_ms)

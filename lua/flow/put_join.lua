@@ -3,13 +3,13 @@
 put_join: make a join of a client, or change it. It becomes a subscriber of its sources, whose batches a worker counts.
 
 The topics that it publishes to (`outlets`) become the client's, as by a publish. A topic takes events from one join
-only: `has_join` means that another join of the client publishes to `topic`. `loop` means that what this join publishes
-would come back to it: `topic` is the source through which. `too_many_of_topic` means that as many joins of the client
-count `topic` as may, since each gets a copy of its events. The other refusals are those of publish and subscribe;
-`too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has as many as it may. A refusal changes
-nothing.
+only: `has_join` means that another join of the client publishes to `topic`. `loop` means that events of this join
+would come back to it through its source `topic`. `too_many_of_topic` means that 16 other joins of the client count
+the events of `topic`, which is the maximum, since each gets a copy of them. The other refusals are those of publish
+and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its maximum of
+joins. A refusal changes nothing.
 
-Open keys keep what is counted of sources that stay. They are judged by the new rules at their next event, and expire
+Open keys keep their counts of sources that stay. They are judged by the new rules at their next event, and expire
 by the new `within_ms`. Unknown sources are created without a publisher.
 ]]
 local intake = include('intake')
@@ -40,8 +40,8 @@ local function crowded_source(call, args)
   end
 end
 
--- Returns the source from which events of this join would come back to it; nothing if there is none. Goes the way back
--- from each source, by the joins that publish to it.
+-- Returns the source through which events of this join would come back to it; nothing if there is none. Goes back
+-- from each source along the joins that publish to it.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do
@@ -51,7 +51,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- What this join publishes to so far are its outlets no more.
+      -- The former outlets of this join do not count, since the new ones replace them.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -59,16 +59,17 @@ local function loop_source(call, args, is_outlet)
   end
 end
 
--- Returns the reason for a refusal of the topics that the join publishes to, and the topic; nothing if it may.
+-- Returns the reason why the join may not publish to one of its outlets, and that topic; nothing if it may publish
+-- to all.
 local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- A join of another client publishes there no more: the topic was deleted, and is to become this client's.
+    -- A join of another client publishes there no more: the topic was deleted since, and can become this client's.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
     local reason = intake.judge(call, taken, { topic = topic, client = args.client })
     if reason then return reason, topic end
-    -- Each may become a new topic of the client.
+    -- The topic becomes a new one of the client, so the next outlets find room for one less.
     if not topics.publisher(call, topic) then
       taken.max_topics, taken.max_client_topics = taken.max_topics - 1, taken.max_client_topics - 1
     end

@@ -2,11 +2,12 @@
 --[[
 autodrop: free memory by deleting the oldest dead letters, and then the oldest batches with their jobs.
 
-Each of `cuts` names a subscriber, or none for all of them together, and how many to delete at most. Its reply
-has how many were deleted. `is_spent` is true if nothing else can be deleted there. Batches that workers are
-delivering now are skipped. Every dropped event is counted for its subscriber: in the next drop notice, and in
-the sum `dropped:{token}`. The events of a batch are counted by topic before it is deleted. A large batch needs
-several calls for that. Until the last of them deletes it, the batch stays unchanged and can be delivered.
+Each of `cuts` names a subscriber, or none for all of them together, and the maximum of dead letters and batches
+to delete. Its record in the reply has how many were deleted. `is_spent` is true if nothing else of the
+subscriber can be deleted. Batches that workers are delivering now are skipped. Every dropped event is counted
+for its subscriber: in the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted
+by topic before it is deleted. A large batch needs several calls for that. Until the last of them deletes it,
+the batch stays unchanged and can be delivered.
 
 `drops` has one record for each subscriber with dropped events; `queued` of its events were in batches, the
 others in dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its
@@ -18,7 +19,7 @@ local drop_records = include('drop_records')
 local drops = include('drops')
 local jobs = include('jobs')
 
--- The work of a cut, and of deleting a dead letter or a batch, in the unit of drop_records.
+-- The work of a cut, and of deleting a dead letter or a batch, in the units of MAX_WORK in drop_records.
 local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, cut)
@@ -52,7 +53,7 @@ local function drop_batches(call, run, cut)
   end
 end
 
--- Carries out one cut as far as the call may still work. Returns its record in the reply.
+-- Carries out one cut until the call has done its maximum of work (drop_records). Returns its record in the reply.
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
   local cut = {

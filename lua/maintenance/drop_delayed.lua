@@ -2,9 +2,9 @@
 --[[
 drop_delayed: free memory by deleting delayed events, those that are due last first.
 
-Each of `cuts` names a topic, and how many of its events to delete at most. What was dropped is noted for the publisher
-in the hash of the topic, in the same step: how many events, and the times between which they were due. `drops` has the
-same of this call, for each topic that lost events.
+Each of `cuts` names a topic, and how many of its events to delete at most. The hash of the topic has, for its
+publisher, how many events were dropped so far, and the times between which they were due; it is updated in the same
+step. `drops` has the same figures for this call, by topic.
 ]]
 local delayed = include('delayed')
 local topics = include('topics')

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-sweep_delayed_held: correct what the delayed events of a client are said to take. Returns the findings.
+sweep_delayed_held: correct the stored sums of what the delayed events of clients take. Returns the findings.
 ]]
 local delayed = include('delayed')
 local findings = include('findings')

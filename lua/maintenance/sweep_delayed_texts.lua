@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-sweep_delayed_texts: enter delayed events of a topic that have no entry. Nobody knows when they were due, so they are
-due now. Returns the findings.
+sweep_delayed_texts: enter delayed events of a topic that have a text but no entry. Only the entry had the time at
+which an event was due, so they are due now. Returns the findings.
 ]]
 local delayed = include('delayed')
 local findings = include('findings')

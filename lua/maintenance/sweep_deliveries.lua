@@ -3,16 +3,17 @@
 sweep_deliveries: correct the number of records in each delivery log; without `names`, the total of all. Returns the
 findings.
 
-Without a finding, it deletes records that are older than a day, and the logs of subscribers that have left, which a
-process of an earlier release has removed. `names` are names of logs, as `deliveries:logs` has them.
+Without a finding, it deletes records that are older than a day, and the logs of subscribers that no longer exist (a
+process of an earlier release removes a subscriber without its logs). `names` are names of logs, as `deliveries:logs`
+has them.
 ]]
 local delivery_log = include('delivery_log')
 local findings = include('findings')
 
--- How many records are read at a time, and how often in a call.
+-- Number of records that one LRANGE reads, and the maximum number of such reads for each log.
 local CHUNK, MAX_CHUNKS = 64, 16
 
--- Returns how many of the oldest records of a log are too old, of CHUNK at most.
+-- Returns how many of the CHUNK oldest records of a log are older than a day.
 local function count_old(call, list)
   local items, old = redis.call('LRANGE', list, 0, 2 * CHUNK - 1), 0
   for i = 2, #items, 2 do
@@ -22,7 +23,7 @@ local function count_old(call, list)
   return old
 end
 
--- Corrects the number that is counted for a log. Returns the number of its records.
+-- Corrects the stored count of a log. Returns the number of its records.
 local function recount(call, ending, token, found)
   local name, records = delivery_log.name_of(ending, token), delivery_log.length(call, ending, token)
   local counted = tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name))

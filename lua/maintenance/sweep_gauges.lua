@@ -2,9 +2,9 @@
 --[[
 sweep_gauges: correct the gauges of one subscriber if they differ from its queue or from its dead letters.
 
-A long queue needs several calls, each of which counts slices of its index: INTERNALS.md says why the sum is
-exact. If acquire has cut a batch in two meanwhile (`cuts` in the hash of the subscriber), all slices are counted
-again.
+A long queue needs several calls. Each counts some slices of its index, a slice being about 200 batches between two
+scores. INTERNALS.md says why the sum is exact. If acquire has cut a batch in two meanwhile (`cuts` in the hash of the
+subscriber), all slices are counted again.
 
 `counted` has the slices counted so far: the score at which each ends, its members and their events. The reply
 has `finished` true and the corrected gauges as findings, or `finished` false and the slices for the next
@@ -23,8 +23,8 @@ local SLICE = 200
 -- so the next call counts the slice again.
 local UNSETTLED = -1
 
--- Returns a table of what to count: the index, the function that gives the keys of its lists, and the batches
--- that may still get events. `read` is the number of lists that this call has counted.
+-- Returns what the call counts: the index, the function that gives the keys of its lists, and the batches that
+-- may still get events (`open`). `read` is the number of lists that this call has counted so far.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then

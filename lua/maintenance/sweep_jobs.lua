@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 --[[
-sweep_jobs: check suspected jobs of a queue, and repair them. Returns the findings.
+sweep_jobs: check jobs of a queue that seemed wrong to the caller (`suspects`), and repair them. Returns the findings.
 
 A batch has a delivery job for as long as the batch exists. Every job is in the index of its queue, and in
 exactly one state. Correct jobs stay unchanged. The job of a dropped batch may remain in the instant list, in
-the list of a share or among the suspects: acquire removes it there. The script searches the instant list for every suspect. So
-the caller passes only a few suspects at a time if that list is long.
+the list of a share or in `jobs:suspect`: acquire removes it there. The script searches the instant list for each of
+the jobs. So the caller passes only a few jobs at a time if that list is long.
 
 `job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs.
 `lane` is the subscriber in whose lane the caller saw the job wait, if it saw that. `ruby_workers` is the number

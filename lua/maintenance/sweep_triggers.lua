@@ -2,10 +2,9 @@
 --[[
 sweep_triggers: check triggers, and their entries in `triggers:due`. Returns the findings.
 
-A trigger is a definition in `triggers:of:{token}` and a hash `trigger:{token}:{name}`. One of them without the other is
-what a creation or a deletion left behind that was cut off: it is removed, and so is an entry without a trigger. An
-unreadable trigger is left alone, without an entry, until its client replaces or deletes it. The names are members of
-`triggers:due`.
+A trigger is a definition in `triggers:of:{token}` and a hash `trigger:{token}:{name}`. If only one of them exists, a
+creation or a deletion was cut off, and it is removed. So is an entry without a trigger. An unreadable trigger is left
+alone, without an entry, until its client replaces or deletes it. The names are members of `triggers:due`.
 ]]
 local findings = include('findings')
 local triggers = include('triggers')

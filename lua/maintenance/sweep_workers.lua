@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 --[[
-sweep_workers: check what is recorded of suspected workers and repair it; recount all lanes. Returns findings.
+sweep_workers: check and repair the records of workers that seemed wrong to the caller (`suspects`); recount all
+lanes. Returns the findings.
 
 A worker that holds a job is in the pending index of the job's queue. If the job is a delivery, the worker is
 also in the lane of the subscriber. A worker without a job has no lease, and is in no lane and no share. The

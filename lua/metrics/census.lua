@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-census: read the figures of the next subscribers of a scan of all. `place` says where the scan goes on; it is `0` at
-the beginning and at the end. Changes nothing.
+census: read the figures of some subscribers, as one step of a scan over all. `place` says where the scan goes on; it
+is `0` at the beginning and at the end. Changes nothing.
 
 A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_ms` is the age of
 the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health.

@@ -7,7 +7,7 @@ returns false. So a process can safely send a flush again after its reply was lo
 flush is kept for a day.
 
 Counts of a topic or a subscriber that no longer exists are added to `total`. Otherwise a late flush would bring
-back the series of what was removed.
+back the counters of a topic or subscriber that was removed.
 ]]
 local counters = include('counters')
 

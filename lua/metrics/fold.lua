@@ -2,7 +2,7 @@
 --[[
 fold: move the counts of topics and subscribers that no longer exist to the totals. Returns how many it moved.
 
-A series whose topic or subscriber exists stays as it is.
+A series is one such count, with its topic or subscriber (counters.lua). It stays as it is while that still exists.
 ]]
 local counters = include('counters')
 

@@ -5,14 +5,13 @@ sample: append the figures of subjects to their histories. Returns the number of
 A subject is the bus, a topic or a subscriber. Each has two histories: a fine one, with at most one entry for
 each `fine_ms`, and a coarse one. An entry is MessagePack `[slot, figure, …]`; the slot is the number of the step
 since the Unix epoch. Nothing is appended if the figures are those of the last entry, so a subject at rest takes no
-room. The bus alone gets one in each step in which it is sampled, by which a reader knows when it was.
+room. Only the bus gets an entry in each step in which samples are taken, by which a reader knows these steps.
 
 A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted.
 ]]
 local counters = include('counters')
 
--- A removed subject has its histories deleted. Redis deletes a history two days
--- after its last entry.
+-- Time after its last entry at which Redis deletes a history. (Those of a removed subject are deleted at once.)
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)
@@ -22,7 +21,8 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends the figures to one history, which keeps `kept` entries. Returns 1 if it did, and 0 if not.
+-- Appends the figures to one history, which keeps `kept` entries. Returns 1 if it did, and 0 if not. `may_skip`
+-- permits it not to append figures equal to the last ones.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

@@ -12,7 +12,7 @@ the client has used as many keys as it may (`max_client_keys`).
 A subscriber gets its events in the order in which they were accepted, across all its topics. A batch that
 becomes full, or has too little room for the bytes of these events, is closed, and its job becomes instant. A
 new batch and its job are created in the same step, so every batch has a job. The index of an ordered subscriber
-has its batches strictly in their order.
+has its batches strictly in the order in which they were opened.
 
 For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was
 accepted. `added` has one entry for each topic of an accepted publication (storing.lua).

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 --[[
-find_delivery: read one batch, whatever its state; if there are `clients`, only of these subscribers. Changes nothing.
+find_delivery: read one batch, whatever its state. If `clients` are given, the batch must be of one of these
+subscribers. Changes nothing.
 
 `entries` has the batch as list_deliveries describes it, with all its failed attempts; it is empty if there is none.
 The record of a batch that has ended is searched in the logs; `looked` is the number of records in them.
@@ -8,7 +9,7 @@ The record of a batch that has ended is searched in the logs; `looked` is the nu
 local delivery_log = include('delivery_log')
 local delivery_states = include('delivery_states')
 
--- As many as are kept of a batch.
+-- Maximum failed attempts in the reply: all that the bus keeps of a batch (attempts.lua).
 local MAX_ATTEMPTS = 20
 
 -- Returns the entry of a record in a log, and the number of records in the log.

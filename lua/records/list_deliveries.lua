@@ -3,11 +3,11 @@
 list_deliveries: read a page of batches, the newest first: of some subscribers (`clients`) or of all, in one state or
 in any. Changes nothing.
 
-All of a page is read in one step, so each batch is in one state. `since` and `before` limit the time by which a
-batch is listed (delivery_sources.lua). `place_ms` and `place_id` are those of the last entry of the page before.
-In the reply, `next_ms` and `next_id` are given if there may be more. A call looks at 2,000 batches at most. If most
-of them are in other states, the page is short or empty, although more follow. `looked` counts these batches, and the
-places where some may be.
+A page is read in one step, so no batch changes its state meanwhile. `since` and `before` limit the time by which a
+batch is listed (delivery_sources.lua). `place_ms` and `place_id` are the time and the id of the last entry of the
+page before. In the reply, `next_ms` and `next_id` are given if there may be more. A call looks at 2,000 batches at
+most. If most of them are in other states, the page is short or empty, although more follow. `looked` counts these
+batches, and the indexes and logs in which the call searched.
 
 An entry has `record` if its batch has ended, and otherwise the other fields.
 ]]
@@ -17,14 +17,14 @@ local delivery_states = include('delivery_states')
 local merging = include('merging')
 local open_batches = include('open_batches')
 
--- 2,000 take Redis some 5 ms.
+-- Maximum batches that a call looks at. 2,000 take Redis some 5 ms.
 local MAX_LOOKED = 2000
--- Failed attempts of an entry.
+-- Maximum failed attempts in an entry: the last ones.
 local MAX_ATTEMPTS = 3
--- How many indexes one command looks for.
+-- Number of indexes that one EXISTS looks for.
 local CHUNK = 50
 
--- Returns the subscribers that are asked for. If these are all, only those that have queued batches.
+-- Returns the subscribers `clients`; if there are none, all subscribers that have queued batches.
 local function queue_owners(call, listing, clients)
   if #clients > 0 then return clients end
   local gauge, tokens = redis.call('HGETALL', call.keys.gauge_batches()), {}
@@ -74,7 +74,7 @@ local function add_retrying(call, listing, sources, clients)
     for i = from, math.min(from + CHUNK - 1, #tokens) do
       indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
     end
-    -- Most of many subscribers have no batch that is tried again.
+    -- Most subscribers have no batch that is retried, so most of these indexes do not exist.
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
         sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')
@@ -92,7 +92,7 @@ local function add_dead(call, listing, sources, clients)
   end
 end
 
--- Adds the logs. If `wanted` is given, only those of batches that ended in this way.
+-- Adds the logs. If `wanted` is given ('taken' or 'dropped'), adds only the logs of batches that ended in this way.
 local function add_logs(call, listing, sources, clients, wanted)
   for _, name in ipairs(delivery_log.names(call, clients)) do
     local ending, token = delivery_log.read_name(name)

@@ -1,6 +1,7 @@
 --[[
-Agenda: what is to be published at its time. Each kind has a sorted set whose scores are times in ms. Workers publish
-what is due; the scheduler sleeps until the first entry of any kind, or the first scheduled job.
+Agenda: the things that wait for their time: topics with delayed events, triggers, and joins with open keys. Each kind
+has a sorted set whose scores are times in ms. The scheduler sleeps until the first entry of any kind, or the first
+scheduled job; then a worker publishes what is due.
 ]]
 local agenda = {}
 
@@ -14,7 +15,7 @@ function agenda.due_in_us(call, entries)
   if first ~= math.huge then return math.max(0, first * 1000 - call.now_us) end
 end
 
--- Enters something for `due_ms`, or moves it there. Wakes the scheduler if nothing of that kind is due earlier.
+-- Enters `member` for `due_ms`, or moves it to that time. Wakes the scheduler if nothing of that kind is due earlier.
 function agenda.enter(call, entries, member, due_ms)
   if due_ms < first_ms(entries) then call.wakes.due = true end
   redis.call('ZADD', entries, string.format('%d', due_ms), member)

@@ -1,6 +1,6 @@
 --[[
-Attempts: the history of the failed attempts at a batch, each as JSON. A worker that died while it held the batch
-leaves a note in it.
+Attempts: the history of the failed attempts at a batch, each as JSON. If a worker died while it held the batch,
+the history has a note of that.
 ]]
 local attempts = {}
 
@@ -8,8 +8,8 @@ local attempts = {}
 local MAX_KEPT = 20
 -- Text that only the note of a death contains. In the answer of a subscriber, JSON would escape the quotes.
 local DEATH = '"reason":"its worker died"'
--- Number of notes that make a batch a suspect. One note says little: if a process is killed, all batches of
--- its workers get one.
+-- Number of notes that make a batch a suspect, which may have killed these workers itself. One note says little: if
+-- a process is killed, all batches of its workers get one.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)

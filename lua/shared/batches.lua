@@ -42,7 +42,7 @@ function batches.count_out(call, token, batch_count, event_count)
   end
 end
 
--- Removes the first events of a batch that has more of them.
+-- Removes the first `count` events of a batch, which must have more events than that.
 function batches.drop_first(call, bid, token, count)
   if count == 0 then return end
   local batch = call.keys.batch(bid)

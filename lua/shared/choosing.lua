@@ -19,8 +19,8 @@ choosing.START = batches.HEADER + 10
 -- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job; instant
 -- jobs are popped in groups of that size, and `put_back` returns those that were not tried. `kind` is the
 -- kind of the workers: 'regular', 'spare' or 'quarantine'. A quarantine takes only the jobs of suspects.
--- `sharing` has for each share how many of the jobs that waited for room when the call began are not taken
--- yet. Jobs that begin to wait during the call are not counted, so the call does not take them.
+-- `sharing` has, for each share, the number of jobs that waited for room when the call began; each job taken
+-- reduces it. Jobs that begin to wait during the call are not in it, so the call does not take them.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -59,8 +59,9 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- Returns true if the job delivers a suspect and no quarantine asks. The job then waits for a quarantine. A batch of
--- which no attempt has begun (`begun`) is not looked up.
+-- Makes the job of a suspect (a batch that two workers held when they died) wait for a quarantine, the process that
+-- delivers suspects one at a time. Returns true if it did so; false if the batch is no suspect, or if a quarantine is
+-- asking. A batch without an attempt (`begun` is '0') is no suspect, so its history is not read.
 local function set_aside(call, choice, job, bid, begun)
   if choice.kind == 'quarantine' or begun == '0' or not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)

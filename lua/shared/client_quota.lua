@@ -1,5 +1,5 @@
 --[[
-Client quota: limits the keys that a client can make the bus remember, and so the memory that they take.
+Client quota: limits how many keys (idempotency keys, or nonces) the bus remembers for a client, and so their memory.
 
 A client has a bucket of `max` keys. An empty bucket becomes full within the time for which a key is remembered. So
 at most twice `max` keys of a client are remembered at a time. A bucket is stored as the time at which it will be

@@ -19,9 +19,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Moves the counts of series to their totals, and deletes the histories of their subjects. What was reported to the
--- metric service moves too, so that the service does not take the moved counts for growth. Returns the number of
--- series that had a count.
+-- Moves the counts of series to their totals, and deletes the histories of their topics and subscribers. Counts
+-- that were reported to the metric service move too; otherwise it would take the moved counts for growth. Returns
+-- the number of counts that were moved.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

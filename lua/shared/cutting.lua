@@ -1,9 +1,9 @@
 --[[
-Cutting: reads as much of a batch as one delivery may carry. If the batch has more, this part becomes a batch of
-its own. The rest keeps its name and its place, and is delivered next.
+Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
+become a batch of their own. The other events keep the name and the place of the batch, and are delivered next.
 
-A batch is too large if it was opened as a long one (opening.lua), if its last events came together, if its
-subscriber has lowered a limit since, or if a release without max_bytes opened it.
+A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one
+call, because its subscriber has lowered a limit since, or because a release without max_bytes opened it.
 ]]
 local batches = include('batches')
 local bulk = include('bulk')
@@ -16,9 +16,9 @@ local cutting = {}
 
 -- Number of events that one LRANGE reads. A batch of the default size is read at once.
 local CHUNK = 100
--- Maximum bytes of a batch that was attempted. It normally keeps all its events, so that a repeat has the
--- same name and the same body. A larger one is cut all the same, because it may have killed the workers that
--- attempted it.
+-- Maximum bytes of a batch that was attempted before. Such a batch is not cut, so that the repeat has the same
+-- UID and the same body. Only a larger one is cut, because its size may have killed the workers that attempted
+-- it.
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- Returns the maximum events and bytes that one delivery of this batch may carry. `start` has the batch's
@@ -76,8 +76,8 @@ end
 
 -- Moves the items of a batch up to `last` to a new batch, which is not attempted yet. The worker gets the job
 -- of the new batch, and the job of the old batch is instant again. In the index of its subscriber the new
--- batch goes just before the old one. (In an ordered lane the old batch is the oldest, so this place is
--- free.) Returns the UID and the job of the new batch.
+-- batch goes just before the old one. (In an ordered lane the old batch is the oldest, so no batch has that
+-- place.) Returns the UID and the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }

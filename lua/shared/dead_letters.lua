@@ -34,7 +34,8 @@ function dead_letters.unlist(call, bid, token, events)
 end
 
 -- Removes an entry of the index `dead_letters:index:{token}` that names no dead letter of this subscriber.
--- Otherwise the API would read this entry again in every slice of the index. Does nothing if `token` is nil.
+-- Otherwise the API, which takes letters from the index 100 at a time, would meet this entry again each time.
+-- Does nothing if `token` is nil.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end

@@ -8,8 +8,8 @@ digits and grow. So events that are due at the same time stay in the order of ac
 `delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
 its topics. The client is the publisher of the topic, which stays the same for as long as the topic exists.
 
-Entries are written before texts, and removed before them. So what a write that was cut off left behind is an entry
-that was never acknowledged, or a text whose event is stored or gone.
+Entries are written before texts, and removed before them. So a write that was cut off leaves one of two things: an
+entry whose event was never acknowledged, or a text whose event is in batches already, or was dropped.
 ]]
 local agenda = include('agenda')
 local bulk = include('bulk')
@@ -17,7 +17,7 @@ local delayed = {}
 
 local PLACE = '%012d'
 local PLACE_LENGTH = 12
--- What an event takes in Redis beside its text, with an id of 16 characters: 240 to 270 bytes were measured.
+-- Bytes that an event takes in Redis beside its text, with an id of 16 characters: 240 to 270 were measured.
 local OVERHEAD_BYTES = 250
 -- Fields of `delayed:held:{token}` beside the names of topics.
 local EVENTS, BYTES = ':events', ':bytes'
@@ -60,7 +60,7 @@ function delayed.bytes_in(call, publisher, topic)
   return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
 end
 
--- Counts events in, or out if the numbers are negative.
+-- Adds events and bytes to what a client holds. Negative numbers subtract.
 local function count(call, publisher, topic, events, bytes)
   local held = call.keys.delayed_held(publisher)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
@@ -71,14 +71,14 @@ local function count(call, publisher, topic, events, bytes)
   if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
 end
 
--- Sets the bytes of a topic, for the sweep. Returns whether others were set.
+-- Sets the bytes of a topic, for the sweep. Returns whether the stored number was wrong.
 function delayed.set_bytes(call, publisher, topic, bytes)
   if delayed.bytes_in(call, publisher, topic) == bytes then return false end
   redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
   return true
 end
 
--- Sets what a client holds to the sums over its topics, for the sweep. Returns whether anything else was set.
+-- Sets what a client holds to the sums over its topics, for the sweep. Returns whether anything stored was wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false
@@ -114,7 +114,8 @@ function delayed.enter_topic(call, topic)
   end
 end
 
--- Adds events of a topic, in the order of acceptance: `id`, `due` (ms, as text), `text`. No id may be there already.
+-- Adds events of a topic, in the order of acceptance: `id`, `due` (ms, as text), `text`. The topic must not have a
+-- delayed event with one of these ids.
 function delayed.add(call, publisher, topic, events)
   local keys, entries, values, bytes = call.keys, {}, {}, 0
   local before = redis.call('HINCRBY', keys.topic(topic), 'delayed', #events) - #events

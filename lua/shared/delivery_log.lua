@@ -12,23 +12,24 @@ which are `null` if counting them would cost too much. There follow
 and, if attempts failed, the time of the first one (ms) and a list of the last ones.
 
 The hash `deliveries:total` bounds all logs together. When they are full, the longest log loses its oldest records,
-so a busy subscriber does not push out the records of others. Records are counted in whole UNITs: so most calls
-write the log alone, which costs a third of what counting each record did.
+so a busy subscriber does not push out the records of others. Records are counted in whole UNITs (16), so that most
+calls write nothing but the log itself. Counting each record took three times as long.
 ]]
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
--- How many records a full log loses at a time, and in one call. A call removes many after the limit was lowered.
+-- Number of records that the longest log loses at a time when the logs are full, and the maximum that one call
+-- removes. A call has many to remove after the limit was lowered.
 local LUMP, MAX_REMOVED = 64, 1024
--- Maximum failed attempts in a record, and their bytes. Their texts, which subscribers write, could otherwise take
--- more memory than all the rest.
+-- Maximum failed attempts in a record, and maximum bytes of all of these. They quote answers of the subscriber, which
+-- could otherwise take more memory than the other fields.
 local MAX_ATTEMPTS, MAX_ATTEMPTS_BYTES = 3, 512
--- Longer counts of topics are left out.
+-- Maximum bytes of the events by topic in a record. If they take more, the record has `null` in their place.
 local MAX_TOPICS_BYTES = 256
 -- Records are shown for a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns how many of so many records of a log are counted; nil of an empty log, which is not listed.
+-- Returns how many of a log's `records` are counted: its whole UNITs. Nil for an empty log, which is not listed.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -49,7 +50,8 @@ function delivery_log.read_name(name)
   return name:sub(1, space - 1), name:sub(space + 1)
 end
 
--- Returns the names of the logs of these subscribers, which may be empty; of all logs if there are none.
+-- Returns the names of the logs of these subscribers; some of these logs may be empty. If `tokens` is empty, returns
+-- the names of all logs.
 function delivery_log.names(call, tokens)
   if #tokens == 0 then return redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1) end
   local names = {}
@@ -64,7 +66,8 @@ function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end
 
--- Notes that a log has so many records, `counted` of which were counted before. Returns the number of all.
+-- Stores that a log has `records` records now. `counted` is how many of them were counted before. Returns the
+-- number of counted records in all logs.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -75,15 +78,16 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the oldest records of a log, of which `counted` were counted. Returns the number of all.
+-- Removes the `removed` oldest records of a log. `counted` is how many it had by the last count. Returns the number
+-- of counted records in all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
   return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
 end
 
--- Removes the oldest records of the longest logs until there are no more than `max`. Records that are not counted
--- are taken to be there.
+-- Removes the oldest records of the longest logs until all logs have no more than `max` records. Each log is taken to
+-- have the most records that are not counted (UNIT - 1).
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do

@@ -1,9 +1,11 @@
 --[[
-Delivery sources: the places where batches of one state are found, each the newest first (merging.lua).
+Delivery sources: the indexes and logs in which a listing finds batches. Each gives its newest batch first
+(merging.lua).
 
-A batch is listed by the time at which it ended, and until then by that of its creation. The `bounds` of a listing
-limit these times: `since` (ms, included), `before` (ms, not included; or math.huge), and the place and id of the
-entry after which a page begins, if any. A function here returns nothing if nothing is within the bounds.
+A batch that has ended is listed by the time of its end, any other batch by the time of its creation. The `bounds`
+of a listing limit these times: `since` (ms, included), `before` (ms, not included; or math.huge), and the place and
+id of the entry after which a page begins, if any. A function here returns nothing if its source has nothing within
+the bounds.
 ]]
 local bulk = include('bulk')
 local delivery_log = include('delivery_log')
@@ -11,13 +13,13 @@ local delivery_states = include('delivery_states')
 local merging = include('merging')
 local delivery_sources = {}
 
--- How many members of an index, or records, one command reads: few at first, since most of many sources are read no
--- further.
+-- Number of members of an index, or of records, that one command reads: the first and the largest. The first is
+-- small, since a listing reads most of its sources no further.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
 -- Returns the state of one listing. It looks at no more than `max_looked` batches, most of which may be in another
 -- state than the wanted one. After that an iterator returns `{ place, id, stopped = true }`. `sources` counts the
--- sources that it looked for.
+-- sources asked for, those without entries included.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -31,8 +33,8 @@ local function is_after(bounds, place, id)
   return not bounds.id or merging.is_before(bounds.place, bounds.id, place, id)
 end
 
--- Returns the scores between which an index is read. `scale` is how many units of the score make a ms. They are written
--- once for all indexes.
+-- Returns the scores between which an index is read. `scale` is how many units of the score make a ms. The scores are
+-- formatted once for all indexes.
 local function score_range(listing, scale)
   local range = listing.ranges[scale]
   if not range then
@@ -45,8 +47,8 @@ local function score_range(listing, scale)
   return range.upper, range.lower
 end
 
--- Returns an iterator over an index: a sorted set of UIDs. `read` returns the entry of a UID, or nothing if it is not
--- there.
+-- Returns an iterator over an index: a sorted set of UIDs. `read` returns the entry of a UID, or nothing if the UID
+-- is not to be listed.
 local function read_index(listing, index, scale, read)
   local upper, lower = score_range(listing, scale)
   local chunk, at, offset, size = {}, 1, 0, MIN_CHUNK
@@ -105,7 +107,7 @@ local function read_single(source)
   end
 end
 
--- Adds a source for each of these batches that is queued. Its batch is an entry if it is in this state.
+-- Adds a source for each of these batches that is queued. The batch is listed only if it is in this state.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
@@ -124,9 +126,10 @@ end
 -- The place of the last record in a log; a text, because Redis takes long to print numbers of Lua.
 local LAST = '-1'
 
--- Returns the position of the newest record of a log that is not newer than `place`, and its time; nothing if all are.
--- Each step reads two records. The first step looks where the record of the log before was found, since subscribers of
--- the same topics have similar logs. The others halve what is left.
+-- Returns the position and the time of the newest record of a log that is not newer than `place`; nothing if all
+-- records are newer. Each step reads two records. The first step looks at the part of the log (`listing.part`) at which
+-- the record of the previous log was found, since subscribers of the same topics have similar logs. Each later step
+-- halves the range.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -170,7 +173,8 @@ local function read_log(source)
   end
 end
 
--- Returns a source of the records in a log. A bus can have thousands, most of which are not opened.
+-- Returns a source of the records in a log. Reads little here: a bus can have thousands of logs, most of which a
+-- listing never opens.
 function delivery_sources.log(call, listing, ending, token)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

@@ -1,5 +1,5 @@
 --[[
-Delivery states: what state a batch is in that still exists. A batch is in the first of these that fits:
+Delivery states: the state of a batch that still exists. It is the first of these that fits:
 
   in_flight  a worker holds its job
   open       it takes further events
@@ -7,15 +7,15 @@ Delivery states: what state a batch is in that still exists. A batch is in the f
   retrying   it was attempted before
   ready      otherwise
 
-A dead letter is `dead`. What has ended is in the log (delivery_log.lua): `taken` or `dropped`.
+A dead letter is `dead`. A batch that has ended is in the delivery log (delivery_log.lua), as `taken` or `dropped`.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')
 local open_batches = include('open_batches')
 local delivery_states = {}
 
--- Returns what a call remembers: the workers that deliver to each subscriber, and by subscriber the jobs that they
--- hold, the open batch, and whether it is paused.
+-- Returns an empty cache for one call: the workers that deliver to each subscriber; and, by subscriber, the jobs that
+-- they hold, the open batch, and whether the subscriber is paused.
 function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end
@@ -102,8 +102,8 @@ function delivery_states.dead_letter(call, bid)
   }
 end
 
--- Adds to a batch or dead letter what a listing shows besides: its number of events, when a worker began the
--- attempt under way, why and when it died, and the failed attempts: when the first was, and the last ones, up to
+-- Adds to a batch or dead letter the other fields that a listing shows: its number of events, when a worker began
+-- the attempt under way, why and when the batch died, the first failed attempt, and the last ones, at most
 -- `max_attempts`.
 function delivery_states.describe(call, seen, entry, max_attempts)
   local keys, bid = call.keys, entry.id

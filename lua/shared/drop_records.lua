@@ -1,5 +1,5 @@
 --[[
-Drop records: what a call of autodrop drops of each subscriber, with its events counted by topic.
+Drop records: how many batches and events a call of autodrop drops of each subscriber, with the events by topic.
 
 The records also measure the work of the call, so that it stops before it has blocked Redis for too long. A large
 batch therefore takes several calls; `begun` is the batch that this call has not counted to its end.
@@ -8,12 +8,12 @@ local batches = include('batches')
 local drop_notices = include('drop_notices')
 local drop_records = {}
 
--- Maximum work of one call before Redis serves others. The unit is about 1 µs of Redis, as once measured. One
--- chunk of events of the largest size is as much.
+-- Maximum work of one call, in units of about 1 µs of Redis (measured once). So a call blocks Redis for some 2 ms.
+-- Counting one chunk of events of the largest size takes as much.
 local MAX_WORK = 1900
--- The work of a new record, of counting an event, and of counting a byte.
+-- The work of making a record, of counting an event, and of each byte of that event.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
--- Number of events that one LRANGE reads. At the largest size that is allowed by default, they have 1.3 MB.
+-- Number of events in a chunk, which one LRANGE reads. Of the largest events allowed by default, 20 have 1.3 MB.
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
@@ -87,9 +87,9 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Adds a batch or dead letter to the drops of its subscriber; the caller then deletes it. Returns true, the
--- subscriber, and what the delivery log keeps of it. Returns true alone if the list is gone. Returns false if
--- another call of the script must continue counting.
+-- Adds a batch or dead letter to the drops of its subscriber. Returns true, the subscriber's token, and what the
+-- delivery log keeps of the batch; the caller then deletes the batch. Returns only true if the list is gone. Returns
+-- false if the next call of the script must continue counting its events; the batch must then stay.
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]

@@ -88,8 +88,8 @@ local function end_retries(call, token, sum)
   end
 end
 
--- Deletes the lists of the accepted batches, and the history of their failed attempts. Usually there is none, which
--- one command shows.
+-- Deletes the lists of the accepted batches, and the histories of their failed attempts. Usually there is no history,
+-- which one command shows.
 local function delete_lists(call, collected)
   local attempts, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -99,9 +99,9 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Brings back waiting jobs of a lane in which `ended` deliveries have ended. Two come back for each, so that
--- the lane can double in each round, but never more than it has room for. If the subscriber's trial has ended
--- (`recovered`), as many come back as the lane has room for.
+-- Brings back waiting jobs of a lane in which `ended` deliveries have ended. Two jobs come back for each of these,
+-- so that the lane can double in each round, but never more jobs than the lane has room for. If the subscriber's
+-- trial has ended (`recovered`), as many jobs come back as the lane has room for.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')

@@ -1,6 +1,6 @@
 --[[
-Grants: the jobs that one call of acquire assigns to workers, under a lease each. What can be written to Redis
-once for all grants is collected first, and `settle` writes it.
+Grants: a grant is a job that acquire assigns to a worker, under a lease. Values that can be written to Redis once
+for all grants of a call are collected first, and `settle` writes them.
 ]]
 local batches = include('batches')
 local choosing = include('choosing')
@@ -21,7 +21,7 @@ local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
 -- Makes the table to which the grants of one call are added:
---   uids         names batches that are cut off others
+--   uids         makes the UIDs of batches that are cut off larger ones
 --   list         the grants
 --   pieces       the reply of acquire. The first piece is set last, by acquire: it describes the grants. The
 --                others are the jobs and events of the grants.

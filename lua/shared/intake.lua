@@ -2,22 +2,22 @@
 Intake: decides which publications of one call are accepted, and which of their events each subscriber
 gets.
 
-Events stay in ARGV for as long as possible. A slice `{ list, first, last }` names the list that holds
-them and their places in it. Events are copied only if those of several publications are joined. The
-`owner` of a copy is the topic or the subscriber that the copy was made for.
+A slice `{ list, first, last }` stands for the events of a list from `first` to `last`, usually in ARGV, so that
+events need not be copied. They are copied only to join those of several publications. The `owner` of a copy is
+the topic or the subscriber that the copy was made for.
 ]]
 local client_quota = include('client_quota')
 local intake = {}
 
--- Returns the state of one call without limits. `topics` holds the topics by name, and `accepted` lists the topics that
--- got events. `run` is a slice of the events of successive publications to one topic. `tokens` lists the subscribers
--- that get events, and `slices` holds the events of each. `fingerprints` holds those of accepted publications, by the
--- digest of their idempotency key.
+-- Returns the state of one call, without limits on topics and idempotency keys. `topics` has the topics read so
+-- far, by name, and `accepted` lists the topics that got events. `run` is a slice of the events of successive
+-- publications to one topic. `tokens` lists the subscribers that get events, and `slices` has a slice for each.
+-- `fingerprints` has the fingerprint of each accepted publication by the digest of its idempotency key.
 function intake.begin_unlimited()
   return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {} }
 end
 
--- The same with the limits of publications.
+-- Returns the state of one call, with the limits on topics and idempotency keys that `args` has.
 function intake.begin(call, args)
   local taken, max_keys, window_ms = intake.begin_unlimited(), args.max_client_keys, args.idempotency_window_ms
   taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
@@ -118,7 +118,8 @@ function intake.judge(call, taken, publication)
     or judge_client(call, taken, intake.topic(call, taken, publication.topic), publication.client)
 end
 
--- Accepts a publication that may be. The client becomes the publisher of the topic if nobody is. Returns the topic.
+-- Accepts a publication that `judge` did not refuse. A topic without a publisher becomes the client's. Returns the
+-- topic.
 function intake.accept(call, taken, publication)
   local topic = intake.topic(call, taken, publication.topic)
   if is_free(topic) then claim(call, topic, publication.client) end
@@ -139,7 +140,7 @@ function intake.take(call, taken, publication)
   return 'accepted', #topic.subscribers
 end
 
--- Has the idempotency keys of the accepted publications remembered. Called last: if the call fails half-way, its
+-- Stores the idempotency keys of the accepted publications. Must come last: if the call fails before, its
 -- publications can be sent again under the same keys.
 function intake.remember(call, taken, window_ms)
   for digest, fingerprint in pairs(taken.fingerprints) do

@@ -1,5 +1,5 @@
 --[[
-Jobs: the transitions that several scripts share.
+Jobs: the changes of a job's state that several scripts make.
 
 A function that makes work for workers or the scheduler marks the announcement in `call.wakes`. The
 announcement is published when the script ends.
@@ -29,13 +29,14 @@ function jobs.make_instant(call, q, ...)
   call.wakes[q] = true
 end
 
--- Makes a job instant again that a worker had begun. It goes before all other instant jobs.
+-- Makes a job that a worker had begun instant again. It goes before all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true
 end
 
--- Makes the job of a suspect wait for a quarantine, behind the other suspects.
+-- Makes the job of a suspect (a batch that two workers held when they died) wait for a quarantine, the process that
+-- delivers suspects one at a time. It waits behind the other suspects.
 function jobs.make_suspect(call, job)
   redis.call('RPUSH', call.keys.jobs_suspect(), job)
   call.wakes.suspect = true

@@ -1,9 +1,9 @@
 --[[
-Join work: what becomes of the open keys of a join in one call, and the events that the join publishes for them.
+Join work: completes and expires open keys of a join in one call, and publishes the join's events for them.
 
 `args` are the arguments of the script: the join (`token`, `name`, `client`), its `sources`, `within_ms`, the topic and
-the type of the events that it publishes for complete keys (`then_topic`, `then_type`) and, if it does, for expired ones
-(`expiry_topic`, `expiry_type`), and the limits of publications.
+the type of its events for complete keys (`then_topic`, `then_type`), those of its events for expired keys, if it has
+such events (`expiry_topic`, `expiry_type`), and the limits on topics.
 ]]
 local intake = include('intake')
 local key_records = include('key_records')
@@ -22,8 +22,8 @@ local function refusal(call, taken, args, topic)
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
--- Returns an outlet of the join: `texts` are the events for its topic. `refusal` is set if the join may not publish
--- there.
+-- Returns an outlet: a topic to which the join publishes, with the events for it (`texts`). `refusal` is set if the
+-- join may not publish there.
 local function outlet(call, taken, args, topic, type)
   return {
     topic = topic, type = type, refusal = refusal(call, taken, args, topic), texts = {}, bytes = 0,
@@ -53,7 +53,7 @@ function join_work.begin(call, args)
   }
 end
 
--- True if the call has no room for more events that the join publishes.
+-- True if the call has published all the copies that it may.
 function join_work.is_full(work)
   return work.copies >= MAX_COPIES
 end
@@ -79,15 +79,15 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + to.copies
 end
 
--- Publishes what a complete key comes to, and takes its counts.
+-- Publishes the event for a complete key, and deducts the events that completed it.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
   work.completed = work.completed + 1
 end
 
--- Closes a key that is not complete, and publishes that if the join asks for it. `is_early` means that there is no room
--- for it.
+-- Closes a key that is not complete, and publishes an event about it if the join has a topic for that. `is_early`
+-- tells that the key goes before its time, because the join has too many open keys or too many bytes of them.
 function join_work.expire(work, key, is_early)
   local record, stuck = open_keys.read(work.open, key), work.stuck
   if record and stuck and not stuck.refusal then
@@ -108,7 +108,7 @@ local function take(call, work, to)
   if not to or #to.texts == 0 then return end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- Only if both topics were deleted, and the client may own but one more.
+  -- Refused only if both topics of the join were deleted and its client may own only one more.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

@@ -1,5 +1,5 @@
 --[[
-Joins: what a join has beside what every subscriber has.
+Joins: the keys and entries that a join has beside those that every subscriber has.
 
 The set `joins` has the tokens of all joins, and `joins:of:{client}` the names of those of a client. The hash
 `joins:into` has, for each topic that a join publishes to, the token of that join. A topic takes events from one join
@@ -26,7 +26,7 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Takes the topics to which a join publishes from it, as far as they are still its own.
+-- Removes the topics of a join from `joins:into`, except those that are another join's by now.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do
@@ -34,7 +34,7 @@ function joins.close_outlets(call, token)
   end
 end
 
--- Removes what a join has beside its hash, which the caller deletes next.
+-- Removes everything that a join has, except its hash, which the caller deletes next.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

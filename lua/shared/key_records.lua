@@ -6,7 +6,7 @@ open, the URL of its last event, and for each source how many of its events are 
 ]]
 local key_records = {}
 
--- Maximum ids that a record keeps. Of the source with the most ids, the oldest goes.
+-- Maximum ids that a record keeps. Beyond it, the source with the most ids loses its oldest one.
 local MAX_IDS = 100
 
 -- Returns a record that counts nothing yet.
@@ -62,13 +62,13 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Deducts the counts of all sources from a complete record. Returns the ids of the events that this takes, as far as
--- they are known.
+-- Deducts the counts of all sources from a complete record. Returns the ids of the deducted events, as far as the
+-- record still has them.
 function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- The ids are those of the last events.
+    -- The record has the ids of the last events only, so those of the first ones are unknown.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and taken or kept
@@ -81,7 +81,7 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids of the events that a record counts, as far as they are known, source by source.
+-- Returns the ids of the events that a record counts, as far as it still has them, source by source.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

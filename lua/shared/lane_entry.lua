@@ -7,8 +7,8 @@ local lanes = include('lanes')
 local waiting = include('waiting')
 local lane_entry = {}
 
--- Fields of a subscriber's hash. The first ones are what deliveries need, in the order in which acquire
--- returns them. The others decide whether a job may enter the lane, and how large a delivery may be.
+-- Fields of a subscriber's hash. A delivery needs the first DELIVERY_FIELDS of them, and acquire returns these
+-- in this order. The others decide whether a job may enter the lane, and how large a delivery may be.
 local FIELDS = {
   'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
   'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',
@@ -45,7 +45,7 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait in its lane. A trial job that waits is no longer the trial job. Returns false.
+-- Makes a job wait in its lane. If it was the trial job, the lane has no trial job any more. Returns false.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.probe == job then set_trial_job(call, lane, false) end
@@ -78,8 +78,8 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a lane that is not on trial has room for another delivery. There is always room for a
--- quarantine: it takes no worker from others, and the suspect would have to wait for it again.
+-- Returns true if a lane that is not on trial has room for another delivery. A quarantine always finds room:
+-- its worker is taken from no other lane, and a suspect that waited would need a quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end

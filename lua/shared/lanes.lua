@@ -1,19 +1,20 @@
 --[[
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane has a limited number of deliveries in flight: at most a quarter of the workers, or one. A subscriber
-that fails, or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none
+A lane may hold a quarter of the workers with its deliveries in flight, but at least one. A subscriber that
+fails, or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none
 before `throttled_until`.
 
-The spare workers of a thread ask for jobs while its other workers hang. A lane may give them a delivery only
-if it then holds at most a quarter of the workers that no other lane holds, or one. Each lane thus leaves three
-quarters of the workers that it finds free. So even if many lanes hang at once, some workers are left.
+The spare workers of a thread ask for jobs while its other workers hang. A spare worker may begin a delivery only if
+its lane then holds at most a quarter of the workers that no other lane holds, or this delivery alone. Each lane
+thus leaves three quarters of the workers that it finds free. So even if many lanes hang at once, some workers are
+left.
 
-All failing subscribers together have one share of the workers. All subscribers that are slow, or may be,
-have another, and all joins a third one. No delivery begins in a share that has no room, so the three shares never
-take the last eighth of the workers, unless deliveries become late. The last quarter of the slow share is for lanes
-that hold no delivery. If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane
-has at most one job.
+A share is the part of the workers that one kind of subscriber may hold: half of the workers for all that are slow
+or may be, a quarter for all that fail, and a sixteenth for all joins. A delivery begins only if its share has room.
+So the shares never take the last eighth of the workers, unless deliveries become late. The last quarter of the slow
+share is for lanes that hold no delivery. If a share has no room for a job, the job may wait in
+`shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 
@@ -22,15 +23,16 @@ local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4
 
--- Returns the keys of all shares, as `key` names them.
+-- Returns a key for each share. The function `key` makes it from the name of the share.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
   return unpack(names)
 end
 
--- Returns how many workers in the slow share deliver for a lane that has only one of them. Workers that entered earlier
--- in this call are in no lane yet, and count. lane_entry counts those that enter after this was read.
+-- Returns the number of lanes that hold exactly one worker in the slow share. A worker that entered the share
+-- earlier in this call is in no lane yet, and counts as such a lane. The number is read once; lane_entry adds
+-- workers that enter later.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -48,9 +50,9 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share. A result of 0 or less means that the share has no room. A
--- quarter of the share of the slow ones is for lanes that hold no delivery. They find it also where late deliveries,
--- which enter the share without room, have filled it. `holds_some` tells that the lane holds a delivery.
+-- Returns how many more deliveries may enter a share. A result of 0 or less means that the share has no room.
+-- `holds_some` tells that the lane holds a delivery already. A quarter of the slow share is kept for lanes that hold
+-- none. They may use this quarter even if late deliveries, which enter the share without room, have filled all of it.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -75,13 +77,13 @@ function lanes.width(call, own_limit, args)
 end
 
 -- Returns the maximum number of deliveries in flight in a lane that a spare worker may enter. `in_flight` is
--- the lane's number now. `entered` is the number that this call has added to all lanes, and not stored yet.
+-- how many the lane has now. `entered` is how many this call has begun in all lanes and not stored yet.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
 end
 
--- Adds workers to those that deliver.
+-- Adds workers to the set of the workers that deliver.
 function lanes.add_workers(call, workers)
   redis.call('SADD', call.keys.workers_main(), unpack(workers))
   call.live_workers = nil
@@ -96,8 +98,8 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns the number of jobs of a queue that a worker could acquire now. `kind` is the kind of the worker.
--- Suspects count only for a quarantine.
+-- Returns the number of jobs of a queue that can be acquired now by a worker of this `kind`. A quarantine
+-- acquires only the jobs of suspects, and all other workers acquire only the other jobs.
 function lanes.count_ready(call, q, kind)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))

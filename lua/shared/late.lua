@@ -8,7 +8,7 @@ local lanes = include('lanes')
 local leases = include('leases')
 local late = {}
 
--- Interval of looking for late deliveries (µs): the first call in each interval does. It reads all leases,
+-- Time (µs) within which only the first acquire that assigns a job looks for late deliveries. It reads all leases,
 -- which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
@@ -24,8 +24,8 @@ local function late_lanes(call, slow_ms)
 end
 
 -- Adds late deliveries to the share of slow subscribers, unless they are in a share, and makes their
--- subscribers slow. Looks at most once every quarter of a second: if a worker got a job in the present one,
--- the call that gave it has looked.
+-- subscribers slow. Does nothing if a lease was given in the present quarter of a second, because the call that
+-- gave it has looked.
 function late.notice(call, slow_ms)
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do

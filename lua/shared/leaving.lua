@@ -1,8 +1,8 @@
 --[[
 Leaving: ends a subscriber, its subscriptions, its drop notices and the records of its batches. Its batches and dead
-letters stay: the caller has them deleted next. Until then, and if that is cut off, the jobs of the batches find no
-subscriber and delete the batches one by one. All jobs of a paused subscriber wait outside the queue. So one job is
-brought back, and the end of each job brings back the next.
+letters stay: the caller has them deleted next. If the caller is cut off before, the workers that acquire the jobs
+of these batches find no subscriber, and delete one batch each. All jobs of a paused subscriber wait outside the
+queue. So one job is brought back here, and the end of each job brings back the next.
 ]]
 local delivery_log = include('delivery_log')
 local join_tokens = include('join_tokens')
@@ -11,7 +11,7 @@ local topics = include('topics')
 local waiting = include('waiting')
 local leaving = {}
 
--- Returns whether there was such a subscriber.
+-- Ends the subscriber `token`. Returns whether it existed.
 function leaving.leave(call, token)
   local keys = call.keys
   local found = redis.call('SREM', keys.subscribers(), token) == 1

@@ -1,10 +1,11 @@
 --[[
-Merging: joins many sources of entries, each the newest first, into one.
+Merging: merges many sources of entries into one. Each source has its newest entry first, and so has the result.
 
 An entry has a `place`, the time (ms, to the µs) by which it is listed, and an `id`; of entries with the same place,
 the one with the larger id comes first. A source has the `place` of its first entry, and a function `open` that is
-given the source and returns an iterator. It is called when the turn of the source has come, so most of many sources
-are never opened. There may turn out to be no entry at the place of a source; its first one is then a later one.
+given the source and returns an iterator. `open` is called only when the merge has come to that place, so most of
+many sources are never opened. The batch at that place may turn out to be no entry; the source then begins with an
+older one.
 ]]
 local merging = {}
 
@@ -69,8 +70,8 @@ local function pop(heap)
   return entry
 end
 
--- Returns an iterator over the entries of all sources. Places are sorted as numbers, since Lua takes ten times as
--- long to sort tables.
+-- Returns an iterator over the entries of all sources. Sorts the places, which are numbers, and not the sources:
+-- sorting tables takes Lua ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do

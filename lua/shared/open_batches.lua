@@ -2,13 +2,13 @@
 Open batches: the open batch of a subscriber is the one that takes its new events.
 
 The hash `batches:open` has an entry for each subscriber, so that publish reads the open batches of all
-subscribers with one command. An entry is the UID of the batch. It is followed by the maximum number of
-events, unless that and max_bytes are the defaults. As in the Ruby Routemaster, the UID is also in
+subscribers with one command. An entry is the UID of the batch, followed by the maximum number of events; this
+number is left out if both it and max_bytes are the defaults. As in the Ruby Routemaster, the UID is also in
 `batches:current:{token}`.
 
 The hash `batches:room` has, for a subscriber, the UID of its open batch and the room of the batch in bytes:
-max_bytes minus the length of a delivery of its events. Small events of a subscriber with the defaults are not
-counted: a hundred of them have at most an eighth of max_bytes, and counting them made a publish to many
+max_bytes minus the length of the body that delivers its events. Small events of a subscriber with the defaults are
+not counted: a hundred of them have at most an eighth of max_bytes, and counting them made a publish to many
 subscribers a quarter dearer. If the UID is that of another batch, no bytes of the open batch were counted.
 ]]
 local bulk = include('bulk')
@@ -42,7 +42,8 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns whether the bytes of these events must be counted in a batch with this entry.
+-- Returns whether the bytes of these events must be counted in a batch with this entry. They always are for a
+-- subscriber with limits of its own, which a longer entry shows.
 function open_batches.counts_bytes(entry, slice, first)
   if #entry > UID_LENGTH then return true end
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
@@ -54,8 +55,8 @@ function open_batches.new_room(bid, max_bytes, bytes)
   return bid .. string.format('%d', room), room
 end
 
--- Subtracts bytes from the room of open batches. Returns the room that is left to each, by subscriber.
--- `tokens`, `bids` and `bytes` describe the batches.
+-- Subtracts bytes from the room of open batches. Returns the room left in each, by subscriber. The lists have,
+-- for each batch, the subscriber's token, the UID, and the bytes to subtract.
 function open_batches.take_room(call, tokens, bids, bytes)
   local rooms, values = {}, {}
   if #tokens == 0 then return rooms end
@@ -69,7 +70,7 @@ function open_batches.take_room(call, tokens, bids, bytes)
   return rooms
 end
 
--- Returns the entry of a batch in `batches:open`. `max_bytes` is that setting of the subscriber, or false.
+-- Returns the entry of a batch in `batches:open`. `max_bytes` is the subscriber's own setting, or false.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end

@@ -2,8 +2,8 @@
 Open keys: the keys of a join that are not complete. The hash `joins:keys:{join}` has their records (key_records.lua),
 and the sorted set `joins:since:{join}` has them by the time (ms) since when they are open.
 
-A state holds the records that one call needs. They are written when the call has ended, since a call can count many
-events of one key.
+A state holds the records that one call needs. They are written once, at the end of the call, since a call can count
+many events of one key.
 ]]
 local agenda = include('agenda')
 local bulk = include('bulk')
@@ -13,7 +13,7 @@ local open_keys = {}
 -- Number of elements that MEMORY USAGE looks at. Its estimate is good enough with so few.
 local SAMPLES = 20
 
--- Returns the state of one call. `counts` has the count of each source by topic.
+-- Returns the state of one call. `counts` has, by topic, how many events of each source complete a key.
 function open_keys.begin(call, token, counts)
   local since = call.keys.open_keys_since(token)
   return {
@@ -55,8 +55,8 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Takes the counts of all sources out of a complete key. What is left counts for the next time, from now on. Returns
--- the ids of the events that are taken.
+-- Deducts from a complete key the events that completed it. If it has more, the key stays open with them, from now
+-- on; otherwise it is closed. Returns the ids of the deducted events.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   if next(record.counts) then
@@ -67,7 +67,7 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Writes the keys that were opened or closed since the last time to the sorted set.
+-- Enters in the sorted set the keys that were opened since the last time, and removes those that were closed.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -113,8 +113,8 @@ function open_keys.store(state)
   bulk.command('HDEL', state.hash, removed)
 end
 
--- Enters the join in `joins:expiring` for the time at which its first key expires. A join without open keys is not
--- there. If that time has passed, and `retry_ms` is given, the join is entered for that long from now.
+-- Enters the join in `joins:expiring` for the time at which its first key expires; removes a join without open keys.
+-- If that time has passed already and `retry_ms` is given, the join is entered for `retry_ms` from now.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

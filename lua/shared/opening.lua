@@ -14,9 +14,9 @@ local ruby = include('ruby')
 local uids = include('uids')
 local opening = {}
 
--- Maximum batches that a call opens for events that fill several. A batch takes Redis 13 µs: 10,000 events
--- for a subscriber with max_events 1 blocked Redis for 130 ms. Beyond the maximum, the events of a subscriber
--- become one long batch, which costs only as much as its events. Acquire cuts deliveries off it
+-- Maximum batches that a call opens if a subscriber's events fill several. Opening one takes Redis 13 µs:
+-- 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms. Beyond the maximum, the events of
+-- a subscriber become one long batch, which costs only as much as its events. Acquire cuts deliveries off it
 -- (cutting.lua).
 local MAX_OPENED = 300
 
@@ -25,8 +25,8 @@ function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed) }
 end
 
--- Begins a new collection. Formats scores and times once, because Redis takes 0.5 µs to convert each Lua
--- number.
+-- Begins a new collection of references to batches. Formats scores and times once, because Redis takes 0.5 µs
+-- to convert each Lua number.
 local function begin_collection(call, opened)
   opened.now = string.format('%d', call.now_ms)
   opened.queue_score = string.format('%d', call.now_us)
@@ -57,8 +57,8 @@ local function write_batch(call, opened, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open batch of its subscriber, if it has room for further bytes. Returns whether it
--- has.
+-- Makes a new batch the open batch of its subscriber if it has room for further bytes. Returns false if it
+-- has none.
 local function leave_open(call, opened, bid, token, max_events, max_bytes, slice, first)
   local entry = open_batches.entry(bid, max_events, max_bytes)
   if open_batches.counts_bytes(entry, slice, first) then
@@ -67,8 +67,8 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- Skipped in a Redis of the Ruby Routemaster: its web processes would append to this batch under another
-  -- name.
+  -- Not in a Redis that was taken over from the Ruby Routemaster: a Ruby web process that still runs would append
+  -- to this batch under another key.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry
@@ -126,7 +126,7 @@ function opening.enter(call, opened)
   bulk.command('SADD', keys.jobs_index('main'), opened.jobs)
   bulk.command('LPUSH', keys.jobs_instant('main'), opened.instant)
   if #opened.instant > 0 then call.wakes.main = true end
-  -- Schedules the job that is due first by itself, because that wakes the scheduler if needed.
+  -- Schedules the job that is due first apart from the others, by the function that wakes the scheduler if needed.
   if opened.shortest_ms then
     jobs.make_scheduled(call, 'main', opened.first_due, call.now_ms + opened.shortest_ms)
   end

@@ -7,7 +7,7 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local pausing = {}
 
--- Whoever has a higher rank takes a pause over.
+-- Ranks of the causes of a pause. A cause of higher rank replaces one of lower rank.
 local RANKS = { callback_gone = 1, subscriber = 2, operator = 3 }
 
 -- Returns who has paused the subscriber; nothing if it is not paused.
@@ -22,7 +22,7 @@ function pausing.pause(call, token, by)
   if before and RANKS[before] >= RANKS[by] then return end
   redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
   if by == 'callback_gone' then
-    -- A process of an earlier release ends pauses without deleting this field.
+    -- The field may be left from a former pause, which a process of an earlier release ended without deleting it.
     redis.call('HDEL', subscriber, 'paused_by')
   else
     redis.call('HSET', subscriber, 'paused_by', by)

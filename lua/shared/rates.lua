@@ -1,14 +1,14 @@
 --[[
 Rates: bounds how much each client publishes in the long run.
 
-A client has a token bucket for events and one for bytes. Each fills steadily, and is full after `burst_ms`. As long as
-neither is empty, as much may be taken as is wanted, even more than a bucket holds: the client then waits longer for the
-next one. A bucket is stored as the time at which it will be full again. The buckets of a client expire when both are
-full. A rate of 0 means no limit.
+A client has a token bucket for events and one for bytes. Each fills steadily, and is full after `burst_ms`. While
+neither is empty, a publication of any size is admitted, even one that takes more than a bucket holds: the client
+then waits longer until its next one. A bucket is stored as the time at which it will be full again. The buckets of
+a client expire when both are full. A rate of 0 means no limit.
 ]]
 local rates = {}
 
--- Returns the state of one call. `buckets` has those of each client, and `changed` those that must be stored.
+-- Returns the state of one call. `buckets` has the buckets read so far, by client, and `changed` those to be stored.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,

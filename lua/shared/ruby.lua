@@ -14,8 +14,8 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers that are not of this bus, and the time (ms) since the last sign of life of one
--- of them.
+-- Returns the living workers that are not of this bus, and the time (ms) since the latest sign of life of any of
+-- them.
 function ruby.workers(call, lease_ms)
   local keys, living, silent_ms = call.keys, {}, math.huge
   local heard = redis.call('HGETALL', keys.workers())
@@ -34,15 +34,15 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a UID for a new batch from events that were appended to the list `batches:{bid}` of another batch.
+-- Returns the UID of the new batch that is made of events in the list `batches:{bid}`. (`bid` is another batch.)
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
 -- Puts a header before events without one. Such events come from a Ruby web process that appended to a batch
 -- of this bus, which it took for its own. Returns the UID of the new batch, its subscriber's token and its
--- time of creation. Returns nothing if the other batch no longer exists, because only that one names the
--- subscriber.
+-- time of creation. Returns nothing if the batch of this bus no longer exists, because only its header names
+-- the subscriber.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -62,7 +62,7 @@ function ruby.adopt(call, bid)
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- Removes the current batch, so that the Ruby web process opens another one.
+    -- Makes the stray current no longer, so that the Ruby web process opens another batch.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)

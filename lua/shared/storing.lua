@@ -22,8 +22,8 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- Subtracts the bytes of the events from the room of the open batches, where they count. Returns the room
--- that is left to each, by subscriber.
+-- Subtracts the bytes of the events from the room of those open batches in which bytes are counted. Returns the
+-- room left in each of these, by subscriber.
 local function take_room(call, taken, entries)
   local tokens, bids, bytes = {}, {}, {}
   for i, token in ipairs(taken.tokens) do
@@ -37,9 +37,9 @@ local function take_room(call, taken, entries)
   return open_batches.take_room(call, tokens, bids, bytes)
 end
 
--- Appends a subscriber's events to its open batch, and the rest to new batches. `entry` is the entry of the
--- open batch in `batches:open`, or false. `room` is the room in bytes that the events would leave, if bytes
--- count. If it is negative, the open batch is closed without them.
+-- Appends a subscriber's events to its open batch, and events that do not fit to new batches. `entry` is the entry
+-- of the open batch in `batches:open`, or false. `room` is how many bytes these events would leave free in it; nil if
+-- its bytes are not counted. If `room` is negative, the open batch is closed without the events.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and room and room < 0 then
@@ -59,8 +59,8 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of the subscribers from the `first` on. `counts` is filled with the number of events of each. If
--- one fails, the function throws, and `counts` ends before that subscriber.
+-- Appends the events of each subscriber, beginning with number `first`, and sets its number of events in `counts`. If
+-- one subscriber fails, the function throws, and `counts` ends before that one.
 local function append_from(call, opened, taken, entries, rooms, counts, first)
   for i = first, #taken.tokens do
     local token = taken.tokens[i]
@@ -71,7 +71,7 @@ local function append_from(call, opened, taken, entries, rooms, counts, first)
 end
 
 -- Stores the events, and counts them for their topics. If this fails at a subscriber, because of a key of the wrong
--- type for example, the others get theirs, and `call.failure` is set.
+-- type for example, the other subscribers get their events, and `call.failure` is set.
 function storing.store(call, uid_seed, taken)
   for _, topic in ipairs(taken.accepted) do
     redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events)

@@ -51,8 +51,8 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
 end
 
 -- Ends the trial of a subscriber. A trial job that was scheduled for later becomes instant. A trial job that
--- waits for room in a share keeps its place there; that occurs only when subscribe calls this, while no
--- delivery of the lane is in flight and all its other jobs wait.
+-- waits for room in a share keeps its place there. (Only subscribe and resume can meet that: a trial job waits
+-- there only while its lane has no delivery in flight.)
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -11,15 +11,15 @@ function topics.publisher(call, topic)
   return publisher and publisher ~= '' and publisher or nil
 end
 
--- Returns nothing if the client is the publisher of the topic, or if root asks and there is no client; otherwise the
+-- Returns nothing if the caller is the publisher of the topic, or root (then `client` is nil). Otherwise returns the
 -- reason for the refusal.
 function topics.refusal(call, topic, client)
   if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
   if client and topics.publisher(call, topic) ~= client then return 'forbidden' end
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. If it is a source of joins, it stays as that,
--- without a publisher. Returns how many events were delayed.
+-- Deletes a topic with its delayed events, and ends its subscriptions. A topic that is a source of joins stays for
+-- them, without a publisher. Returns the number of its delayed events.
 function topics.remove(call, topic)
   local keys, publisher, joined = call.keys, topics.publisher(call, topic), {}
   local delayed_events = publisher and delayed.remove_topic(call, publisher, topic) or 0
@@ -43,7 +43,7 @@ function topics.remove_if_unused(call, topic)
   if redis.call('EXISTS', call.keys.topic_subscribers(topic)) == 0 then topics.remove(call, topic) end
 end
 
--- True if with these topics there would be more than `max`. Those that exist need no room.
+-- True if creating these topics, as far as they do not exist, would make more than `max` topics in all.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   for _, topic in ipairs(names) do

@@ -1,9 +1,9 @@
 --[[
-Triggers: events that clients have published on a schedule.
+Triggers: a trigger publishes an event for its client on a schedule.
 
 `triggers:of:{token}` has the definitions of a client's triggers by name, each as a text of lines.
 `trigger:{token}:{name}` has what changes when a trigger fires. `triggers:due` has all triggers by the time at which each
-fires next (ms). Those that do not fire, because they are paused or have no further time, stand at infinity.
+fires next (ms). A trigger that is paused, or has no further time, stands at infinity.
 `triggers:bytes` has the bytes of the definitions of each client.
 ]]
 local agenda = include('agenda')
@@ -46,7 +46,7 @@ function triggers.enter(call, client, name, due_ms)
   end
 end
 
--- Pauses a trigger that fires no more because of an error. It keeps its time.
+-- Pauses a trigger because of an error. Its next time (`next_at`) stays stored.
 function triggers.pause(call, client, name, error)
   redis.call('HSET', call.keys.trigger(client, name), 'paused', 1, 'error', error, 'error_at', call.now_ms)
   triggers.enter(call, client, name)

@@ -4,10 +4,9 @@ Waiting jobs: jobs outside the queue that may not enter their lane yet.
 local jobs = include('jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber, which are sorted by the time (µs) at which they were added.
--- In a list, dropping a job would be slow: the oldest batches are dropped first, but their retried jobs are
--- near the end. Jobs that one call adds are 1 µs apart. The call takes longer than that, so jobs of later
--- calls sort behind them.
+-- Adds a job to the waiting jobs of a subscriber, a set sorted by the time (µs) at which they were added. Dropping
+-- a job from a list would be slow: the oldest batches are dropped first, but their retried jobs are near the end.
+-- Jobs that one call adds get times 1 µs apart. Adding one takes longer, so jobs of later calls sort behind them.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)

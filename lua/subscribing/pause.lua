@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 pause: deliver nothing more to a subscriber until it is resumed. Its jobs wait; deliveries in flight go on. `by` says
-who pauses it: an operator takes over the pause of the subscriber itself, and that of a callback that is gone.
+who pauses it. A pause by an operator replaces one by the subscriber itself, or one because its callback is gone.
 Pausing it again changes nothing.
 ]]
 local pausing = include('pausing')

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[
-resume: deliver to a paused subscriber again. It is tried at once, even if it was held back after a failure. A
-subscriber cannot resume itself after an operator paused it: `paused_by_operator`. It is not an error if it was not
-paused.
+resume: deliver to a paused subscriber again. It is tried at once, even if it was held back after a failure. If an
+operator paused it and the subscriber itself asks, nothing changes and the reply is `paused_by_operator`. It is not an
+error if the subscriber was not paused.
 ]]
 local pausing = include('pausing')
 

@@ -7,9 +7,10 @@ missing keeps its stored value; a new subscriber gets the default. If the call w
 `max_subscribers`, it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
 
 The batch that is open already gets the new max_events, and the new timeout if that is shorter; a new max_bytes
-closes it. A subscriber that was paused, or whose callback changed, is tried at once; but what an operator paused stays
-paused. If `ordered` or max_in_flight changed, waiting jobs of the lane return to the queue. A new signing key limits the older keys to
-`signing_overlap_ms` more. The signing key `none` ends signing.
+closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a subscriber that an
+operator paused stays paused. If `ordered` or max_in_flight changed, waiting jobs of the lane return to the queue.
+After a new signing key, the older keys sign for at most another `signing_overlap_ms`. The signing key `none` ends
+signing.
 ]]
 local batches = include('batches')
 local defaults = include('defaults')
@@ -24,7 +25,7 @@ local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
 }
 
--- True if the subscriber is new and there are as many as there may be. Joins are counted apart.
+-- True if the subscriber is new and there are `max` subscribers already. Joins do not count.
 local function has_no_room_for_it(call, token, max)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.subscribers(), token) == 1 then return false end
