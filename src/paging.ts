@@ -7,10 +7,7 @@ import type { Input, Wording } from './route.ts';
 const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
-/**
- * Looking through this many entries for a page costs the caller one call. Reading and sorting 10,000 names
- * takes 10 ms.
- */
+/** Looking through this many entries for a page costs the caller one call. Reading 10,000 names takes 7 ms. */
 export const ENTRIES_PER_CALL = 1000;
 
 const CIPHER = 'aes-256-gcm';
@@ -89,7 +86,7 @@ export class Pages {
     this.#key = key;
   }
 
-  /** Returns a page of `all`, which is sorted by place; undefined if the query asks for none. */
+  /** Returns a page of `all`, which may have any order; undefined if the query asks for none. */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
@@ -97,12 +94,13 @@ export class Pages {
   ): Promise<Page<T> | undefined> {
     if (limit === undefined && after === undefined) return undefined;
     const place = after && (await this.open(path, 'after', after));
-    const sorted = await all();
-    const rest = place === undefined ? sorted : sorted.filter((entry) => placeOf(entry) > place);
-    const entries = rest.slice(0, limit ?? DEFAULT_LISTED);
-    const last = rest.length > entries.length ? entries.at(-1) : undefined;
+    const found = await all();
+    const count = limit ?? DEFAULT_LISTED;
+    const first = firstOf(found, placeOf, count + 1, place);
+    const entries = first.slice(0, count);
+    const last = first.length > count ? entries.at(-1) : undefined;
     const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, placeOf(last)) });
-    return { entries, headers, calls: sorted.length / ENTRIES_PER_CALL };
+    return { entries, headers, calls: found.length / ENTRIES_PER_CALL };
   }
 
   /** Encrypts a place for the links of the listing at `path`. */
@@ -123,6 +121,25 @@ export class Pages {
   async #keyOf(path: string): Promise<Buffer> {
     return hash('sha256', Buffer.concat([await this.#key.load(), Buffer.from(path)]), 'buffer');
   }
+}
+
+/** Returns the `count` entries with the smallest places after a place, sorted. All entries are never sorted. */
+function firstOf<T>(all: readonly T[], placeOf: (entry: T) => string, count: number, after = ''): T[] {
+  const first: { place: string; entry: T }[] = [];
+  for (const entry of all) {
+    const place = placeOf(entry);
+    const last = first.at(-1);
+    if (place <= after || (first.length === count && last && place >= last.place)) continue;
+    let [from, to] = [0, first.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((first[middle]?.place ?? '') < place) from = middle + 1;
+      else to = middle;
+    }
+    first.splice(from, 0, { place, entry });
+    if (first.length > count) first.pop();
+  }
+  return first.map(({ entry }) => entry);
 }
 
 function encrypted(key: Buffer, place: string): string {

@@ -6,7 +6,7 @@ import { listed } from '../listing.ts';
 import { NAMED } from '../named_schemas.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../route.ts';
-import type { Clients } from './client.ts';
+import { byPlace, type Clients, placeOf } from './client.ts';
 import { CLIENT_WORDING, NAME_RULE, type NewClient, newClientInput } from './client_input.ts';
 import { CLIENT_TOKEN, credentialToken } from './client_token.ts';
 import type { PublicNames } from './public_names.ts';
@@ -115,12 +115,8 @@ function handlers(parts: HandlerParts) {
     async list(call: PagedCall) {
       const names = await clients.names();
       if (names.length === 0) return NO_CONTENT;
-      const page = await pages.cut(
-        call,
-        async () => names,
-        ([token, name]) => `${name}\0${token}`,
-      );
-      const list = await clients.read(page?.entries ?? names);
+      const page = await pages.cut(call, async () => names, placeOf);
+      const list = await clients.read(page?.entries ?? names.sort(byPlace));
       const shown = async (slice: readonly (typeof list)[number][]) => {
         const nameOf = await publicNames.seenBy(
           call.caller,

@@ -10,6 +10,8 @@ import { readScopes, scopeFields } from './scope.ts';
 
 /** Maximum clients that one pipeline reads. */
 const LIST_SLICE = 500;
+/** Names that one step of a scan reads. */
+const NAMES_SLICE = 1000;
 
 export interface Client {
   token: string;
@@ -22,6 +24,11 @@ export interface Client {
 }
 
 type TokenAndName = [token: string, name: string];
+
+/** The place of a client in listings, which are sorted by name, and then by token. */
+export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
+export const byPlace = (one: TokenAndName, other: TokenAndName) => (placeOf(one) < placeOf(other) ? -1 : 1);
+
 type ListedClient = { token: string; name: string } & Scopes;
 
 type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
@@ -77,10 +84,21 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /** Returns the tokens and names of the clients in Redis, sorted by name and then by token. */
+  /**
+   * Returns the tokens and names of the clients in Redis, in any order. They are scanned, because an object of
+   * 10,000 takes twice as long.
+   */
   async names(): Promise<TokenAndName[]> {
-    const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
-    return Object.entries(names).sort((a, b) => compare(a[1], b[1]) || compare(a[0], b[0]));
+    const names = new Map<string, string>();
+    let cursor = '0';
+    do {
+      const [next, found] = await this.#control.command((redis, keys) =>
+        redis.hscan(keys.api_tokens(), cursor, 'COUNT', NAMES_SLICE),
+      );
+      for (let i = 0; i < found.length; i += 2) names.set(String(found[i]), String(found[i + 1]));
+      cursor = next;
+    } while (cursor !== '0');
+    return [...names];
   }
 
   /** Returns the clients with these tokens and names, in this order. */
@@ -149,9 +167,3 @@ export class Clients {
 }
 
 type Field = string | null;
-
-/** Compares by code unit, so that the order is the same on every host. */
-function compare(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
-}

@@ -2,8 +2,10 @@ import { type QueueName, SHARES } from '../store/job.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 
-/** Maximum subscribers whose waiting jobs are looked for in one call; 1,000 take Redis about a millisecond. */
-const MAX_LANES = 1000;
+/** Workers or subscribers whose jobs are looked for in one call; 1,000 take Redis about a millisecond. */
+const MAX_LOOKED = 1000;
+/** How many of them a step of a scan reads. */
+const STEP = 200;
 
 /** A job, with what the place where it was found tells about it. */
 export interface FoundJob {
@@ -72,50 +74,84 @@ function scheduled(q: QueueName): JobPlace {
   };
 }
 
-/** Jobs that wait in lanes, subscriber by subscriber. A position is a token and a position in its sorted set. */
+/**
+ * Jobs that wait in lanes, subscriber by subscriber. A position is that of a walk, and one in the sorted set of its
+ * last subscriber.
+ */
 const lanes: JobPlace = async (redis, keys, after, max) => {
-  const [last, ...inside] = after ?? [];
-  const all = (await redis.smembers(keys.subscribers())).sort();
-  const rest = all.filter(
-    (each) => last === undefined || each > last || (inside.length > 0 && each === last),
-  );
-  const tokens = rest.slice(0, MAX_LANES);
-  const counts = await Promise.all(tokens.map((token) => redis.zcard(keys.jobs_waiting(token))));
+  let [cursor = START, last = '', ...inside] = after ?? [];
   const jobs: FoundJob[] = [];
-  const looked = all.length;
-  let read = last;
-  for (const token of tokens.filter((_, index) => (counts[index] ?? 0) > 0)) {
-    if (jobs.length === max) return { jobs, looked, end: [read as string] };
-    const from = token === last ? inside : undefined;
-    const { entries, end } = await sorted(redis, keys.jobs_waiting(token), from, max - jobs.length);
-    for (const { packed, score } of entries) jobs.push({ packed, sinceMs: Math.floor(Number(score) / 1000) });
-    if (end) return { jobs, looked, end: [token, ...end] };
-    read = token;
+  let looked = 0;
+  while (looked < MAX_LOOKED && jobs.length < max) {
+    const { names, next } = await step(redis, keys.subscribers(), cursor);
+    const tokens = names.filter((each) => each > last || (inside.length > 0 && each === last));
+    const counts = await Promise.all(tokens.map((token) => redis.zcard(keys.jobs_waiting(token))));
+    looked += names.length;
+    for (const token of tokens.filter((_, index) => (counts[index] ?? 0) > 0)) {
+      if (jobs.length === max) return { jobs, looked, end: [cursor, last] };
+      const from = token === last ? inside : undefined;
+      const { entries, end } = await sorted(redis, keys.jobs_waiting(token), from, max - jobs.length);
+      for (const { packed, score } of entries)
+        jobs.push({ packed, sinceMs: Math.floor(Number(score) / 1000) });
+      if (end) return { jobs, looked, end: [cursor, token, ...end] };
+      [last, inside] = [token, []];
+    }
+    if (next === undefined) return { jobs, looked };
+    [cursor, last, inside] = [next, '', []];
   }
-  return { jobs, looked, end: rest.length > tokens.length ? [tokens.at(-1) as string] : undefined };
+  return { jobs, looked, end: [cursor, last] };
 };
 
-/** The jobs that workers hold. A position is the id of the last worker that was read. */
+/** The jobs that workers hold. A position is that of a walk. */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
-    const all = (await redis.smembers(keys.jobs_pending_index(q))).sort();
-    const rest = after ? all.filter((each) => each > String(after[0])) : all;
-    const workers = rest.slice(0, max);
-    if (workers.length === 0) return { jobs: [] };
-    const [leases, lists] = await Promise.all([
-      redis.hmget(keys.leases(), ...workers),
-      Promise.all(workers.map((each) => redis.lrangeBuffer(keys.jobs_pending(q, each), 0, -1))),
-    ]);
-    const jobs = workers.flatMap((worker, index) => {
-      // The number of a lease is the time (µs) at which it was given.
-      const lease = leases[index];
-      const since = lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
-      return (lists[index] ?? []).map((packed) => ({ packed, worker, ...since }));
-    });
-    const end = rest.length > workers.length ? [workers.at(-1) as string] : undefined;
-    return { jobs, looked: all.length, end };
+    const slice = await heldJobs(redis, keys, q, max, after);
+    const workers = slice.jobs.map(({ worker }) => String(worker));
+    const leases = workers.length === 0 ? [] : await redis.hmget(keys.leases(), ...workers);
+    // The number of a lease is the time (µs) at which it was given.
+    const since = (lease: string | null | undefined) =>
+      lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
+    return { ...slice, jobs: slice.jobs.map((job, index) => ({ ...job, ...since(leases[index]) })) };
   };
 }
+
+async function heldJobs(
+  redis: Commands,
+  keys: Keyspace,
+  q: QueueName,
+  max: number,
+  [cursor = START, last = '']: Position = [],
+): Promise<JobSlice> {
+  const jobs: FoundJob[] = [];
+  let looked = 0;
+  while (looked < MAX_LOOKED && jobs.length < max) {
+    const { names, next } = await step(redis, keys.jobs_pending_index(q), cursor);
+    const rest = names.filter((each) => each > last);
+    const lists = await Promise.all(
+      rest.map((each) => redis.lrangeBuffer(keys.jobs_pending(q, each), 0, -1)),
+    );
+    looked += names.length;
+    for (const [index, worker] of rest.entries()) {
+      const own = lists[index] ?? [];
+      if (own.length > 0 && jobs.length === max) return { jobs, looked, end: [cursor, last] };
+      for (const packed of own) jobs.push({ packed, worker });
+      last = worker;
+    }
+    if (next === undefined) return { jobs, looked };
+    [cursor, last] = [next, ''];
+  }
+  return { jobs, looked, end: [cursor, last] };
+}
+
+/**
+ * Reads a step of a walk through a set, which is not read whole. A position in a walk is the cursor of a step, and the
+ * last of its names whose jobs were read.
+ */
+async function step(redis: Commands, key: string, cursor: string) {
+  const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);
+  return { names: names.sort(), next: next === START ? undefined : next };
+}
+const START = '0';
 
 interface Entry {
   packed: Buffer;

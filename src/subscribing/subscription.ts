@@ -117,9 +117,9 @@ export class Subscriptions {
     return this.read(token === undefined ? await this.tokens() : [token]);
   }
 
-  /** Returns the tokens of all subscribers but joins, sorted. */
+  /** Returns the tokens of all subscribers but joins, in any order. */
   async tokens(): Promise<string[]> {
-    return (await this.#all()).filter((token) => !isJoinToken(token)).sort();
+    return (await this.#all()).filter((token) => !isJoinToken(token));
   }
 
   /** Returns the tokens of all clients that have a subscriber or a join. */

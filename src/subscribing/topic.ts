@@ -52,12 +52,12 @@ export class Topics {
     return this.read(await this.names());
   }
 
-  /** Returns the names of all topics, sorted. */
+  /** Returns the names of all topics, in any order. */
   async names(): Promise<string[]> {
     const names = this.#partitions.all.map((partition) =>
       partition.command((redis, keys) => redis.smembers(keys.topics())),
     );
-    return (await Promise.all(names)).flat().sort();
+    return (await Promise.all(names)).flat();
   }
 
   /** Returns these topics, sorted by name. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { beforeEach, describe, test } from 'node:test';
 import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
-import { Clients } from '../../src/authentication/client.ts';
+import { byPlace, Clients } from '../../src/authentication/client.ts';
 import { ha1 } from '../../src/authentication/digests.ts';
 import { StorageFull, StorageUnavailable } from '../../src/errors.ts';
 
@@ -11,7 +11,7 @@ const redis = new TestStore();
 const ruby = 'legacy--0123456789abcdef0123456789abcdef';
 
 const clients = (fixed: string[] = []) => new Clients(redis.store, fixed);
-const listed = async (fixed?: string[]) => clients(fixed).read(await clients(fixed).names());
+const listed = async (fixed?: string[]) => clients(fixed).read((await clients(fixed).names()).sort(byPlace));
 const stored = (key: string) => redis.store.redis.hgetall(key);
 
 beforeEach(() => redis.flush());

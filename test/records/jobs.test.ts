@@ -191,6 +191,31 @@ describe('jobs', () => {
     }
   });
 
+  test('of many workers and lanes come once each, though no page reads all of their names', async () => {
+    const { redis, keys } = api.store;
+    const names = Array.from({ length: 1500 }, (_, n) => longName(`n${n}`));
+    const busy = names.filter((_, n) => n % 5 === 0);
+    const fill = redis.pipeline().sadd(keys.jobs_pending_index('main'), ...names);
+    fill.sadd(keys.subscribers(), ...names);
+    for (const name of busy) {
+      fill.rpush(keys.jobs_pending('main', name), packJob('batch', [name]));
+      fill.zadd(keys.jobs_waiting(name), 1, packJob('batch', [name]));
+    }
+    await fill.exec();
+    try {
+      for (const state of ['pending', 'waiting']) {
+        const pages = await follow(`/jobs?state=${state}&limit=70`);
+        assert.ok(pages.every(({ length }) => length <= 70));
+        assert.deepEqual(bids(pages.flat()).sort(), busy.toSorted(), state);
+      }
+    } finally {
+      await redis.del(
+        ...busy.flatMap((name) => [keys.jobs_pending('main', name), keys.jobs_waiting(name)]),
+        ...[keys.jobs_pending_index('main'), keys.subscribers()],
+      );
+    }
+  });
+
   for (const [query, field] of [
     ['queue=other', 'queue'],
     ['state=done', 'state'],
