@@ -7,7 +7,7 @@ import type { Audience, Lab } from './lab.ts';
 
 /** The delay that a busy machine and a date in whole seconds may add. The wrong clocks are off by at least 60 s. */
 const SLACK_MS = 2000;
-/** Redis rounds to whole ms. */
+/** Time by which a delivery may seem to come early, as Redis rounds to whole ms. */
 const EARLY_MS = 2;
 const YEARS_MS = 30 * 365 * 86_400e3;
 const TIMESTAMPS = [0, -1, 1, -(2 ** 53 - 1), 2 ** 53 - 1, Date.now() + YEARS_MS, Date.now() - YEARS_MS];

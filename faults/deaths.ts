@@ -16,7 +16,7 @@ export interface Stage {
 export interface Death {
   name: string;
   process: 'web' | 'worker';
-  /** Nothing else may be published meanwhile. */
+  /** True if nothing else may be published meanwhile. */
   alone?: boolean;
   /** Provokes the step and kills the process at it; resolves when the process is dead. */
   comeAbout(stage: Stage): Promise<void>;
@@ -60,13 +60,13 @@ const onMain =
   (message) =>
     is(script, at)(message) && message.call.args[0] === 'main';
 
-/** Losing a reply without a job would test nothing. */
+/** Fits a call of `acquire`, or a reply to it that has a job: losing a reply without a job would test nothing. */
 const acquires =
   (at: At): Fits =>
   (message) =>
     onMain('acquire', at)(message) && (message.at === 'request' || message.reply.includes('batch'));
 
-/** Acknowledged by `ack`, or by `acquire` on the way to the next job. */
+/** Fits a call that acknowledges a delivery: `ack`, or `acquire`, which also does it on the way to the next job. */
 const acknowledges =
   (at: At): Fits =>
   (message) =>
@@ -116,7 +116,7 @@ async function deliver({ worker, audience }: Stage, answered: boolean): Promise<
 }
 
 const HOARD = 2000;
-/** How far the limit is below the memory in use. */
+/** Bytes by which the memory limit is set below the memory in use. */
 const SHORT_BY_BYTES = 50_000;
 
 /** Batches pile up for a subscriber that takes none until memory runs short. The drop notices must be exact. */

@@ -1,6 +1,6 @@
 import type { Delivery, Receiver } from '../harness/http/receiver.ts';
 
-/** Events that a subscriber misses, by its drop notices or by the API. */
+/** Dropped events of a subscriber, as its drop notices or the API count them. */
 export interface Missing {
   batches: number;
   events: number;
@@ -14,7 +14,7 @@ interface Accepted {
   topic: string;
 }
 
-/** Compares the events accepted for a subscriber, in their order, with those it got and those it was told were dropped. */
+/** Compares the events accepted for a subscriber, in their order, with the events it received and its drop notices. */
 export class DropBooks {
   readonly receiver: Receiver;
   readonly #topics: readonly string[];
@@ -29,7 +29,7 @@ export class DropBooks {
     if (this.#topics.includes(topic)) for (const url of urls) this.#accepted.push({ url, topic });
   }
 
-  /** How many events of each topic it never got; complete topics are left out. */
+  /** Returns how many events of each topic the subscriber never got; complete topics are left out. */
   missingByTopic(): Record<string, number> {
     const received = this.#received();
     const counts: Record<string, number> = {};
@@ -38,13 +38,13 @@ export class DropBooks {
     return counts;
   }
 
-  /** Events that it got although their publisher never got a 2xx. */
+  /** Returns the events that the subscriber got although their publisher never got a 2xx. */
   unaccounted(): string[] {
     const accepted = new Set(this.#accepted.map(({ url }) => url));
     return [...this.#received()].filter((url) => !accepted.has(url));
   }
 
-  /** The batches that it got although later events are missing. */
+  /** Returns the ids of the batches that the subscriber got although it misses events that were accepted later. */
   outlived(): string[] {
     const received = this.#received();
     const last = this.#accepted.findLastIndex(({ url }) => !received.has(url));
@@ -54,7 +54,7 @@ export class DropBooks {
       .map(({ id }) => id);
   }
 
-  /** The sum of the drop notices in the deliveries that it took. */
+  /** Returns the sum of the drop notices in the deliveries that the subscriber took. */
   notified(): Missing {
     const headers = new Map(this.#taken().map(({ id, headers }) => [id, headers['routemaster-gap']]));
     const sum: Missing = { batches: 0, events: 0, from: Number.POSITIVE_INFINITY, to: 0, topics: {} };

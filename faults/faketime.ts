@@ -13,7 +13,7 @@ const APT = [
   'libfaketime',
 ];
 
-/** The path of libfaketime, which is installed if that takes no password. Throws an Error that says why it cannot be. */
+/** Resolves with the path of libfaketime; installs it if need be. Throws an Error with the reason if that fails. */
 export async function seeToFaketime(): Promise<string> {
   const there = faketimeLibrary();
   if (there) return there;

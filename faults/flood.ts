@@ -8,7 +8,7 @@ import type { Lab } from './lab.ts';
 /** The first topic gets two of three events. */
 const TOPICS = ['widgets', 'widgets', 'gadgets'];
 const MAX_PER_POST = 20;
-/** Shorter than the bus's Retry-After, so that more comes while it is full. */
+/** Pause after a refusal. It is shorter than the bus's Retry-After, so that more events come while memory is full. */
 const AFTER_REFUSAL_MS = 20;
 
 /** Publishes until the memory is full, and checks each answer. */

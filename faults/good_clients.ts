@@ -3,7 +3,7 @@ import { HelperProcess } from '../harness/measuring/helper.ts';
 import type { TimedCalls, Timing } from '../harness/measuring/timed_audience.ts';
 import type { Lab } from './lab.ts';
 
-/** Events a second that all of them publish together. */
+/** Events a second that all good clients publish together. */
 export const PER_SECOND = 40;
 
 /** Clients that publish and receive in one process that does nothing else, so that nothing but the bus delays them. */
@@ -12,7 +12,7 @@ export class GoodClients {
   readonly #audience: HelperProcess<TimedCalls>;
   readonly #clients: Client[] = [];
 
-  /** Each has a topic of its own and subscribes to it. */
+  /** Makes `count` clients. Each has a topic of its own and subscribes to it. */
   static async open(lab: Lab, count: number): Promise<GoodClients> {
     const good = new GoodClients(lab);
     const topics = Array.from({ length: count }, (_, n) => `good_${n}`);
@@ -49,7 +49,7 @@ export class GoodClients {
     return timing;
   }
 
-  /** How many of their events the bus has dropped. */
+  /** Resolves with the number of their events that the bus has dropped. */
   async dropped(): Promise<number> {
     const reports = await Promise.all(this.#clients.map((client) => client.report()));
     return reports.reduce((sum, { dropped }) => sum + (dropped?.events ?? 0), 0);

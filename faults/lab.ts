@@ -96,14 +96,14 @@ export class Lab implements Owner {
     return process;
   }
 
-  /** The same, with a proxy that can cut or delay what the process and Redis say to each other. */
+  /** Starts a process as `start` does, but behind a proxy that can cut or delay its connections to Redis. */
   async startProxied(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<Proxied> {
     const proxy = await RedisProxy.start(this.bus.redis.socketPath ?? '');
     this.#proxies.push(proxy);
     return { process: await this.start(name, { ROUTEMASTER_REDIS_URL: proxy.url, ...env }), proxy };
   }
 
-  /** Subscribes to a topic. The ledger expects the receiver to get every accepted event, unless it is `doomed`. */
+  /** Subscribes to a topic. The ledger expects the receiver to get all accepted events, unless it is `doomed` to lose some. */
   async subscribe(name: string, { topic, ...wanted }: Wanted, { doomed = false } = {}): Promise<Audience> {
     const subscriber = await this.bus.client(name);
     const receiver = await this.bus.receiver(this);

@@ -24,7 +24,7 @@ export class Ledger {
   readonly #accepted = new Map<string, string[]>();
   readonly #audiences: Audience[] = [];
 
-  /** URLs in the order of acceptance, which is known only if one publisher waits for each answer. */
+  /** Notes accepted URLs in the order of acceptance, which is known only if one publisher waits for each answer. */
   accept(topic: string, urls: readonly string[]): void {
     const all = this.#accepted.get(topic) ?? [];
     this.#accepted.set(topic, all);

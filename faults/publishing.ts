@@ -5,7 +5,7 @@ import type { Ledger } from './ledger.ts';
 
 /** The pause after a refusal. */
 const AFTER_REFUSAL_MS = 20;
-/** How long a client waits for an answer, as `BusClient` does. */
+/** Maximum time that a client waits for an answer, the same as in `BusClient`. */
 export const MAX_WAIT_MS = 10_000;
 
 export interface PublishingOptions {

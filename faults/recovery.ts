@@ -5,7 +5,7 @@ import type { Partition } from '../src/store/partition.ts';
 
 const LOOK_EVERY_MS = 20;
 
-/** The batches that workers hold. */
+/** Resolves with the ids of the batches that workers hold. */
 export async function heldBatches({ redis, keys }: Partition): Promise<string[]> {
   const workers = await redis.smembers(keys.jobs_pending_index('main'));
   const jobs = await Promise.all(
@@ -26,14 +26,17 @@ export class Recovery {
     this.#timer = setInterval(() => void this.#look().catch(() => {}), LOOK_EVERY_MS);
   }
 
-  /** A process has died at `atMs`. Resolves with how many batches are held; one that is caught again starts anew. */
+  /**
+   * Notes that a process died at `atMs`. Resolves with the number of batches held now. A batch that was held at an
+   * earlier fault too is measured anew.
+   */
   async begin(atMs: number): Promise<number> {
     const held = await heldBatches(this.#store);
     for (const bid of held) this.#since.set(bid, atMs);
     return held.length;
   }
 
-  /** Waits until all are delivered; resolves with the longest time, in ms. */
+  /** Waits until all these batches are delivered; resolves with the longest time, in ms. */
   async end(): Promise<number> {
     await until(() => this.#since.size === 0, { timeoutMs: 60_000, what: 'what was held is delivered' });
     this.close();
@@ -49,7 +52,7 @@ export class Recovery {
     const looked = [...this.#since];
     const exist = await Promise.all(looked.map(([bid]) => redis.exists(keys.batch(bid))));
     looked.forEach(([bid, since], index) => {
-      // Another fault may have caught it meanwhile.
+      // Another fault may have hit the batch meanwhile.
       if (exist[index] === 1 || this.#since.get(bid) !== since) return;
       this.#since.delete(bid);
       this.longestMs = Math.max(this.longestMs, performance.now() - since);

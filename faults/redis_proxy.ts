@@ -21,7 +21,7 @@ export type Message = { at: 'request'; call: Call } | { at: 'reply'; call: Call;
 
 export type Meddle = (message: Message) => Meddling | undefined;
 
-/** Whether the call acknowledges a delivery: by `ack`, or by `acquire` on the way to the next job. */
+/** Returns true if the call acknowledges a delivery: by `ack`, or by `acquire` on the way to the next job. */
 export function acknowledgesOnMain({ script, args: [q, , , , finished] }: Call): boolean {
   return q === 'main' && (script === 'ack' || (script === 'acquire' && Number(finished) > 0));
 }
@@ -53,7 +53,7 @@ export class RedisProxy {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Meddles once, with the first message that matches; resolves when that is done. */
+  /** Meddles with the first message that fits, and no other. Resolves when that is done. */
   strike(fits: (message: Message) => boolean, meddling: Meddling): Promise<void> {
     return new Promise((done) => {
       this.meddle = (message) => {
@@ -88,7 +88,7 @@ class Link {
   readonly #owed: Call[] = [];
   #asking: Promise<void> = Promise.resolve();
   #answering: Promise<void> = Promise.resolve();
-  /** Whether the connection has subscribed: what it receives from then on answers no call. */
+  /** True if the connection has subscribed. What it receives from then on answers no call. */
   #listens = false;
   #muted = false;
 

@@ -3,7 +3,7 @@ import type { Result } from './trial.ts';
 
 const HEAD = ['scenario', 'accepted', 'lost', 'duplicated', 'out of order', 'recovery', 'seed', 'ok'];
 
-/** The results as a table; below it, every bar with what was found, the missed ones marked. */
+/** Returns the results as a table, and below it every bar with the value that was found; missed bars are marked. */
 export function forPeople(results: readonly Result[]): string {
   const lines = columns([HEAD, ...results.map(cells)]);
   const judged = results.flatMap(({ scenario, seed, bars }) =>

@@ -1,10 +1,10 @@
 const LINE_END = '\r\n';
 
-/** Splits what a connection to Redis carries into whole messages; RESP 2 or 3, requests or replies. */
+/** Splits the bytes of a connection to Redis into whole messages: requests or replies, of RESP 2 or 3. */
 export class RespReader {
   #rest: Buffer = Buffer.alloc(0);
 
-  /** The messages that these bytes complete, byte for byte. */
+  /** Returns the messages that these bytes complete, byte for byte. */
   read(bytes: Buffer): Buffer[] {
     const all = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
     const messages: Buffer[] = [];
@@ -31,7 +31,7 @@ export function firstWords(request: Buffer, max: number): string[] {
   return words;
 }
 
-/** The end of the message that begins at `from`; undefined if it is incomplete. */
+/** Returns the end of the message that begins at `from`; undefined if the message is incomplete. */
 function endOf(bytes: Buffer, from: number): number | undefined {
   let [at, items] = [from, 1];
   for (; items > 0; items--) {

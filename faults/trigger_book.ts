@@ -7,7 +7,7 @@ import type { TriggerReport } from '../src/flow/trigger_report.ts';
 const AT_A_TIME = 20;
 export const PERIOD_MS = 1000;
 
-/** The triggers of a client, and what each of them was to publish. */
+/** The triggers of a client, and the events that each of them must publish. */
 export class TriggerBook {
   readonly #client: Client;
   readonly #topic: string;
@@ -23,7 +23,7 @@ export class TriggerBook {
     return this.#bodies.size;
   }
 
-  /** Puts a trigger that was not there. */
+  /** Puts a new trigger. */
   async put(name: string, body: Record<string, unknown>): Promise<TriggerReport> {
     const event = { type: 'noop', url: `https://shop.example.com/${name}` };
     this.#bodies.set(name, { topic: this.#topic, event, ...body });
@@ -61,7 +61,7 @@ export class TriggerBook {
   }
 }
 
-/** How often each event was stored: a batch that is delivered again counts once. */
+/** Returns for each event the ids of the batches that it came in: several if it was stored more than once. */
 export function storedIds(deliveries: readonly Delivery[]): Map<string, Set<string>> {
   const batches = new Map<string, Set<string>>();
   for (const { taken, events, id } of deliveries) {

@@ -10,7 +10,7 @@ interface TroublesOptions {
   random: Random;
   /** How many messages pass between two troubles. */
   messages: { min: number; max: number };
-  /** Makes one that costs seconds, then none of this kind. */
+  /** True to mute only once, since each mute costs seconds. */
   fewMutes?: boolean;
 }
 
@@ -42,7 +42,7 @@ export class Troubles {
     return { first: () => sleep(ms) };
   }
 
-  /** What was made so far, such as `3 × cut at a reply`. */
+  /** Returns the troubles made so far, such as `3 × cut at a reply`. */
   toString(): string {
     return [...this.#counts].map(([what, count]) => `${count} × ${what}`).join(', ');
   }

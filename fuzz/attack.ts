@@ -101,8 +101,8 @@ export class Attacker {
 }
 
 /**
- * Whether an answer is acceptable: no 5xx but 501, or 503 with Retry-After, by the table of errors (an answer to HEAD does not
- * name its error), and no stack trace or path.
+ * Returns true if an answer is acceptable. It must have no stack trace or path. A 5xx must be 501, or 503 with
+ * Retry-After, and its code must have that status in the table of errors (an answer to HEAD has no code).
  */
 function isGood({ status, text }: Answer, method: string): boolean {
   if (/\n\s+at |node:internal|\/src\//.test(text)) return false;
@@ -139,7 +139,7 @@ class Kept {
     socket.on('close', () => this.#answered(undefined));
   }
 
-  /** The answer; undefined if the connection is closed instead, `none` if neither happens in time. */
+  /** Resolves with the answer; undefined if the connection is closed instead, `none` if neither happens in time. */
   ask({ bytes, method }: Sent): Promise<Answer | undefined | 'none'> {
     this.#isHead = method === 'HEAD';
     return new Promise((resolve) => {

@@ -12,17 +12,17 @@ import type { AttackPlan, MaliceCalls } from './processes/malice.ts';
 
 /** Malicious and decent turns alternate; the number of each in a long and in a short run. */
 const TURNS = { long: 20, short: 3 };
-/** Memory and latency are judged from this many requests on; before, the process warms up. */
+/** Minimum requests of a run in which memory and latency are judged. During a shorter one, the process warms up. */
 const ENOUGH_TO_JUDGE = 100_000;
 const SENDERS = 2;
-/** Good requests of a decent turn. Malice may cost good clients at most twice what these do. */
+/** Number of good requests in a decent turn. Beside malicious ones, good clients may wait at most twice as long. */
 const DECENT = 3000;
-/** The time after which the start of a turn no longer shows. */
+/** Time for which a turn waits before it measures, so that its start does not show. */
 const SETTLING_MS = 500;
 const MAX_RATIO = 2;
 /** Smaller differences of latency are noise of the operating system. */
 const SLACK_MS = 2;
-/** The normal variation of memory. */
+/** Memory growth that counts as normal variation. */
 const SLACK_MIB = 24;
 
 export interface Verdict {
@@ -204,7 +204,7 @@ function pairText({ decent, malicious, rssMiB }: Pair): string {
   return `good clients ${times}; ${cpu}; ${rssMiB.toFixed(0)} MiB`;
 }
 
-/** The minima of the second and the last quarter: piled-up garbage is no growth. */
+/** Returns the minima of the second and the last quarter of the values. Minima leave out uncollected garbage. */
 function quarters(values: readonly number[]): [early: number, late: number] {
   const quarter = Math.max(1, Math.floor(values.length / 4));
   return [Math.min(...values.slice(quarter, 2 * quarter)), Math.min(...values.slice(-quarter))];

@@ -10,7 +10,7 @@ export interface Known {
 /** A request as it goes over the wire. */
 export interface Sent {
   bytes: Buffer;
-  /** Whether its framing is right, so that the connection can be used again. */
+  /** True if its framing is right, so that the connection can be used again. */
   framed: boolean;
   method: string;
 }

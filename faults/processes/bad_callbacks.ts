@@ -47,7 +47,7 @@ function hangUp(): void {
   for (const server of servers) server.closeAllConnections();
 }
 
-/** Sends a byte at a time: the status line takes 3 s, the head 10 s, and the body never ends. */
+/** Interval at which `drip` sends a byte: the status line takes 4 s, the head 10 s, and the body never ends. */
 const DRIP_MS = 250;
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n';
 

@@ -1,7 +1,7 @@
 import { BusAnswerError, BusClient, type Credentials } from '../../harness/http/bus_client.ts';
 import { serveCalls } from '../../harness/measuring/helper.ts';
 
-/** Maximum events with a time of their own in a publish. */
+/** Maximum delayed events of a publish. */
 const PER_POST = 500;
 const AT_A_TIME = 4;
 const DELAY_MS = 86_400_000;
@@ -16,7 +16,7 @@ interface Offered {
   answers: string[];
 }
 
-/** Publishes so many events with a delay, however often it is refused. */
+/** Offers this many delayed events, and goes on however often it is refused. */
 async function offer(
   url: string,
   credentials: Credentials,

@@ -25,7 +25,7 @@ function attack(name: AttackName, url: string, credentials: Credentials): void {
   underWay.push({ name, attacker, stopping, ended: ATTACKS[name](attacker, stopping.signal), ends });
 }
 
-/** Ends all attacks. Resolves with how often each status was answered to each; rejects if an attack itself has failed. */
+/** Ends all attacks. Resolves with the counts of their answers by status; rejects if an attack itself has failed. */
 async function stop(): Promise<Map<AttackName, Map<number, number>>> {
   for (const { stopping } of underWay) stopping.abort();
   await Promise.all(underWay.map(({ ended }) => ended));

@@ -22,7 +22,7 @@ export interface OfferPlan {
   connections: number;
   /** POSTs a second, whether or not answers come; without it, each connection waits for its answer. */
   perSecond?: number;
-  /** The server's pid. Times during which it was ready to run and had no CPU are then subtracted. */
+  /** The server's pid. If given, an answer's time leaves out when the server was ready to run and had no CPU. */
   serverPid?: number;
 }
 
@@ -97,7 +97,7 @@ class Offer {
 
   /** Returns whether a connection was free. */
   #send(): boolean {
-    // All connections in turn: a server ends those that are silent for half a minute.
+    // Uses all connections in turn: a server ends a connection that is silent for half a minute.
     const connection = this.#free.shift();
     if (!connection) return false;
     const post = this.#result.sent++;

@@ -4,14 +4,14 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { serveCalls } from '../../harness/measuring/helper.ts';
 
-/** The URLs of processes/offer.ts. */
+/** Matches the URLs of the events that processes/offer.ts sends. */
 const URLS = /"url":"https:\/\/shop\.example\.com\/([^/"]+)\/(\d+)\/(\d+)"/g;
-/** Maximum events of a POST; numbers of events are unique below it. */
+/** Maximum events of a POST. `post * MAX_PER_POST + n` is then a number that each event has for itself. */
 const MAX_PER_POST = 1000;
 
 export type TallyCalls = { listen: typeof listen; received: typeof received; missing: typeof missing };
 
-/** The events received, by load. */
+/** The numbers of the received events, by the name of their load. */
 const came = new Map<string, Set<number>>();
 let all = 0;
 
@@ -37,7 +37,7 @@ function received(): number {
   return all;
 }
 
-/** How many events of these POSTs are missing. */
+/** Returns how many events of these POSTs are missing. */
 function missing(name: string, posts: number[], perPost: number): number {
   const own = came.get(name) ?? new Set();
   let count = 0;

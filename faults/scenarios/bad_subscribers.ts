@@ -10,23 +10,23 @@ import type { BadCalls } from '../processes/bad_callbacks.ts';
 import type { Scenario } from '../scenario.ts';
 
 const TOPIC = 'widgets';
-/** Gets events in every round. With the 500 bad subscribers these are 5,000 copies a second. */
+/** A second topic that gets events in every round: 5,000 copies a second when the 500 bad subscribers have it. */
 const ANOTHER = { topic: 'gadgets', perSecond: 10 };
 const GOOD = 20;
 const PER_SECOND = 30;
 const ROUNDS = { full: 3, quick: 1 };
-/** The largest ratio of the good subscribers' p99 to that beside nobody. */
+/** Maximum ratio of the good subscribers' p99 to their p99 without bad subscribers. */
 const BARS = { apart: 1.2, together: 2 };
-/** Slack for a machine that is busy with other tests. Starvation would take seconds. */
+/** Maximum by which that p99 may grow in quick runs, on machines busy with other tests. Starvation would take seconds. */
 const NOISE_MS = 500;
 const AT_A_TIME = 16;
-/** Before each round, so that the cost of subscribing five hundred is no part of it. */
+/** Time at the start of each round that is not judged, so that the cost of subscribing five hundred is no part of it. */
 const SETTLING_SECONDS = { full: 4, quick: 1 };
 
 /** Subscribers beside the good ones. The kinds take turns, so that other load hurts all alike. */
 const KINDS = {
   none: 'nobody',
-  /** The bad ones have events of their own, so any loss of the good ones is their doing. */
+  /** The bad subscribers get none of the good ones' events, so only their failures can slow the good ones down. */
   apart: 'the bad with another topic',
   /** Each event has 520 copies, whose cost in Redis hurts everybody. */
   together: 'the bad with the same topic',
@@ -136,7 +136,7 @@ async function subscribe(
   );
 }
 
-/** Unsubscribes them, and waits until their queues are gone. */
+/** Unsubscribes the bad subscribers, and waits until their queues are gone. */
 async function unsubscribe(lab: Lab, subscribers: Callback[], bad: HelperProcess<BadCalls>): Promise<void> {
   await inTurns(subscribers, ({ client }) => client.call('DELETE', '/subscriber'));
   const { redis, keys } = lab.bus.store;

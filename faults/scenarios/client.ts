@@ -10,7 +10,7 @@ import { Troubles } from '../troubles.ts';
 const TOPICS = ['orders', 'parcels', 'invoices'];
 /** Publishes under way at a time. */
 const CALLERS = 60;
-/** Less than the pauses of the proxy in all, so that a muted connection costs little. */
+/** Short, so that a connection which the proxy mutes costs little, but longer than a pause of the proxy (400 ms). */
 const ATTEMPT_TIMEOUT_MS = 2000;
 
 /** Publishes by `@routemaster/client`, one event a call, while a proxy cuts, delays and mutes, and webs are killed. */
@@ -67,7 +67,7 @@ class Webs {
     this.#running.push({ web, port: Number((await web.logs('listening')).port) });
   }
 
-  /** The port of either, also for a moment of one that was just killed. */
+  /** Returns the port of one of the webs, at random; for a moment also of a web that was just killed. */
   port(): number {
     return this.#lab.random.pick(this.#running).port;
   }

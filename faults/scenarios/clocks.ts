@@ -50,7 +50,7 @@ export const clocks: Scenario = {
 
 async function findLibrary(lab: Lab): Promise<string | undefined> {
   try {
-    // Tests do not install anything.
+    // Quick runs are a part of the tests, which install nothing.
     return lab.quick ? faketimeLibrary() : await seeToFaketime();
   } catch (error) {
     lab.say((error as Error).message);

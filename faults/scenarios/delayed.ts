@@ -5,9 +5,9 @@ import type { Scenario } from '../scenario.ts';
 
 const LEASE_MS = 2000;
 const PER_POST = 10;
-/** Redis's clock and this process's differ by what is rounded. */
+/** Time by which an event may seem to come early, as the times of Redis and of this process are rounded. */
 const EARLY_MS = 2;
-/** Every so many kills, Redis is killed in place of a worker. */
+/** Every second kill hits Redis, the others a worker. */
 const REDIS_EVERY = 2;
 const MIN_KILLS = { full: 4, quick: 2 };
 
@@ -63,7 +63,7 @@ export const delayed: Scenario = {
   },
 };
 
-/** The events that came before they were due, which their timestamps say. */
+/** Returns the events that came before they were due. An event's timestamp is the time at which it is due. */
 function earlyEvents({ atMs, events }: Delivery): string[] {
   const arrivedMs = performance.timeOrigin + atMs;
   return events

@@ -10,15 +10,15 @@ import type { Scenario } from '../scenario.ts';
 
 const GOOD = 20;
 const REDIS_BYTES = 128 * 1024 * 1024;
-/** What the delayed events of a client may take, by default: 5 % of the memory, or so many. */
+/** The default limits of a client's delayed events: 5 % of the memory, and 100,000 events. */
 const MAX_BYTES = Math.floor(0.05 * REDIS_BYTES);
 const MAX_EVENTS = 100_000;
-/** What Redis takes of other things meanwhile, and how far the estimate of an event is out. */
+/** Factor by which Redis may grow beyond that limit: an event's size is an estimate, and other data grows too. */
 const SLACK = 1.2;
 const MAX_WEB_GROWTH_MIB = 200;
 const OFFERED = { full: 1_000_000, quick: 30_000 };
 const TOPICS = ['evil_a', 'evil_b'];
-/** The p99 of the good clients may be twice that in quiet, or longer by this. A quick run is too short to judge times. */
+/** The p99 of good clients may be twice that in quiet, or 20 ms longer. A quick run is too short to judge times. */
 const MAX_RATIO = 2;
 const SLACK_MS = 20;
 
@@ -67,7 +67,7 @@ export const delayedFlood: Scenario = {
 const memoryUsed = async ({ bus }: Lab) =>
   (await readMemory(bus.store, { redisMaxBytes: 0, redisMinFreeBytes: 0 })).used;
 
-/** What waits is what was accepted, takes no more than it may, and Redis has grown by no more than that. */
+/** Judges that all accepted events wait, that they take no more than a client may, and that Redis grew by little more. */
 async function judgeMemory(lab: Lab, token: string, accepted: number, before: number): Promise<void> {
   const { redis, keys } = lab.bus.store;
   const [events, bytes] = (await redis.hmget(keys.delayed_held(token), ':events', ':bytes')).map(Number);

@@ -1,9 +1,9 @@
 import { until } from '../../harness/until.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** After the sentinels have named the new master. Quick runs, on busy machines, do not judge it. */
+/** Maximum time from a new master's promotion until the bus works. Quick runs, on busy machines, do not judge it. */
 const GOES_ON_BAR_MS = 2000;
-/** For so long before its death at most, nothing that a master stores reaches its replicas. */
+/** Maximum time for which a master is without its replicas before it dies. They lack what it stores in that time. */
 const MAX_ALONE_MS = 300;
 
 /** The master of a Sentinel trio loses its replicas and is killed, under a bus that publishes and delivers. */
@@ -16,10 +16,10 @@ export const failoverSentinel: Scenario = {
   async run(lab) {
     const processes = [await lab.start('web'), await lab.start('web'), await lab.start('worker')];
     const { receiver } = await lab.subscribe('search', { topic: 'widgets', timeout: 20, max: 10 });
-    // What is delivered at once is not lost with the master.
+    // Batches of `archive` wait for a second in Redis, where a dying master can lose them.
     await lab.subscribe('archive', { topic: 'widgets', timeout: 1000, max: 1000 });
     const { trio, store } = lab.bus;
-    // Only publishing waits for replicas; the subscription must not be lost at once.
+    // The bus waits for replicas only when it publishes. The subscriptions must have reached them before the first kill.
     await until(async () => (await store.redis.wait(2, 1000)) === 2, { what: 'the replicas have all' });
     const random = lab.random.fork('kills');
     const kills = lab.quick ? 1 : 10;
@@ -49,7 +49,7 @@ export const failoverSentinel: Scenario = {
     const recoveryMs = lab.recoveryMs ?? 0;
     const goesOn = lab.quick || recoveryMs <= GOES_ON_BAR_MS;
     lab.bar('goes on ≤ 2 s after the promotion', goesOn, `${Math.round(recoveryMs)} ms`);
-    // What a master stored and delivered without its replicas is stored again when it is published again.
+    // Events that a master stored and delivered without its replicas are stored again when the publisher repeats them.
     lab.say(`stored twice: ${lab.ledger.totals().storedTwice}`);
   },
 };

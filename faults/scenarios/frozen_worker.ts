@@ -8,25 +8,25 @@ import { heldBatches } from '../recovery.ts';
 import { acknowledgesOnMain } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** Fewer than a quarter of the workers of a thread, which is what one subscriber may hold. */
+/** Number of batches in flight. One subscriber may hold a quarter of the workers of a thread, which is more. */
 const BATCHES = 8;
 const MAX = 5;
 const TAKE = answer.status(204);
 const REFUSE = answer.status(500);
 const STALE = /^the lease ran out/;
 
-/** The batches whose lost leases a worker has been told of. */
+/** Returns the number of batches of which the worker has logged that the lease ran out. */
 function lostBy({ log }: BusProcess): number {
   const jobs = log.filter(({ msg }) => STALE.test(msg)).map(({ job }) => job as Job);
   return new Set(jobs.flatMap(({ name, args }) => (name === 'batch' ? args : []))).size;
 }
 
-/** The scripts by which a worker settles a job other than by an ack. */
+/** The scripts by which a worker settles a job that failed. */
 const FAILURES = ['nack', 'bury'];
 
 /**
- * A worker is stopped while all its deliveries are unanswered. Another takes them over and settles one half. Then the first
- * goes on, and its answers make it ack some batches and nack others, both settled ones and those that the other holds.
+ * A worker is stopped while all its deliveries are unanswered. Another takes them over and settles one half. Then the
+ * first goes on, and its answers make it ack or nack all of them, both settled batches and those that the other holds.
  */
 export const frozenWorker: Scenario = {
   name: 'frozen-worker',
@@ -38,7 +38,7 @@ export const frozenWorker: Scenario = {
     const wanted = { topic: 'widgets', max: MAX, timeout: 60_000 };
     const { subscriber, receiver } = await lab.subscribe('search', wanted);
     let worker = await lab.startProxied('worker');
-    // A subscriber that has taken nothing yet gets few deliveries at a time.
+    // Until a subscriber has taken a batch, it gets few deliveries at a time.
     await lab.publish({ topic: 'widgets', events: MAX, perPost: MAX }).done;
     await lab.settle();
     let [stale, came, refused] = [0, 0, 0];
@@ -49,7 +49,8 @@ export const frozenWorker: Scenario = {
         if (at === 'request' && (failed || acknowledgesOnMain(call))) came++;
         return undefined;
       };
-      // The waiting answers settle its deliveries before its heartbeat can report the lost leases.
+      // Every other time the answers come while the worker is stopped. When it goes on, they settle its deliveries before
+      // its heartbeat can report the lost leases.
       const other = await freeze(lab, worker, receiver, { answeredAsleep: (stale / BATCHES) % 2 === 0 });
       const found = lostBy(process);
       lab.say(`${found} of ${BATCHES} stale outcomes do not count`);
@@ -67,7 +68,7 @@ export const frozenWorker: Scenario = {
   },
 };
 
-/** Resolves with the worker that took over. */
+/** Stops the worker until another has taken over its deliveries. Resolves with the other worker when all is delivered. */
 async function freeze(
   lab: Lab,
   { process }: Proxied,

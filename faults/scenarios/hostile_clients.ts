@@ -16,13 +16,13 @@ const SECONDS = {
   full: { quiet: 20, alone: 10 },
   quick: { quiet: 1, alone: 1 },
 };
-/** The p99 of the good clients may be twice that in quiet, or longer by this. A quick run is too short to judge times. */
+/** The p99 of good clients may be twice that in quiet, or 20 ms longer. A quick run is too short to judge times. */
 const MAX_RATIO = 2;
 const SLACK_MS = 20;
 
 /**
- * The good clients publish and receive in one process that does nothing else; the hostile ones, which would have machines of their
- * own, are another of the lowest priority. The bus runs with its default limits.
+ * The good clients publish and receive in one process that does nothing else. The hostile clients, which would have
+ * machines of their own, run in another process of the lowest priority. The bus runs with its default limits.
  */
 export const hostileClients: Scenario = {
   name: 'hostile-clients',
@@ -31,7 +31,7 @@ export const hostileClients: Scenario = {
   bus: {
     env: {
       ...DEFAULT_LIMITS,
-      // Hosts without number, for the client that moves from one to another.
+      // Millions of hosts, for the attack that moves its callback from host to host.
       ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8',
     },
     redis: { maxmemory: '512mb' },
@@ -48,7 +48,7 @@ export const hostileClients: Scenario = {
     const met = judge(lab, quiet, beside, await good.dropped());
     const memories = processes.map(({ name, pid }) => `${name} ${residentMiB(pid).toFixed(0)} MiB`);
     lab.say(`memory: ${memories.join(', ')}`);
-    // Names the culprits.
+    // If a bar was missed, each attack is repeated alone, to show which is at fault.
     for (const each of met ? [] : ALL) {
       const found = await besideAttacks(lab, [each], () => good.measure(each, seconds.alone));
       lab.say(`beside ${each} ${describe(found)}`);

@@ -12,9 +12,9 @@ import type { Scenario } from '../scenario.ts';
 
 /** Each key needs one `paid`, two `packed` and one `checked`. */
 const SOURCES = ['paid', 'packed', 'packed', 'checked'];
-/** The share of the keys that lack an event. */
+/** The fraction of the keys that lack an event. */
 const INCOMPLETE = 0.1;
-/** The share of the publishes that come again, with their key, although they were accepted. */
+/** The fraction of the publishes that are repeated, with their idempotency key, although they were accepted. */
 const REPEATED = 0.2;
 const PER_POST = 20;
 const PUBLISHERS = 4;
@@ -61,7 +61,7 @@ export const joins: Scenario = {
     });
     await lab.settle();
     judge(lab, receiver, events, complete);
-    // Web may not have found Redis again.
+    // The call is repeated until web has connected to Redis again.
     const report = await until(() => shop.call('GET', '/joins/order').catch(() => undefined), {
       everyMs: 50,
     });
@@ -89,7 +89,7 @@ async function subscribe(lab: Lab): Promise<Receiver> {
   return receiver;
 }
 
-/** The events of so many keys in random order. Those of some keys are not enough. */
+/** Returns the events of this many keys, in random order. Some keys lack an event, and must stay open. */
 function eventsOf(keys: number, random: Random): { events: Sent[]; complete: Set<string> } {
   const complete = new Set<string>();
   const events = Array.from({ length: keys }, (_, n) => {
@@ -103,7 +103,7 @@ function eventsOf(keys: number, random: Random): { events: Sent[]; complete: Set
   return { events: random.shuffled(events.flat()), complete };
 }
 
-/** Publishes all events, each POST with a key and until it is accepted; some POSTs are sent again after that. */
+/** Publishes all events, each POST with an idempotency key and until it is accepted. Some are repeated after that. */
 async function publish(lab: Lab, shop: Client, events: readonly Sent[], random: Random): Promise<void> {
   const posts: Sent[][] = [];
   const byTopic = Map.groupBy(events, ({ topic }) => topic);
@@ -170,7 +170,7 @@ async function killUntil(lab: Lab, workers: BusProcess[], publishing: Promise<vo
   return kills;
 }
 
-/** What the join published, as it was received: the first delivery of each event. */
+/** Returns the events that the join published, each as its first delivery brought it. */
 function joinedBy(receiver: Receiver): (Joined & { id: string })[] {
   const first = new Map(receiver.events.toReversed().map(({ id, data }) => [id, data as Joined]));
   return [...first].map(([id, data]) => ({ id, ...data }));
@@ -195,6 +195,6 @@ function judge(lab: Lab, receiver: Receiver, events: readonly Sent[], complete: 
   lab.bar('published with other events than its own 0', others.length === 0, `${others.length}`);
   const log = readFileSync(join(lab.bus.redis.dir, 'redis.log'), 'utf8');
   const torn = [...log.matchAll(/Truncating the AOF/g)].length;
-  // Killed while it writes, Redis may replay half a script at the start after the next: see INTERNALS.md.
+  // A Redis killed while it writes may replay half a script two starts later: see INTERNALS.md.
   if (torn > 0) lab.say(`Redis cut off a torn end of its AOF ${torn} times`);
 }

@@ -11,19 +11,19 @@ const TIMES = 5;
 const MIB = 1024 * 1024;
 const LIMITS = {
   full: { offered: 0.95, refusedMs: 100, grownBytes: 64 * MIB, goodput: 0.75 },
-  /** Quick runs share the CPU with other tests, which take it from a load of the lowest priority. */
+  /** Quick runs share the CPU with other tests, and the load has the lowest priority, so it gets little of it. */
   quick: { offered: 0.4, refusedMs: 1000, grownBytes: 400 * MIB, goodput: 0.2 },
 };
 /**
- * A refusal costs reading its request. With single events that is most of a publish, and no core could refuse four of five;
- * with two hundred events a POST, a refusal skips nearly all of the cost.
+ * Events of a POST. To refuse a request, web must read it. With single events that is most of a publish's cost, and no
+ * core could refuse four of five; with two hundred events, a refusal saves nearly all of the cost.
  */
 const PER_POST = 200;
 /** Connections that wait for each answer: they offer as much as the bus takes. */
 const CONNECTIONS = 32;
 /** More connections than web admits at a time, so that it must refuse. */
 const MANY_CONNECTIONS = 3000;
-/** A few steady requests among the load. */
+/** A few steady requests beside the load, by which refusals are timed. */
 const PROBES = { perSecond: 50, connections: 200 };
 
 /**
@@ -88,7 +88,7 @@ export const overload: Scenario = {
 function judge(lab: Lab, loaded: Offered, probed: Offered, limitMs: number): void {
   const wrong = [...loaded.wrong, ...probed.wrong].map(([what, count]) => `${count} × ${what}`);
   lab.bar('every answer is 204, or 503 with Retry-After', wrong.length === 0, wrong.join());
-  // In a short run, perhaps no probe is refused.
+  // In a short run, perhaps no probe is refused. Then the refusals of the load are judged.
   const { refused, refusedP99Ms } = probed.refused > 0 ? probed : loaded;
   lab.bar(
     `refusals within ${limitMs} ms (p99 ${whole(refusedP99Ms)} ms)`,
@@ -132,7 +132,7 @@ class Load {
     return this.#offer(this.#probe, plan);
   }
 
-  /** Events received meanwhile. */
+  /** Offers the load, and resolves with the events received a second meanwhile. */
   async eventsPerSecond(plan: Plan): Promise<number> {
     const [before, beganMs] = [await this.#tally.call('received'), performance.now()];
     await this.offer(plan);
@@ -140,7 +140,7 @@ class Load {
     return (received * 1000) / (performance.now() - beganMs);
   }
 
-  /** How many accepted events were not received. */
+  /** Resolves with the number of accepted events that were not received. */
   async lost(): Promise<number> {
     let lost = 0;
     for (const [name, posts] of this.#accepted)

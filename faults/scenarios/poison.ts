@@ -42,7 +42,7 @@ export const poison: Scenario = {
   },
 };
 
-/** Writes a callback that is no URL, which the API would refuse. */
+/** Writes a callback that is no URL into Redis, so that the job throws. The API would refuse it. */
 async function throwing(lab: Lab): Promise<Client> {
   const { subscriber } = await lab.subscribe('thrower', { topic: 'thrown' }, { doomed: true });
   const { redis, keys } = lab.bus.store;

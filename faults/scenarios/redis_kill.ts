@@ -6,7 +6,7 @@ import { sleep } from '../../src/clock.ts';
 import type { Scenario } from '../scenario.ts';
 
 const RECOVERY_BAR_MS = 5000;
-/** Every fifth outage lasts until all processes look for Redis only rarely. */
+/** Every fifth outage lasts so long that the processes try to reach Redis only rarely. */
 const LONG_OUTAGE_MS = 15_000;
 
 /** Redis is killed and restarted under a bus that publishes and delivers. */
@@ -39,7 +39,7 @@ export const redisKill: Scenario = {
       lab.say(`Redis is back (${kill} of ${kills}); the bus works ${Math.round(tookMs)} ms later`);
     }
     const log = readFileSync(join(lab.bus.redis.dir, 'redis.log'), 'utf8');
-    // Killed while it writes, Redis may replay half a script at the start after the next: see INTERNALS.md.
+    // A Redis killed while it writes may replay half a script two starts later: see INTERNALS.md.
     const torn = [...log.matchAll(/Truncating the AOF/g)].length;
     if (torn > 0) lab.say(`Redis cut off a torn end of its AOF ${torn} times`);
     await publishing.reaches(lab.events);

@@ -11,10 +11,10 @@ const TOPIC = 'widgets';
 const TOKEN = 'old--0123456789abcdef';
 /** Pause of the Ruby web between two publishes. */
 const PAUSE_MS = 10;
-/** What the bus logs of Ruby processes, and finds after them. */
+/** Log lines that are expected: about Ruby processes, and about the repairs of a sweep after them. */
 const ANNOUNCED = /Ruby|^the sweep found/;
 
-/** The bus takes over while a Ruby web runs, which goes on; in the middle, somebody starts a Ruby worker again. */
+/** The bus takes over Redis while a Ruby web goes on publishing. In the middle, a Ruby worker is started again. */
 export const rollingMove: Scenario = {
   name: 'rolling-move',
   title: 'a Ruby web goes on after the takeover, and a Ruby worker is started again in the middle',

@@ -17,7 +17,7 @@ export const steps: Scenario = {
       lab.say(`${death.process} dies ${death.name}`);
       await die(death, stage, Math.ceil(lab.events / deaths.length));
     }
-    // Each death has settled the bus by itself.
+    // `die` has settled the bus after each death, and would have thrown.
     lab.bar(`the sweep finds nothing after each of ${deaths.length} deaths`, true);
   },
 };

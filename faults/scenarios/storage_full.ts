@@ -19,12 +19,12 @@ const SUBSCRIBERS = {
   mail: { topics: ['widgets'], max: 10 },
   audit: { topics: ['gadgets'], max: 7 },
 };
-/** The share of the events that is published before any delivery is taken. */
+/** The fraction of the events that is published before any delivery is taken. */
 const FIRST = 2 / 3;
 const COPIES = 2;
 /** With fewer events, each would need more data than the bus allows. */
 const MIN_EVENTS = 2000;
-/** A failing subscriber gets one delivery at a time, and a batch under delivery is not dropped. */
+/** Maximum batches of a failing subscriber under delivery. They are not dropped, even if they are the oldest. */
 const IN_FLIGHT = 1;
 
 /** First one publisher fills the storage while nobody takes anything; then several publish while subscribers fail and are slow. */
@@ -127,7 +127,7 @@ function watchOldest(readers: Reader[]): () => Promise<string[]> {
   };
 }
 
-/** The excess of the last publication is dropped when the next one comes. */
+/** Waits until drops are over. Publishes single events meanwhile: each makes the bus drop what is above the limit. */
 async function dropsAreOver(lab: Lab, flood: Flood): Promise<void> {
   const { store } = lab.bus;
   const over = async () => {
@@ -139,7 +139,7 @@ async function dropsAreOver(lab: Lab, flood: Flood): Promise<void> {
   await until(over, { timeoutMs: 30_000, everyMs: 50, what: 'nothing more is dropped' });
 }
 
-/** Over all subscribers: each keeps at most one batch older than a dropped one, the one under delivery. */
+/** Resolves with true if each subscriber keeps at most one batch older than a dropped batch: the one under delivery. */
 async function oldestWentFirst(lab: Lab, readers: Reader[]): Promise<boolean> {
   const { redis, keys } = lab.bus.store;
   const reports = await Promise.all(readers.map(({ client }) => client.report()));

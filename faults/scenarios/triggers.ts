@@ -10,11 +10,11 @@ import type { Scenario } from '../scenario.ts';
 import { PERIOD_MS, storedIds, TriggerBook } from '../trigger_book.ts';
 
 const DOWN_MS = 300_000;
-/** Every third kill is one of Redis. */
+/** Minimum number of kills. Every third hits Redis, the others a worker. */
 const MIN_KILLS = { full: 4, quick: 3 };
 const CATCH_UPS = ['none', 'latest', 'all'] as const;
 
-/** Triggers fire while workers and Redis are killed. Then the bus is down for five minutes; a quick run only acts as if. */
+/** Triggers fire while workers and Redis are killed. Then the bus is down for five minutes; quick runs backdate triggers. */
 export const triggers: Scenario = {
   name: 'triggers',
   title: '1,000 triggers fire every second, and 100 at once, while workers and Redis get SIGKILL',
@@ -43,7 +43,7 @@ export const triggers: Scenario = {
   },
 };
 
-/** Kills a worker, or Redis, again and again until enough is published. */
+/** Kills a worker, or Redis, again and again until all events are published, and at least MIN_KILLS times. */
 async function killAll(lab: Lab, workers: BusProcess[], { receiver }: Audience): Promise<void> {
   const random = lab.random.fork('kills');
   const minKills = MIN_KILLS[lab.quick ? 'quick' : 'full'];
@@ -64,7 +64,7 @@ async function killAll(lab: Lab, workers: BusProcess[], { receiver }: Audience):
   }
 }
 
-/** Compares what was due with what was published. */
+/** Compares the times at which triggers were due with the events that were published. */
 async function judge(lab: Lab, book: TriggerBook, { receiver }: Audience): Promise<void> {
   const due = await book.close();
   lab.ledger.accept('ticks', due);
@@ -79,7 +79,7 @@ async function judge(lab: Lab, book: TriggerBook, { receiver }: Audience): Promi
   const expected = new Set(due);
   const early = [...found.keys()].filter((id) => !expected.has(id)).length;
   const log = readFileSync(join(lab.bus.redis.dir, 'redis.log'), 'utf8');
-  // Killed while it writes, Redis may replay half a script at the start after next: see INTERNALS.md.
+  // A Redis killed while it writes may replay half a script two starts later: see INTERNALS.md.
   const torn = [...log.matchAll(/Truncating the AOF/g)].length;
   if (torn > 0) lab.say(`Redis cut off a torn end of its AOF ${torn} times`);
   lab.bar(`none of ${due.length} due times is missing`, missing === 0, `${missing}`);
@@ -87,7 +87,7 @@ async function judge(lab: Lab, book: TriggerBook, { receiver }: Audience): Promi
   lab.bar('nothing else is published', early === 0, `${early}`);
 }
 
-/** After five minutes without a worker, triggers fire none, the latest, or all of what fell due. */
+/** Judges that after five minutes without a worker, triggers fire none, the latest, or all of their missed times. */
 async function beDown(
   lab: Lab,
   client: Client,
@@ -122,7 +122,7 @@ async function beDown(
     await until(() => timesOf(receiver, name).length >= fired, { what: `what ${name} fired arrives` });
     const caught = timesOf(receiver, name).filter((at) => at < dueMs + DOWN_MS - 10_000).length;
     const caughtUp = { none: 0, latest: 0, all: (DOWN_MS - 10_000) / 2000 }[name];
-    // `latest` fires the last one, which is as late as those that fell due since the worker began.
+    // `latest` fires only the last missed time. It lies in the last ten seconds, of which `caught` counts nothing.
     const isExact = caught === caughtUp && fired + missed === due && (name === 'all') === (missed === 0);
     lab.bar(`catch_up ${name} is exact`, isExact, `${fired} fired, ${missed} missed of ${due}`);
   }

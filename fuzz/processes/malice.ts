@@ -44,7 +44,7 @@ async function beSlow(count: number, port: number, known: Known, seed: string): 
   slow = await SlowConnections.open(count, port, known, new Random(seed));
 }
 
-/** Resolves with how many connections the server has closed. */
+/** Ends the slow connections. Resolves with the number that the server had closed before. */
 async function stopSlow(): Promise<number> {
   await slow?.stop();
   return slow?.closed ?? 0;
