@@ -15,8 +15,8 @@ export const FAR_MS = 3_600_000;
 export const NOWHERE = 'https://127.0.0.1:9/events';
 
 /**
- * Keys of the Ruby Routemaster's layout, which no version of the bus renames. They are read from Redis itself because the API
- * would report every subscriber.
+ * Keys of the Ruby Routemaster's layout, which no version of the bus renames. They are read from Redis itself, because a
+ * call of the API would list every subscriber.
  */
 const KEYS = { queuedBatches: 'batches:gauges:batch', auxJobs: 'jobs:index:aux' };
 
@@ -24,9 +24,9 @@ const KEYS = { queuedBatches: 'batches:gauges:batch', auxJobs: 'jobs:index:aux' 
 export const OWN_TREE = join(import.meta.dirname, '..');
 /** Clients that are made at a time. */
 const AT_ONCE = 32;
-/** The time in which the queues must be empty after the last delivery. */
+/** Maximum time from the last delivery until the queues are empty. */
 const DRAIN_MS = 10_000;
-/** More than a worker's first sweep takes beside ten million events. */
+/** Maximum time until a new worker is idle. Its first sweep takes less, even beside ten million events. */
 const SETTLE_MS = 300_000;
 /** A worker is idle if no aux job is seen this many times in a row: it enqueues its first jobs one by one. */
 const IDLE_LOOKS = 20;
@@ -151,7 +151,7 @@ function argumentsOf(tree: string, process: 'web' | 'worker'): string[] {
   return args;
 }
 
-/** The whole environment of the bus; our own is left out, because a stray variable must not change the figures. */
+/** Returns the whole environment of the bus. It inherits nothing, as a stray variable must not change the figures. */
 function environment(redis: PrivateRedis): Record<string, string> {
   return {
     PATH: process.env.PATH ?? '',
@@ -159,7 +159,7 @@ function environment(redis: PrivateRedis): Record<string, string> {
     ROUTEMASTER_REDIS_URL: redis.url,
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
     ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8',
-    // Subscribers hold back their answers until a backlog is published.
+    // Subscribers hold back their answers until a backlog is published; these deliveries must not time out.
     ROUTEMASTER_TIMEOUT: '600',
     // More than the ten thousand that the part `backlog` makes.
     ROUTEMASTER_MAX_TOPICS: '20000',

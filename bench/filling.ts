@@ -15,7 +15,7 @@ export async function fill(load: Helper<LoadCalls>, bus: Bus, events: number, to
   if (rest > 0) await load.call('run', { ...plan, requests: 1, ...bulk('NDJSON', rest) });
 }
 
-/** The number of events delivered in between. Throws if there are none. */
+/** Returns the number of events delivered between the two readings. Throws if there are none. */
 export function eventsBetween(from: Reached, to: Reached): number {
   if (to.events <= from.events) throw new Error('all events were delivered before any was to be measured');
   return to.events - from.events;

@@ -15,10 +15,10 @@ const SLICE = 250;
 const TAKEN = 25;
 const EVENT =
   '{"id":"V1StGXR8_Z5jdHi6","topic":"widgets","type":"update","url":"https://billing.example.com/invoices/1842201","t":1767225600000}';
-/** A lane as wide as a slice, and a lease that does not end. */
+/** Settings of the queue: a lane has room for all batches of a script call, and leases do not end. */
 const QUEUE = { laneLimit: SLICE, laneLimitMax: SLICE, leaseMs: FAR_MS, deliveryLog: 10_000_000 };
 
-/** How much a bus has. */
+/** The contents of a bus. */
 export interface Size {
   /** Queued batches. */
   queued: number;

@@ -23,6 +23,7 @@ export interface Plan {
 
 export interface Case {
   row: string;
+  /** The rows that this one is compared with, such as what the platform itself costs. */
   floors?: string[];
   measure: () => Promise<Figures>;
 }
@@ -58,7 +59,7 @@ export async function measureInTurn(
   });
 }
 
-/** The cases whose table and row have the text, with their floors. */
+/** Returns the cases whose table and row contain the text `only`, with their floors. */
 function choose({ title, cases }: Plan, only: string | undefined): Case[] {
   if (only === undefined) return cases;
   const chosen = cases.filter(({ row }) => isChosen(title, row, only));
@@ -66,7 +67,7 @@ function choose({ title, cases }: Plan, only: string | undefined): Case[] {
   return cases.filter((each) => chosen.includes(each) || floors.has(each.row));
 }
 
-/** Whether `--only` selects this row. */
+/** Returns true if `--only` selects this row. */
 export function isChosen(title: string, row: string, only: string | undefined): boolean {
   return only === undefined || `${title}: ${row}`.includes(only);
 }

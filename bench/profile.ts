@@ -83,7 +83,7 @@ function summarize({ nodes, samples, timeDeltas }: Profile): Thread {
   };
 }
 
-/** The ids of nodes that load modules, which a process does once. Parents come before their children. */
+/** Returns the ids of nodes that load modules, which a process does once. Parents come before their children. */
 function startingUp(nodes: Profile['nodes']): ReadonlySet<number> {
   const all = new Set<number>();
   for (const { id, callFrame, children = [] } of nodes) {
@@ -97,7 +97,7 @@ function add(sums: Map<string, number>, name: string, value: number): void {
   sums.set(name, (sums.get(name) ?? 0) + value);
 }
 
-/** The largest first; those below 1 % are left out. */
+/** Returns each sum as a fraction of `all`, the largest first; fractions below 1 % are left out. */
 function shares(sums: ReadonlyMap<string, number>, all: number): [string, number][] {
   return [...sums]
     .map(([name, value]): [string, number] => [name, value / all])
@@ -105,7 +105,7 @@ function shares(sums: ReadonlyMap<string, number>, all: number): [string, number
     .sort(([, a], [, b]) => b - a);
 }
 
-/** The package, the folder of src/, or the module of Node that a function belongs to. */
+/** Returns the package, the folder of src/, or the module of Node that a function belongs to. */
 function placeOf({ functionName, url }: CallFrame): string {
   const file = fileOf(url);
   if (file === '')

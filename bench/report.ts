@@ -6,7 +6,7 @@ import type { Verdict } from './targets.ts';
 
 const ALL = Object.keys(METRICS) as Metric[];
 
-/** A table as text; below it, the ratios to its floors and the verdicts on its targets. */
+/** Returns a table as text; below it, the ratios to its floors and the verdicts on its targets. */
 export function forPeople({ table, verdicts }: Measured): string {
   const { head, rows, ratios } = cellsOf(table);
   return [
@@ -18,7 +18,7 @@ export function forPeople({ table, verdicts }: Measured): string {
   ].join('\n');
 }
 
-/** A table as data: each metric with its median, min, max and all values. */
+/** Returns a table as data: each metric with its median, min, max and all values. */
 export function forMachines({ table, verdicts }: Measured) {
   const rows = table.rows.map((row) => ({
     name: row.name,
@@ -40,7 +40,7 @@ export function forMachines({ table, verdicts }: Measured) {
   return { title: table.title, notes: table.notes, rows, ratios, targets };
 }
 
-/** A verdict as one line. */
+/** Returns a verdict as one line. */
 export function judgement({ text, met, found }: Verdict): string {
   const figures = found.map(
     ({ bar, spread }) => `${cell(spread, bar.floor ? '×' : '')} ${METRICS[bar.metric]}`,
@@ -86,7 +86,7 @@ function cell(spread: Spread | undefined, unit = ''): string {
   return `${figure(median)}${unit} [${figure(min)}–${figure(max)}]`;
 }
 
-/** Three significant digits, and no fraction above a hundred. */
+/** Returns the value with three significant digits, and above a hundred without a fraction. */
 function figure(value: number): string {
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en');
   return value.toFixed(Math.abs(value) >= 10 ? 1 : 2);

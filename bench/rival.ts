@@ -7,7 +7,7 @@ import type { Figures } from './result.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
 
-/** A package of its own, so that users of the bus need not install its rivals. */
+/** The folder of a package of its own, so that users of the bus need not install its rivals. */
 const DIR = join(import.meta.dirname, 'rivals');
 const LOCK = join(DIR, 'package-lock.json');
 /** A copy of the lock file that was installed last. */
@@ -42,8 +42,8 @@ export const busRow = (name: string) => `bus, ${name}`;
 export const rivalRow = (name: string, way: string) => `BullMQ, ${name}, ${way}`;
 
 /**
- * The rows of each bus beside those of BullMQ, which can do some things in several ways. Every row of the one is compared
- * with every row of the other, and the bus of this checkout with the other's.
+ * Returns a row for each bus, and for each way in which BullMQ can do the work. Each bus is compared with each of these
+ * ways, and the bus of this checkout with that of another.
  */
 export function beside(
   name: string,

@@ -35,7 +35,7 @@ async function run(options: Options): Promise<boolean> {
   return passed(done, options);
 }
 
-/** Measures a part on a stage of its own, which ends with it, also by a signal. */
+/** Measures a part on a stage of its own. The stage ends with the part, or at a signal. */
 async function runPart(part: Part, options: Options): Promise<Measured[]> {
   const stage = new Stage(options);
   const interrupted = () => void stage.close().then(() => process.exit(130));

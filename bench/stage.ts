@@ -6,7 +6,7 @@ import { type Calls, Helper } from '../harness/measuring/helper.ts';
 import { keep } from '../harness/processes/keeper.ts';
 import { PrivateRedis } from '../harness/redis/private_redis.ts';
 
-/** The time for a process to stop by itself, and to write its profile. */
+/** Maximum time for a process to stop by itself, and to write its profile. */
 const STOP_MS = 10_000;
 const LAST_LINES = 10;
 
@@ -28,7 +28,7 @@ export class Stage {
   #lose!: (error: Error) => void;
   #closing: Promise<void> | undefined;
 
-  /** `profile`: a directory for the profiles of all that `node` starts. `aof`: whether `redis` starts it with an AOF. */
+  /** `profile`: a directory for the profiles of the processes that `node` starts. `aof`: true if Redis writes an AOF. */
   constructor({ profile, aof }: { profile: string | undefined; aof: boolean }) {
     this.#profile = profile;
     this.#aof = aof;
@@ -38,7 +38,7 @@ export class Stage {
     this.lost.catch(() => {}); // perhaps nobody waits for it at this moment
   }
 
-  /** Starts a Redis that keeps nothing; with `aof`, one that keeps what it keeps under `bin/start`. */
+  /** Starts a Redis that writes no files; with `aof`, one that writes an AOF as under `bin/start`. */
   async redis(): Promise<PrivateRedis> {
     const aof = { appendonly: 'yes', appendfsync: 'everysec', 'auto-aof-rewrite-percentage': '0' };
     const config: Record<string, string> = this.#aof ? aof : { appendonly: 'no' };

@@ -9,30 +9,30 @@ export function nowMicros(): number {
   return Number(process.hrtime.bigint() / 1000n);
 }
 
-/** Makes stamps of times of the wall clock, by what the two clocks show now. */
+/** Converts times of the wall clock to stamps. It compares the two clocks once, when it is made. */
 export class Stamps {
   readonly #aheadUs: number;
 
   constructor() {
     const before = Date.now();
     let now = before;
-    // A time of the wall clock is whole milliseconds: only when it changes is it exact.
+    // The wall clock shows whole milliseconds, so it is exact only at the moment at which it changes.
     while (now === before) now = Date.now();
     this.#aheadUs = nowMicros() - now * 1000;
   }
 
-  /** The stamp of a time in ms since the Unix epoch. */
+  /** Returns the stamp of a time in ms since the Unix epoch. */
   at(ms: number): number {
     return ms * 1000 + this.#aheadUs;
   }
 }
 
-/** The body with its stamp set to this time. */
+/** Returns the body with its stamp set to this time. */
 export function stampedAt(body: string, atUs: number): string {
   return body.replace(STAMP, `"sentAtUs":${atUs}`);
 }
 
-/** The ages of the body's stamps, in ms, in their order. */
+/** Returns the ages of the body's stamps, in ms, in their order. */
 export function agesMs(body: string): number[] {
   const now = nowMicros();
   return Array.from(body.matchAll(STAMPS), ([, sentAtUs]) => (now - Number(sentAtUs)) / 1000);

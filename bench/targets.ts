@@ -10,7 +10,7 @@ export interface Bar {
   min?: number;
 }
 
-/** A target is met when one of its bars is. */
+/** A claim about a table. It is met when one of its bars is met. */
 export interface Target {
   text: string;
   bars: Bar[];

@@ -103,7 +103,7 @@ export class Lab implements Owner {
     return { process: await this.start(name, { ROUTEMASTER_REDIS_URL: proxy.url, ...env }), proxy };
   }
 
-  /** Subscribes to a topic. The ledger expects the receiver to get all accepted events, unless it is `doomed` to lose some. */
+  /** Subscribes to a topic. Unless `doomed`, the receiver must get every accepted event: the ledger checks that. */
   async subscribe(name: string, { topic, ...wanted }: Wanted, { doomed = false } = {}): Promise<Audience> {
     const subscriber = await this.bus.client(name);
     const receiver = await this.bus.receiver(this);

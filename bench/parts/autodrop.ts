@@ -9,8 +9,8 @@ import type { Stage } from '../stage.ts';
 import { counted, TOPIC } from '../workload.ts';
 
 /**
- * The low mark, in multiples of the memory of a Redis without events: nearly all of a million events are dropped. The low mark
- * is 80 % of the limit.
+ * The memory at which drops end (the low mark), in multiples of that of a Redis without events. With so little, nearly
+ * all of a million events are dropped. The bus puts the low mark at 80 % of the limit.
  */
 const LOW_MARK = 2;
 const maxBytes = (emptyBytes: number) => Math.ceil((emptyBytes * LOW_MARK) / 0.8);

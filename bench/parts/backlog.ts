@@ -36,7 +36,7 @@ const MAX = 100;
 /** Topics other than the one that is measured. */
 const CROWD = 'crowd';
 const MANY = 'many_';
-/** The topics that one subscription may name. */
+/** Maximum topics of a subscription. */
 const SUBSCRIPTION_TOPICS_MAX = 1000;
 const PUBLISH = `backlog: cost of a publish, ${CONNECTIONS} connections`;
 const DELIVERY = `backlog: cost of a delivery, batches of ${MAX}`;
@@ -159,8 +159,9 @@ function publishPlan(load: Helper<LoadCalls>, standing: Standing[], { published 
 }
 
 /**
- * With two delivery threads, chance decides at the start whether one has all of a subscriber's deliveries or each has half. A
- * call then serves eight or four, and an event costs Redis 0.86 or 1.13 µs. With one thread it is always eight.
+ * With two delivery threads, chance decides at the start whether one has all of a subscriber's deliveries or each has
+ * half. A script call then serves eight deliveries or four, and an event costs Redis 0.86 or 1.13 µs. With one thread a
+ * call always serves eight.
  */
 const ONE_THREAD = { ROUTEMASTER_WORKER_THREADS: '1' };
 

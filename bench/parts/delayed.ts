@@ -13,11 +13,11 @@ const FULL = { perSecond: 50, events: 1000, warmUp: 500 };
 const QUICK: typeof FULL = { perSecond: 100, events: 50, warmUp: 50 };
 type Size = typeof FULL;
 
-/** The bus closes connections on which no request comes, so each one must be used all the time. */
+/** Number of connections: no more than are used all the time, as the bus closes a connection without requests. */
 const CONNECTIONS = 1;
-/** How far ahead events are published. */
+/** Time from the publish of a delayed event until it is due. */
 const AHEAD_MS = 1500;
-/** Maximum events with a time of their own in a request. */
+/** Maximum delayed events of a request. */
 const PER_REQUEST = 500;
 const AT_ONCE = 1000;
 const SINGLY = { topic: 'singly', max: 1 };
@@ -82,7 +82,7 @@ async function measureSingly(parts: Parts, { perSecond, events }: Size, delayMs:
 
 async function measureTogether({ load, sink, bus }: Parts): Promise<Figures> {
   await sink.call('reset', true);
-  // The clock of events shows whole milliseconds: this is at most one too early.
+  // `Date.now()` cuts off up to a millisecond, so the event is due up to one earlier. `dueUs` is at most one too early.
   const dueUs = nowMicros() + (AHEAD_MS - 1) * 1000;
   const event = stampedAt(withTime(`"at":${Date.now() + AHEAD_MS}`), dueUs);
   const body = `[${Array.from({ length: PER_REQUEST }, () => event).join(',')}]`;
@@ -95,7 +95,7 @@ async function measureTogether({ load, sink, bus }: Parts): Promise<Figures> {
   return { lateP50Ms: p50Ms, lateP99Ms: p99Ms, seconds: (atUs - dueUs) / 1e6 };
 }
 
-/** The event with a time of its own, such as `"delay":100`. */
+/** Returns a delayed event, whose time is a member such as `"delay":100`. */
 function withTime(member: string): string {
   return STAMPED.replace(/"timestamp":\d+/, member);
 }

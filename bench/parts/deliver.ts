@@ -10,7 +10,7 @@ import type { Figures } from '../result.ts';
 import type { Target } from '../targets.ts';
 import { counted, RUBY } from '../workload.ts';
 
-/** The defaults: workers of a worker process, and deliveries in flight of a subscriber. */
+/** Defaults of the bus: the workers of a worker process, and the deliveries in flight of a subscriber. */
 const WORKERS = 64;
 const LANE = 16;
 /** A backlog has at least this many times the batches in flight: the first ones leave before the measurement. */
@@ -164,7 +164,7 @@ async function measureFloor(
   return figures;
 }
 
-/** Measures from what was reached to the last event. */
+/** Measures from the moment `from` to the last event. */
 async function measureFrom(
   from: Reached,
   { sink }: Parts,

@@ -12,7 +12,7 @@ import { counted, TOPIC } from '../workload.ts';
 const FULL = { batches: 10_000, kept: 5_000 };
 const QUICK: typeof FULL = { batches: 300, kept: 100 };
 
-/** The size of batches, and what their records may add to the CPU of a delivery. */
+/** The sizes of batches, each with the maximum ratio of a delivery's CPU with the log to that without. */
 const SIZES = [
   { max: 1, ratio: 1.05 },
   { max: 100, ratio: 1.01 },
@@ -26,7 +26,7 @@ interface Delivering {
   sink: Helper<SinkCalls>;
 }
 
-/** What the delivery log adds to a delivery. */
+/** Measures the cost that the delivery log adds to a delivery. */
 export const deliveries: Part = {
   name: 'deliveries',
   title: 'the delivery log: a delivery with and without it',
@@ -38,7 +38,7 @@ export const deliveries: Part = {
   },
 };
 
-/** One delivery thread, as two share the deliveries of a subscriber by chance. */
+/** Starts a bus with one delivery thread, as two would divide a subscriber's deliveries by chance. */
 async function start(stage: Stage, name: Delivering['name'], records: number): Promise<Delivering> {
   const sink = stage.helper<SinkCalls>('sink.ts');
   const bus = await Bus.start(stage);

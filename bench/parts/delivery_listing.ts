@@ -57,7 +57,7 @@ async function measure(client: BusClient, path: string, calls: number): Promise<
   const tookMs = new Float64Array(calls);
   for (let i = 0; i < calls; i++) {
     const beganMs = performance.now();
-    // One that is not there is answered 404.
+    // A batch that does not exist is answered 404, which is timed too.
     await client.call('GET', path).catch(() => undefined);
     tookMs[i] = performance.now() - beganMs;
   }

@@ -3,7 +3,7 @@ import { delayedEvents } from './delayed.ts';
 import { idleTriggers } from './idle_triggers.ts';
 import { triggers } from './triggers.ts';
 
-/** What comes by the clock: how late it comes, and what it costs while nothing is due. */
+/** Delayed events and triggers: how late they come, and what triggers cost while none is due. */
 export const flow: Part = {
   name: 'flow',
   title: 'how late delayed events and triggers come; 100,000 triggers that are not due',

@@ -14,7 +14,7 @@ import { counted } from '../workload.ts';
 const FULL = { triggers: 100_000, settleMs: 12_000, windowMs: 20_000 };
 const QUICK: typeof FULL = { triggers: 500, settleMs: 0, windowMs: 1000 };
 const AT_A_TIME = 100;
-/** Clients that the triggers are shared among. */
+/** Number of clients that the triggers belong to. */
 const CLIENTS = 100;
 const PROCESSES = 2;
 /** Every weekday in the morning, but in a far year. */
@@ -67,7 +67,7 @@ export async function idleTriggers(stage: Stage, options: Options): Promise<Meas
   return measureInTurn('flow', [plan], options);
 }
 
-/** Returns the bytes of Redis that each takes. */
+/** Returns the bytes of Redis that each trigger takes. */
 async function fillWithTriggers(bus: Bus, count: number): Promise<number> {
   const store = await openStore(bus.redis.url);
   const before = await bus.store.usedBytes();

@@ -16,8 +16,9 @@ const QUICK: typeof FULL = { queued: 2_000, slice: 2_000, slices: 3 };
 const SIZES = [1, 10, 100, 1000];
 const SAMPLE_MS = 250;
 /**
- * Growth compares the medians of this many early and late slices. The first third of all slices is left out: heaps find their
- * size then. One of a worker's threads takes its last step, of some 55 MiB, in the second or the fourth million events.
+ * Number of early and of late slices of the run whose medians are compared to judge growth. The first third of all slices
+ * is left out, since heaps find their size then: a thread of a worker takes its last step, of some 55 MiB, in the second
+ * or the fourth million events.
  */
 const COMPARED = 3;
 const settling = (slices: number) => Math.floor(slices / 3);
@@ -82,7 +83,7 @@ function rowOf(bus: string, max: number): string {
   return `${bus}, batches of ${max}`;
 }
 
-/** The bytes of an event as its subscriber gets it, found by delivering one. */
+/** Resolves with the bytes of an event as its subscriber gets it, found by delivering one. */
 async function deliveredBytes(stage: Stage, load: Helper<LoadCalls>, bus: Bus): Promise<number> {
   const sink = stage.helper<SinkCalls>('sink.ts');
   const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
@@ -152,7 +153,7 @@ function sizesOf(bus: Bus, worker: Running): Figures {
   return { webMiB: web ?? 0, workerMiB: its ?? 0, redisMiB: redis ?? 0 };
 }
 
-/** The highest of each figure while `work` goes on. */
+/** Resolves with the highest value of each figure while `work` goes on. */
 async function peakWhile(read: () => Figures, work: () => Promise<void>): Promise<Figures> {
   const peak = read();
   const look = () => {

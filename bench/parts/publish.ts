@@ -13,7 +13,7 @@ import { counted, EVENT, RUBY } from '../workload.ts';
 
 const SCHEMES = ['basic', 'digest'] as const;
 const FLOORS = ['node:http', 'Express'] as const;
-/** The floors look at no credentials; they only read the header. */
+/** Credentials for requests to the floors, which read the header and do not check it. */
 const ANYBODY = {
   scheme: 'basic',
   token: 'billing--V1StGXR8Z5jdHi6BmyTQ',
@@ -29,7 +29,7 @@ const JUDGED = 64;
 const FULL = {
   connections: [1, 16, 64, 256],
   audiences: [1, 10, 100],
-  /** Enough for a measurement of about two seconds. */
+  /** Returns a number of events that takes about two seconds. */
   events: (connections: number, audience: number) =>
     connections === 1 ? 6_000 : ({ 10: 30_000, 100: 10_000 }[audience] ?? 50_000),
 };

@@ -30,7 +30,7 @@ export type Work = Pick<LoadPlan, 'path' | 'body' | 'connections' | 'contentType
 
 type Measure = (system: Bus | Rival, work: Work) => Promise<Figures>;
 
-/** Accepting events, and what they take of Redis; no worker runs. */
+/** Plans the rows for accepting events, and for the memory that they take in Redis. No worker runs. */
 export async function accepting(
   stage: Stage,
   load: Helper<LoadCalls>,

@@ -31,7 +31,7 @@ interface Delivering {
   worker: Running;
 }
 
-/** Delivering a backlog, and from publish to receipt; each system has a worker process. */
+/** Plans the rows for delivering a backlog, and for latency from publish to receipt. Each system has a worker process. */
 export async function delivering(
   stage: Stage,
   load: Helper<LoadCalls>,

@@ -15,7 +15,7 @@ import { inSlices } from './idle_triggers.ts';
 
 const FULL = { perSecond: 50, events: 600, atOnce: 1000, warmUp: 200 };
 const QUICK: typeof FULL = { perSecond: 100, events: 50, atOnce: 50, warmUp: 10 };
-/** From the first trigger that is put to the first due time: all must be stored by then. */
+/** Time from the first call that stores a trigger to the first due time. All triggers must be stored by then. */
 const AHEAD_MS = 3000;
 const SINGLY = { topic: 'singly', max: 1 };
 const TOGETHER = { topic: 'together', max: 100 };
@@ -82,7 +82,7 @@ async function measurePublished({ load, sink, bus }: Parts, requests: number, pe
   return lateness(sink);
 }
 
-/** Triggers that are due once, `gapMs` apart. */
+/** Measures triggers that are due once each, `gapMs` apart. */
 async function measureTriggers(
   { sink, bus, store }: Parts,
   topic: string,
@@ -92,7 +92,7 @@ async function measureTriggers(
   const firstMs = Date.now() + AHEAD_MS;
   await sink.call('reset', true);
   const stamps = new Stamps();
-  // The API would take longer than they wait: a client may make 50 calls a second.
+  // By the API, at 50 calls a second of a client, the first triggers would be due before the last are stored.
   await inSlices(count, async (index) => {
     const at = firstMs + index * gapMs;
     await putTrigger(store, `${topic}_${index}`, {

@@ -9,7 +9,7 @@ export interface LoadCredentials {
 export interface Authorizer {
   /** Gives the value of the next request's Authorization header. */
   next: () => string;
-  /** Answers the new challenge from now on, if this 401 has `stale=true`. Otherwise returns false. */
+  /** Takes the new challenge and returns true if this 401 has `stale=true`. Otherwise returns false. */
   renew: (answer: string) => boolean;
 }
 

@@ -19,7 +19,7 @@ function take(request: IncomingMessage, response: ServerResponse): void {
   });
 }
 
-/** The same as the one route of an Express application. */
+/** Returns an Express application that has `take` as its only route. */
 function onExpress(): RequestListener {
   const app = express();
   app.disable('x-powered-by');

@@ -6,12 +6,12 @@ export interface Beat {
   beats: number;
 }
 
-/** The time for the listener to get ready. */
+/** Time until the first beat, in which the listener gets ready. */
 const AHEAD_US = 20_000;
 
 /**
- * Posts each beat to the parent thread at the time that it is due. It blocks a thread of its own, because timers of an event loop
- * fire up to a millisecond late, a third of what is measured with it.
+ * Posts each beat to the parent thread at the time that it is due. It blocks a thread of its own, because timers of an
+ * event loop fire up to a millisecond late: a third of the latency that is measured.
  */
 const { everyUs, beats } = workerData as Beat;
 const nothing = new Int32Array(new SharedArrayBuffer(4));

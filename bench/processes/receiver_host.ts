@@ -10,7 +10,7 @@ export type Receiving = 'by hand' | 'by receiver' | 'by receiver, signed' | 'by 
 
 let server: Server | undefined;
 
-/** Starts to receive, instead of what went before, and returns the port. */
+/** Starts a receiver in place of the former one. Resolves with its port. */
 async function receive(how: Receiving, signingSecret: string): Promise<number> {
   server?.close();
   server?.closeAllConnections();

@@ -85,7 +85,7 @@ interface Ages {
   p99Ms: number;
 }
 
-/** The ages of all events since `reset`, and of the oldest one of each delivery. */
+/** Returns the ages of all events since `reset`, and of the oldest event of each delivery. */
 function ages(): { all: Ages; oldest: Ages } {
   const of = (values: number[] = []) => {
     const sorted = Float64Array.from(values);
@@ -94,7 +94,7 @@ function ages(): { all: Ages; oldest: Ages } {
   return { all: of(seen?.all), oldest: of(seen?.oldest) };
 }
 
-/** The last delivery as it came, without the headers that belong to the connection. */
+/** Returns the last delivery as it came, without the headers that belong to the connection. */
 function sample(): Sample {
   const lines = last.head.split('\r\n').slice(1);
   const headers = Object.fromEntries(lines.map((line) => line.split(/: (.*)/s) as [string, string]));

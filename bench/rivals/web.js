@@ -5,7 +5,7 @@ import express from 'express';
 import { connect, JOB_OPTIONS, QUEUE } from './settings.js';
 
 const queue = new Queue(QUEUE, { connection: connect(), defaultJobOptions: JOB_OPTIONS });
-/** The callbacks of each topic. Known from the start: a service of one's own would ask a database, now and then. */
+/** The callbacks of each topic. They are known from the start; a real service would ask a database now and then. */
 const subscribers = new Map(Object.entries(JSON.parse(process.env.SUBSCRIBERS ?? '{}')));
 const expected = Buffer.from(`Basic ${Buffer.from(process.env.CREDENTIALS ?? '').toString('base64')}`);
 
@@ -15,12 +15,12 @@ function authenticate(request, response, next) {
   else response.status(401).end();
 }
 
-/** What subscribers get of an event. */
+/** Returns an event as subscribers get it. */
 function delivered(topic, { type, url, timestamp, data }) {
   return { topic, type, url, t: timestamp, data };
 }
 
-/** Jobs of so many events each. */
+/** Returns a handler that adds jobs of `eventsOfJob` events each. */
 function accept(eventsOfJob) {
   return async (request, response) => {
     const { topic } = request.params;

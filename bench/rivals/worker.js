@@ -1,4 +1,4 @@
-// Delivers the events of each job; one that is not taken is tried again as the job's options say.
+// Delivers the events of each job. If they are not taken, the job is tried again as its options say.
 import { Worker } from 'bullmq';
 import { Pool } from 'undici';
 import { connect, QUEUE } from './settings.js';
