@@ -9,6 +9,7 @@ import { jobsPages } from './jobs_pages.ts';
 import { joinsPages } from './joins_pages.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
+import { subscriberPage } from './subscriber_page.ts';
 import { subscribersPages } from './subscribers_pages.ts';
 import { tailPage } from './tail_page.ts';
 import { topicsPages } from './topics_pages.ts';
@@ -24,6 +25,7 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...loginPages(parts),
     ...overviewPage({ ...parts, api }),
     ...subscribersPages({ api }),
+    ...subscriberPage({ api }),
     ...deliveriesPages({ api }),
     ...deadLettersPages({ api }),
     ...topicsPages({ api }),
