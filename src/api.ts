@@ -41,6 +41,7 @@ import { publishApi } from './publishing/publish_api.ts';
 import { Publisher } from './publishing/publisher.ts';
 import { RateLimit } from './publishing/rate_limit.ts';
 import { StorageGuard } from './publishing/storage_guard.ts';
+import { testEventApi } from './publishing/test_event_api.ts';
 import { Audit } from './records/audit.ts';
 import { auditApi } from './records/audit_api.ts';
 import { Deliveries } from './records/deliveries.ts';
@@ -90,6 +91,7 @@ export function buildApi(given: ApiParts): Built {
       ...subscriptionsApi(parts),
       ...subscribersApi(parts),
       ...pauseApi(parts),
+      ...testEventApi(parts),
       ...joinsApi(parts),
       ...deadLettersApi(parts),
       ...deliveriesApi(parts),
@@ -182,6 +184,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     delayedEvents: new DelayedEvents(partitions),
     triggers: new Triggers(partitions, limits),
     ...{ subscriptions, removed, deadLetters },
+    added: (token: string, events: number) => recorder.added(token, events),
     deliveries: new Deliveries(partitions),
     isSubscriber: (token: string) => subscriptions.has(token),
     subscribers: () => subscriptions.owners(),

@@ -26,6 +26,7 @@ export const ERRORS = {
   not_subscribed: { status: 404, title: 'The subscriber is not subscribed to this topic' },
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
+  delivery_not_waiting: { status: 409, title: 'The batch waits for nothing that could be cut short' },
   job_not_scheduled: { status: 409, title: 'The job is not scheduled' },
   paused_by_operator: { status: 409, title: 'An operator paused this subscriber' },
   already_delayed: { status: 409, title: 'An event with this id waits already' },

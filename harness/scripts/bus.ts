@@ -3,7 +3,7 @@ import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import type { QueueName } from '../../src/store/job.ts';
 import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
-import { longName, packNamed, seedOf } from './names.ts';
+import { longName, packNamed, seedOf, shortName } from './names.ts';
 import { readState, type State } from './state.ts';
 import { DELIVERY_LOG, LANE_LIMIT_MAX, WorkerCalls } from './worker_calls.ts';
 
@@ -178,6 +178,17 @@ export class Bus extends WorkerCalls {
 
   async runJob(job: string, q: QueueName = 'main'): Promise<Reply<'run_job'>> {
     return this.store.run('run_job', { q, job: packNamed(job) });
+  }
+
+  /** Returns the name of the batch with the test event; undefined if there is no such subscriber. */
+  async sendTest(token: string, event: string, seed = 'test'): Promise<string | undefined> {
+    const { bid } = await this.store.run('send_test', { token, event, uidSeed: seedOf(seed) });
+    return bid && shortName(bid);
+  }
+
+  /** Tries a batch at once, if it is of one of these subscribers; by default of any. */
+  async retryBatch(name: string, clients: string[] = []): Promise<Reply<'retry_batch'>> {
+    return this.store.run('retry_batch', { clients, bid: longName(name) });
   }
 
   async schedule(limit = 100) {

@@ -58,6 +58,16 @@ function batches.note_retry(call, token, bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
 end
 
+-- Enters a batch, which is closed to events, at the end of its subscriber's queue: in the indexes and the gauges. The
+-- caller makes its job.
+function batches.enlist(call, bid, token, ordered, events)
+  local keys = call.keys
+  redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)
+  redis.call('ZADD', keys.batches_queued(token), batches.queue_score(call, token, ordered), bid)
+  redis.call('HINCRBY', keys.gauge_batches(), token, 1)
+  redis.call('HINCRBY', keys.gauge_events(), token, events)
+end
+
 -- Removes every reference to a batch except its job: from all indexes, the open batches and the gauges.
 function batches.unlist(call, bid, token, events)
   redis.call('ZREM', call.keys.batches_index(), bid)

@@ -199,6 +199,12 @@ export const TEXTS: Record<string, RouteText> = {
     description: 'For the publisher of the topic and root.',
   },
   'GET /topics': { chapter: 'Topics', summary: 'List topics', description: PAGED, answer: [TOPIC] },
+  'GET /topics/:name': {
+    chapter: 'Topics',
+    summary: 'Read a topic',
+    description: 'With its subscribers, as far as the caller may see them.',
+    answer: { ...TOPIC, subscriber_count: 1, subscribers: [BILLING] },
+  },
   'DELETE /topics/:name': DELETE_TOPIC,
   'DELETE /topic/:name': DELETE_TOPIC,
 
@@ -236,6 +242,19 @@ export const TEXTS: Record<string, RouteText> = {
     chapter: 'Subscribing',
     summary: 'Deliver to a paused subscriber again',
     description: 'It is tried at once. For the subscriber itself, unless root paused it, and root.',
+  },
+  'POST /subscribers/:token/test': {
+    chapter: 'Subscribing',
+    summary: 'Send a test event to a subscriber',
+    description:
+      'One event of type `noop` and topic `routemaster_test`, to this subscriber alone and in a batch of its own, whatever topics it has. It is delivered at once, as any other batch. For the subscriber itself and root.',
+    answer: { delivery: BID },
+  },
+  'POST /subscriber/test': {
+    chapter: 'Subscribing',
+    summary: 'Send a test event to yourself',
+    description: 'As `/subscribers/{token}/test`, for tokens that must not stand in a path.',
+    answer: { delivery: BID },
   },
   'POST /subscriber/pause': {
     chapter: 'Subscribing',
@@ -383,6 +402,12 @@ export const TEXTS: Record<string, RouteText> = {
     summary: 'Show what became of a batch',
     description: '`events` are there while the batch is, as they are delivered.',
     answer: DELIVERY,
+  },
+  'POST /deliveries/:id/retry': {
+    chapter: 'Records',
+    summary: 'Try a batch now',
+    description:
+      'A batch that waits for its deadline, or for its next attempt, is tried at once, also if its subscriber is held back after failures. In order, if the subscriber asked for that: then its oldest batch is tried. For the subscriber itself and root.',
   },
 
   'GET /audit': {

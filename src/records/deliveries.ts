@@ -1,4 +1,5 @@
 import { eventSlices } from '../delivering/event_slices.ts';
+import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { type Delivery, deliveryOf } from './delivery.ts';
@@ -91,6 +92,15 @@ export class Deliveries {
       if (entry) return { delivery: deliveryOf(entry), looked };
     }
     return { delivery: undefined, looked };
+  }
+
+  /** Has a batch tried at once that waits; with `clients`, only a batch of these subscribers. */
+  async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
+    for (const [partition, its] of this.#holding(clients)) {
+      const outcome = await partition.run('retry_batch', { clients: its, bid: id });
+      if (outcome !== 'delivery_not_found') return outcome;
+    }
+    return 'delivery_not_found';
   }
 
   /** Yields the events of a batch, as `eventSlices` does. Ends early if the batch ends meanwhile. */

@@ -3,7 +3,7 @@ import type { Caller } from '../caller.ts';
 import { type AskedQueuesParts, queuesAsked, queuesOf, shownTo } from '../delivering/asked_queues.ts';
 import { BusError } from '../errors.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
-import { ALL, type Input, ok, type Route, route } from '../route.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
@@ -70,13 +70,19 @@ const WHOLE_DELIVERY = DELIVERY.extend({
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });
 
+/** Why a batch cannot be tried at once. */
+const NOT_WAITING = {
+  delivery_not_waiting: 'this batch is under way, or a worker is about to take it',
+  delivery_paused: 'its subscriber is paused; resume the subscriber first',
+};
+
 interface DeliveriesParts extends AskedQueuesParts {
   deliveries: Deliveries;
 }
 
-/** `/deliveries`. A client sees what became of its own batches; root and viewers see all. */
+/** `/deliveries`. A client sees what became of its own batches, and has them tried at once; root does so for all. Viewers see all. */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
-  const { list, read } = handlers(parts);
+  const { list, read, retry } = handlers(parts);
   return [
     route('GET /deliveries', ALL, {
       query: PAGE,
@@ -90,11 +96,20 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       errors: ['delivery_not_found'],
       handle: read,
     }),
+    route('POST /deliveries/:id/retry', BOTH, {
+      action: 'delivery.retry',
+      params: PARAMS,
+      answers: NOTHING,
+      errors: ['delivery_not_found', 'delivery_not_waiting'],
+      handle: retry,
+    }),
   ];
 }
 
 function handlers(parts: DeliveriesParts) {
   const { deliveries } = parts;
+  const queuesOfCaller = async (caller: Caller) =>
+    caller.role === 'client' ? queuesOf(parts, caller.token) : undefined;
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Query }) {
       const { limit, before, ...asked } = query;
@@ -111,7 +126,7 @@ function handlers(parts: DeliveriesParts) {
     },
 
     async read({ caller, params: { id } }: { caller: Caller; params: { id: string } }) {
-      const own = caller.role === 'client' ? await queuesOf(parts, caller.token) : undefined;
+      const own = await queuesOfCaller(caller);
       const { delivery, looked } = await deliveries.find(id, own);
       const calls = looked / SEARCHED_PER_CALL;
       if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { calls });
@@ -120,6 +135,14 @@ function handlers(parts: DeliveriesParts) {
         return { ...ok(shown), headers: undefined, calls };
       const headers = { 'Content-Type': 'application/json; charset=utf-8' };
       return { ...ok(wholeJson(shown, deliveries.events(delivery))), headers, calls };
+    },
+
+    async retry({ caller, params: { id } }: { caller: Caller; params: { id: string } }) {
+      const outcome = await deliveries.retry(id, await queuesOfCaller(caller));
+      if (outcome === 'delivery_not_found')
+        throw new BusError(outcome, 'there is no such batch of yours that is queued');
+      if (outcome !== 'ok') throw new BusError('delivery_not_waiting', NOT_WAITING[outcome]);
+      return NO_CONTENT;
     },
   };
 }

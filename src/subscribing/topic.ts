@@ -3,7 +3,7 @@ import { seriesOf } from '../metrics/series.ts';
 import { NAMED } from '../named_schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
-import type { Partition } from '../store/partition.ts';
+import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
@@ -31,6 +31,16 @@ export const TOPIC = z
   })
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
+
+/** Subscribers that the report of one topic names; Redis returns some more, and all of up to 128. */
+const NAMED_SUBSCRIBERS = 100;
+
+interface TopicSubscribers {
+  /** How many subscribers the topic has, joins included. */
+  count: number;
+  /** The tokens of the first ones, or of those that were asked about. */
+  tokens: string[];
+}
 
 export class Topics {
   readonly #partitions: Partitions;
@@ -67,11 +77,39 @@ export class Topics {
     return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
   }
 
+  /** Returns the subscribers of a topic; if there are `candidates`, only the tokens of these. */
+  async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
+    const parts = await Promise.all(
+      this.#partitions.all.map((partition) =>
+        partition.command(async (redis, keys) => {
+          const key = keys.topic_subscribers(name);
+          const [count, tokens] = await Promise.all([
+            redis.scard(key),
+            candidates ? membersAmong(redis, key, candidates) : firstMembers(redis, key),
+          ]);
+          return { count, tokens };
+        }),
+      ),
+    );
+    const tokens = parts.flatMap((part) => part.tokens).sort();
+    return { count: parts.reduce((sum, part) => sum + part.count, 0), tokens };
+  }
+
   /** Removes a topic, its delayed events and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
   remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
     const series = seriesOf({ topic: name });
     return this.#partitions.ofTopic(name).run('remove_topic', { topic: name, client, series });
   }
+}
+
+async function firstMembers(redis: Commands, key: string): Promise<string[]> {
+  const [, tokens] = await redis.sscan(key, 0, 'COUNT', NAMED_SUBSCRIBERS);
+  return tokens;
+}
+
+async function membersAmong(redis: Commands, key: string, candidates: readonly string[]): Promise<string[]> {
+  const flags = await redis.smismember(key, ...candidates);
+  return candidates.filter((_, index) => flags[index] === 1);
 }
 
 const FIELDS = ['publisher', 'counter', 'dropped_events', 'dropped_from', 'dropped_to'];

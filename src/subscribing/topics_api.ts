@@ -7,7 +7,7 @@ import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
 import type { Log } from '../log.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, type Route, route } from '../route.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import { TOPIC, type Topic, type Topics } from './topic.ts';
@@ -23,8 +23,17 @@ export const TOPIC_PARAMS: Input<TopicParams> = {
   wording: { code: 'bad_topic', whole: `a topic name has ${TOPIC_NAME_RULE}` },
 };
 
+const WHOLE_TOPIC = TOPIC.extend({
+  subscriber_count: z.int().describe('How many subscribers and joins get its events.'),
+  subscribers: z
+    .array(z.string())
+    .describe('Some 100 of them. A client sees itself and its joins; `join:` and a name stand for a join.'),
+});
+
 interface TopicsParts {
   topics: Topics;
+  /** Resolves with the tokens of the joins of a client, which are subscribers too. */
+  joinsOf: (client: string) => Promise<string[]>;
   pages: Pages;
   publicNames: PublicNames;
   clients: Pick<Clients, 'find'>;
@@ -33,7 +42,7 @@ interface TopicsParts {
 
 /** `/topics`: lists topics and deletes one. Publishing is in publish_api.ts. */
 export function topicsApi(parts: TopicsParts): Route[] {
-  const { list, remove } = handlers(parts);
+  const { list, show, remove } = handlers(parts);
   const removing = {
     action: 'topic.delete',
     params: TOPIC_PARAMS,
@@ -43,12 +52,20 @@ export function topicsApi(parts: TopicsParts): Route[] {
   } as const;
   return [
     route('GET /topics', ALL, { ...PAGED, answers: { 200: z.array(TOPIC) }, handle: list }),
+    route('GET /topics/:name', ALL, {
+      params: TOPIC_PARAMS,
+      answers: { 200: WHOLE_TOPIC },
+      errors: ['bad_topic', 'topic_not_found'],
+      handle: show,
+    }),
     route('DELETE /topics/:name', BOTH, removing),
     route('DELETE /topic/:name', BOTH, removing),
   ];
 }
 
-function handlers({ topics, pages, publicNames, clients, log }: TopicsParts) {
+function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsParts) {
+  const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
+
   /**
    * Throws unless the client may publish to the topic. A limited client keeps its topics, so that nobody else
    * can take their names and subscribers. Asks Redis, because a deletion cannot be undone, and the cache of
@@ -84,11 +101,26 @@ function handlers({ topics, pages, publicNames, clients, log }: TopicsParts) {
       return listed(list, (slice) => shownTo(call.caller, slice), page);
     },
 
+    async show({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
+      const own = caller.role === 'client' ? [caller.token, ...(await joinsOf(caller.token))] : undefined;
+      const [known, [topic], { count, tokens }] = await Promise.all([
+        topics.has(name),
+        topics.read([name]),
+        topics.subscribers(name, own),
+      ]);
+      if (!known || !topic) throw notFound(name);
+      const [[shown = topic], nameOf] = await Promise.all([
+        shownTo(caller, [topic]),
+        publicNames.seenBy(caller, tokens),
+      ]);
+      return ok({ ...shown, subscriber_count: count, subscribers: tokens.map(nameOf) });
+    },
+
     async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
       if (caller.role === 'client') await refuseUnlessMayPublish(caller.token, name);
       const token = caller.role === 'client' ? caller.token : undefined;
       const { outcome, delayed } = await topics.remove(name, token);
-      if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${name}`);
+      if (outcome === 'topic_not_found') throw notFound(name);
       if (outcome === 'forbidden')
         throw new BusError(outcome, `only the publisher of ${name}, or root, may delete it`);
       if (delayed > 0) log.info({ topic: name, delayed }, 'deleted a topic with its delayed events');

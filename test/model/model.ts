@@ -328,6 +328,22 @@ export class Model {
     return hold;
   }
 
+  /** A subscriber is held back no longer, but is still on trial. */
+  tryNow(token: string): void {
+    const subscriber = this.subscribers.get(token);
+    if (subscriber?.throttledUntilMs !== undefined)
+      subscriber.throttledUntilMs = Math.min(subscriber.throttledUntilMs, this.nowMs);
+  }
+
+  /** Answers whether there is such a subscriber. Its open batch may get younger events, which come before this one. */
+  sendTest(token: string, event: string): boolean {
+    if (!this.subscribers.has(token)) return false;
+    this.accepted.set(token, [...(this.accepted.get(token) ?? []), event]);
+    const closed = { attempts: 0, history: [], open: false, revived: true };
+    this.batches.push({ name: undefined, token, events: [event], ...closed });
+    return true;
+  }
+
   revive(letter: Batch): void {
     this.letters = this.letters.filter((each) => each !== letter);
     this.batches.push(Object.assign(letter, { attempts: 0, revived: true }));

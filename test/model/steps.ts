@@ -99,6 +99,8 @@ export const anyStep = fc.oneof(
     step(7, upkeep.pass, fc.constantFrom(1, 1, 1, 2, 3)),
     step(8, upkeep.schedule, fc.integer({ min: 1, max: 10 })),
     step(2, upkeep.runJob, n),
+    step(3, upkeep.retryBatch, n),
+    step(1, upkeep.sendTest, token),
     step(2, upkeep.scrub, seldom),
     step(1, upkeep.retire, workers),
     step(1, upkeep.autodrop, few),

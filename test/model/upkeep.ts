@@ -46,6 +46,30 @@ export async function runJob(world: World, _: Model, n: number): Promise<string>
   return `run ${name}: ${outcome}`;
 }
 
+/** A batch is tried now if its job waits; then its subscriber is held back no longer. */
+export async function retryBatch(world: World, model: Model, n: number): Promise<string> {
+  const batch = pick(model.batches, n);
+  if (!batch) return 'retry nothing';
+  const { name = '', token } = batch;
+  const { main, lanes, queued } = world.state;
+  const tried = model.subscribers.get(token)?.ordered ? (queued[token]?.[0] ?? name) : name;
+  const waits = main.scheduled.includes(tried) || (lanes.waiting[token]?.includes(tried) ?? false);
+  const outcome = await world.bus.retryBatch(name);
+  if (model.subscribers.get(token)?.pausedBy) assert.equal(outcome, 'delivery_paused');
+  else assert.equal(outcome, waits ? 'ok' : 'delivery_not_waiting');
+  if (outcome === 'ok') model.tryNow(token);
+  else await world.assertUnchanged();
+  return `retry ${name}: ${outcome}`;
+}
+
+/** One subscriber alone gets an event, in a batch of its own. */
+export async function sendTest(world: World, model: Model, token: string): Promise<string> {
+  const [event = ''] = world.events(1);
+  const sent = await world.bus.sendTest(token, event, world.seed());
+  assert.equal(sent !== undefined, model.sendTest(token, event));
+  return `test ${token} by ${event}: ${sent}`;
+}
+
 /** The oldest dead letters go, and then the oldest batches, but for those in flight. */
 export async function autodrop(world: World, model: Model, n: number): Promise<string> {
   const dead = await world.letters();

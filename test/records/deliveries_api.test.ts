@@ -115,6 +115,30 @@ describe('a batch', () => {
     assert.equal(dropped?.attempts.length, 2);
   });
 
+  test('is tried at once if it waits, for its subscriber and root', async () => {
+    await subscriber('sub');
+    await subscriber('other', { topics: ['gadgets'] });
+    await bus.publish('a', 'widgets', [event('e1')]);
+    const retry = async (as: string, name = 'a1') => {
+      const answer = await api.call('POST', `/deliveries/${longName(name)}/retry`, { as });
+      return answer.status === 204 ? 204 : problemIn(answer).code;
+    };
+    for (const as of ['sub', 'root']) {
+      await bus.acquire(['w1']);
+      assert.equal(await retry(as), 'delivery_not_waiting');
+      await bus.nack('w1', 'a1', { delayMs: HOUR_MS, throttleMs: HOUR_MS, attempt: '{}' });
+      assert.equal(await retry('other'), 'delivery_not_found');
+      assert.equal(await retry('viewer'), 'forbidden');
+      assert.equal(await retry(as), 204);
+    }
+    assert.deepEqual(
+      (await bus.acquire(['w1'])).grants.map(({ job }) => job),
+      ['a1'],
+    );
+    assert.equal(await retry('root', 'b1'), 'delivery_not_found');
+    await bus.ack('w1', 'a1');
+  });
+
   test('is dropped for want of memory, with its topics', async () => {
     await subscriber('sub', { max: 9, topics: ['widgets', 'gadgets'] });
     await bus.publish('a', 'widgets', [event('e1'), event('e2')]);

@@ -72,6 +72,7 @@ describe('a script', () => {
         'put_trigger',
         'register_client',
         'revive',
+        'send_test',
         'spend',
         'subscribe',
       ],

@@ -100,6 +100,11 @@ export abstract class Api {
     return this.call('POST /subscriber/resume', {}, options);
   }
 
+  /** Sends an event of the topic `routemaster_test` to this client, and resolves with the id of its batch. */
+  test(options?: CallOptions) {
+    return this.call('POST /subscriber/test', {}, options);
+  }
+
   subscriptions(options: ListOptions<'GET /subscriptions'> = {}) {
     return this.list('GET /subscriptions', options);
   }
@@ -107,6 +112,11 @@ export abstract class Api {
   /** Resolves with one subscriber. A client can read only itself. */
   subscriber(token: string, options?: CallOptions) {
     return this.call('GET /subscribers/:token', { params: { token } }, options);
+  }
+
+  /** Sends an event of the topic `routemaster_test` to one subscriber, and resolves with the id of its batch. */
+  testSubscriber(token: string, options?: CallOptions) {
+    return this.call('POST /subscribers/:token/test', { params: { token } }, options);
   }
 
   pauseSubscriber(token: string, options?: CallOptions) {
@@ -155,6 +165,11 @@ export abstract class Api {
     return this.call('DELETE /topics/:name/delayed/:id', { params: { name: topic, id } }, options);
   }
 
+  /** One topic, with its subscribers as far as the caller may see them. */
+  topic(name: string, options?: CallOptions) {
+    return this.call('GET /topics/:name', { params: { name } }, options);
+  }
+
   removeTopic(name: string, options?: CallOptions) {
     return this.call('DELETE /topics/:name', { params: { name } }, options);
   }
@@ -191,6 +206,11 @@ export abstract class Api {
   /** Resolves with a batch and its attempts, and with its events while the bus still has them. */
   delivery(id: string, options?: CallOptions) {
     return this.call('GET /deliveries/:id', { params: { id } }, options);
+  }
+
+  /** Tries a batch at once that waits for its deadline or its next attempt. */
+  retryDelivery(id: string, options?: CallOptions) {
+    return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }
 
   /** Lists dead letters, the newest first. Without `subscriber`, root and viewers get those of all subscribers. */

@@ -93,6 +93,10 @@ export const deliveringContracts = {
     arguments: { q, job: 'bytes' },
     reply: 'ok|job_not_found|job_not_scheduled',
   },
+  retry_batch: {
+    arguments: { clients: ['text'], bid: 'text' },
+    reply: 'ok|delivery_not_found|delivery_not_waiting|delivery_paused',
+  },
   revive: {
     arguments: { client, bids: ['text'] },
     reply: [{ outcome: 'ok|dead_letter_not_found|subscriber_not_found', token: 'text?', events: 'number?' }],

@@ -26,6 +26,10 @@ export const publishingContracts = {
       added: [{ events: 'number', subscribers: 'text' }],
     },
   },
+  send_test: {
+    arguments: { token: 'text', uidSeed: 'text', event: 'text' },
+    reply: { bid: 'text?' },
+  },
   spend: {
     arguments: {
       burstMs: 'number',

@@ -190,6 +190,11 @@ export interface Calls {
       events?: { [name: string]: unknown }[] | undefined;
     };
   };
+  'POST /deliveries/:id/retry': {
+    query: undefined;
+    body: undefined;
+    answer: undefined;
+  };
   'GET /docs': {
     query: undefined;
     body: undefined;
@@ -408,6 +413,11 @@ export interface Calls {
     body: undefined;
     answer: undefined;
   };
+  'POST /subscriber/test': {
+    query: undefined;
+    body: undefined;
+    answer: { delivery: string };
+  };
   'DELETE /subscriber/topics/:name': {
     query: undefined;
     body: undefined;
@@ -515,6 +525,11 @@ export interface Calls {
     body: undefined;
     answer: undefined;
   };
+  'POST /subscribers/:token/test': {
+    query: undefined;
+    body: undefined;
+    answer: { delivery: string };
+  };
   'POST /subscription': Calls['POST /subscriber'];
   'GET /subscriptions': Calls['GET /subscribers'];
   'GET /tail': {
@@ -549,6 +564,19 @@ export interface Calls {
     query: undefined;
     body: undefined;
     answer: undefined;
+  };
+  'GET /topics/:name': {
+    query: undefined;
+    body: undefined;
+    answer: {
+      name: string;
+      publisher: string | null;
+      events: number;
+      delayed: number;
+      dropped: { events: number; from: number; to: number } | null;
+      subscriber_count: number;
+      subscribers: string[];
+    };
   };
   'POST /topics/:name': {
     query: undefined;

@@ -132,6 +132,11 @@ export class RequestTimeoutError extends ProblemError {
   declare readonly code: 'request_timeout';
 }
 
+/** 409: The batch waits for nothing that could be cut short. */
+export class DeliveryNotWaitingError extends ProblemError {
+  declare readonly code: 'delivery_not_waiting';
+}
+
 /** 409: The job is not scheduled. */
 export class JobNotScheduledError extends ProblemError {
   declare readonly code: 'job_not_scheduled';
@@ -250,6 +255,7 @@ export const PROBLEMS = {
   not_subscribed: NotSubscribedError,
   method_not_allowed: MethodNotAllowedError,
   request_timeout: RequestTimeoutError,
+  delivery_not_waiting: DeliveryNotWaitingError,
   job_not_scheduled: JobNotScheduledError,
   paused_by_operator: PausedByOperatorError,
   already_delayed: AlreadyDelayedError,

@@ -1,0 +1,49 @@
+#!lua flags=allow-oom
+--[[
+retry_batch: try a batch at once that waits for its deadline, its next attempt or its lane; with `clients`, only a batch of
+these subscribers. If its subscriber is held back after failures, this batch becomes the trial.
+
+Unless the outcome is `ok`, nothing changes: `delivery_paused` means that the subscriber is paused, and
+`delivery_not_waiting` that a worker holds the job of the batch, or may take it already.
+
+In an ordered lane the oldest batch is tried instead, because it has to be taken first. A lane without room still makes the
+batch wait.
+]]
+local jobs = include('jobs')
+local waiting = include('waiting')
+
+local function is_of(clients, token)
+  for _, client in ipairs(clients) do
+    if client == token then return true end
+  end
+  return #clients == 0
+end
+
+-- Makes a job the trial job of a subscriber that is held back, and ends its wait. A trial job that is scheduled waits in
+-- the lane instead. Another one is about to be tried, and stays the trial job.
+local function try_first(call, token, job)
+  local keys, subscriber = call.keys, call.keys.subscriber(token)
+  local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))
+  if not throttled_until then return end
+  if tonumber(throttled_until) > call.now_ms then redis.call('HSET', subscriber, 'throttled_until', call.now_ms) end
+  if trial_job and trial_job ~= job then
+    if redis.call('ZREM', keys.jobs_scheduled('main'), trial_job) == 0 then return end
+    waiting.add(call, token, trial_job)
+  end
+  redis.call('HSET', subscriber, 'probe', job)
+end
+
+return function(call, args)
+  local keys, bid = call.keys, args.bid
+  local token = redis.call('LINDEX', keys.batch(bid), 0)
+  if not token or not is_of(args.clients, token) then return 'delivery_not_found' end
+  if redis.call('HEXISTS', keys.subscriber(token), 'paused_at') == 1 then return 'delivery_paused' end
+  local ordered = redis.call('HGET', keys.subscriber(token), 'ordered') == '1'
+  local job = ordered and waiting.oldest_job(call, token) or jobs.delivery_of(bid)
+  local was_scheduled = redis.call('ZREM', keys.jobs_scheduled('main'), job) == 1
+  local waited = was_scheduled or redis.call('ZREM', keys.jobs_waiting(token), job) == 1
+  if not waited then return 'delivery_not_waiting' end
+  jobs.make_instant(call, 'main', job)
+  try_first(call, token, job)
+  return 'ok'
+end

@@ -1,0 +1,21 @@
+#!lua
+--[[
+send_test: queue a batch with one event for one subscriber, behind its other batches. The batch is closed from the start, and
+its job is instant. Returns the UID of the batch; nothing if there is no such subscriber.
+]]
+local batches = include('batches')
+local jobs = include('jobs')
+local uids = include('uids')
+
+return function(call, args)
+  local keys, token = call.keys, args.token
+  local callback, ordered = unpack(redis.call('HMGET', keys.subscriber(token), 'callback', 'ordered'))
+  if not callback then return {} end
+  local bid = uids.next(uids.begin(args.uid_seed))
+  local job = jobs.delivery_of(bid)
+  redis.call('RPUSH', keys.batch(bid), token, call.now_ms, '0', args.event)
+  batches.enlist(call, bid, token, ordered, 1)
+  redis.call('SADD', keys.jobs_index('main'), job)
+  jobs.make_instant(call, 'main', job)
+  return { bid = bid }
+end

@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import type { Caller, ClientCaller } from '../caller.ts';
+import { clock } from '../clock.ts';
+import { BusError } from '../errors.ts';
+import { eventId, uidSeed } from '../ids.ts';
+import { isJoinToken } from '../join_token.ts';
+import { BOTH, CLIENTS, ok, type Route, route } from '../route.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
+import { eventText } from './event.ts';
+import type { StorageGuard } from './storage_guard.ts';
+
+/** What a test event is. The URL leads nowhere (RFC 2606), so that a receiver that asks for it does no harm. */
+const TEST = {
+  topic: 'routemaster_test',
+  type: 'noop',
+  url: 'https://routemaster.invalid/test',
+} as const;
+
+const SENT = z.object({ delivery: z.string().describe('The id of the batch that has the event alone.') });
+
+type CallOfOne = { caller: Exclude<Caller, { role: 'viewer' }>; params: { token: string } };
+
+interface TestEventParts {
+  partitions: Partitions;
+  guard: Pick<StorageGuard, 'check'>;
+  /** Called with the number of events that a subscriber's queue has got. */
+  added: (token: string, events: number) => void;
+}
+
+/** A test event for one subscriber: root sends it to any, a client to itself, also without its token in the path. */
+export function testEventApi({ partitions, guard, added }: TestEventParts): Route[] {
+  const sending = {
+    action: 'subscriber.test',
+    answers: { 200: SENT },
+    errors: ['subscriber_not_found', 'storage_full'],
+    refuseEarly: () => guard.check(),
+  } as const;
+
+  const send = async (token: string) => {
+    const event = eventText({ ...TEST, id: eventId(), timestamp: clock.wallMs() });
+    const { bid } = isJoinToken(token)
+      ? { bid: undefined }
+      : await partitions.ofSubscriber(token).run('send_test', { token, uidSeed: uidSeed(), event });
+    if (bid === undefined) throw new BusError('subscriber_not_found', 'there is no such subscriber');
+    added(token, 1);
+    return ok({ delivery: bid });
+  };
+
+  return [
+    route('POST /subscribers/:token/test', BOTH, {
+      ...sending,
+      params: SUBSCRIBER_PARAMS,
+      handle({ caller, params: { token } }: CallOfOne) {
+        if (caller.role === 'client' && caller.token !== token)
+          throw new BusError('forbidden', 'only root sends test events to other subscribers than yourself');
+        return send(token);
+      },
+    }),
+    route('POST /subscriber/test', CLIENTS, {
+      ...sending,
+      handle: ({ caller }: { caller: ClientCaller }) => send(caller.token),
+    }),
+  ];
+}
