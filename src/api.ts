@@ -64,7 +64,7 @@ import { topicsApi } from './subscribing/topics_api.ts';
 export interface ApiParts {
   config: Config;
   partitions: Partitions;
-  /** The same for what is published, if that is to wait for replicas. */
+  /** The partitions by which publications are stored, if these wait for replicas (ROUTEMASTER_MIN_REPLICAS). */
   accepting?: Partitions | undefined;
   recorder: Recorder;
   log: Log;

@@ -7,7 +7,7 @@ const MAX_PAUSE_MS = 2000;
 export class Backoff {
   #failures = 0;
 
-  /** Waits about twice as long as the last time. Resolves early when `signal` is aborted; never rejects. */
+  /** Waits about twice as long as the time before. Resolves early when `signal` is aborted; never rejects. */
   async wait(signal?: AbortSignal): Promise<void> {
     const fullMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(this.#failures, 20), MAX_PAUSE_MS);
     this.#failures++;

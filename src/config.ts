@@ -5,14 +5,14 @@ import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
 
 /**
- * Matches keys that people copied from an example. It must match no random key: of those, one in a thousand
- * begins with `a-`.
+ * Matches keys that people copied from an example. It must not match random keys, so `a-` is left out: one random key
+ * in a thousand begins with it.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
 /**
- * Minimum characters of the root key, and of tokens that are credentials, in production. Anybody on the
- * network can guess at them.
+ * Minimum characters, in production, of the root key, the viewer key and tokens that are credentials. Anybody on the
+ * network can try to guess them.
  */
 const MIN_CREDENTIAL_LENGTH = 16;
 /** Variables that only `bin/start` reads. */
@@ -80,7 +80,7 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
 }
 
 /**
- * Throws if the viewer key is also the root key or the token of a client, with which viewers could change
+ * Throws if the viewer key is also the root key or the token of a client: with either, viewers could change
  * something.
  */
 function refuseOtherRole(

@@ -1,8 +1,7 @@
 import type { ErrorCode } from './errors.ts';
 
 /**
- * How the bus answers its callers. Everything that differs in compatibility mode is in this table;
- * docs/migrating.md explains it.
+ * How the bus answers its callers. DIALECTS has all that differs in compatibility mode; docs/migrating.md explains it.
  */
 export interface Dialect {
   /** The status of an accepted publish. */
@@ -42,7 +41,7 @@ export const DIALECTS = {
     cutsMax: false,
     events: { maxUrlLength: 1024, ignoresUnknownFields: false, loosensTimestamps: false },
   },
-  /** Answers as the Ruby Routemaster gave them, since its clients expect those. */
+  /** Compatibility mode: answers as those of the Ruby Routemaster, since its clients expect them. */
   routemaster: {
     published: 200,
     redirected: { reads: 301, others: 307 },

@@ -54,7 +54,7 @@ interface ErrorOptions {
   /** Further members of the problem document, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
-  /** Number of calls that this answer counts as, besides one; see CallLimits. */
+  /** Number of further calls that this answer counts as, beyond one; see CallLimits. */
   calls?: number;
 }
 
@@ -81,8 +81,8 @@ export class BusError extends Error {
 }
 
 /**
- * Redis cannot be reached or refuses commands for the moment, or too few replicas have a write. A write may have been
- * applied.
+ * Thrown if Redis cannot be reached, refuses commands for the moment, or has too few replicas with a write. The write
+ * may have been applied all the same.
  */
 export class StorageUnavailable extends BusError {
   constructor(cause: unknown, why = 'Redis does not answer') {
@@ -94,7 +94,7 @@ export class StorageUnavailable extends BusError {
   }
 }
 
-/** Nothing was stored, because Redis is at `maxmemory` or above the high mark of memory. */
+/** Thrown if nothing was stored, because Redis is at `maxmemory` or above the high mark of memory. */
 export class StorageFull extends BusError {
   constructor(cause?: unknown) {
     const detail =
@@ -104,7 +104,7 @@ export class StorageFull extends BusError {
   }
 }
 
-/** The process cannot start with this configuration or Redis. `message` says what to change. */
+/** Thrown if the process cannot start with this configuration or this Redis. `message` says what to change. */
 export class BootError extends Error {
   /** `EX_CONFIG` of sysexits.h. */
   static readonly EXIT_CODE = 78;

@@ -1,4 +1,4 @@
-/** A piece of a page. Only `html` makes pieces, so that any text is escaped. */
+/** A piece of a page: text that is HTML already. Make pieces by `html`, which escapes all other text. */
 export class Html {
   readonly text: string;
 

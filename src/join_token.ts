@@ -18,7 +18,7 @@ export function isJoinToken(token: string): boolean {
   return token.startsWith('join:');
 }
 
-/** Returns the client whose subscriber this is: of a join, the client that made it. */
+/** Returns the token of the client behind a subscriber's token: the same or, for a join, that of its client. */
 export function ownerOf(token: string): string {
   return readJoinToken(token)?.client ?? token;
 }

@@ -34,8 +34,8 @@ const CHARACTER = /[^ \t\r\n]/g;
 class Unfaithful extends Error {}
 
 /**
- * Matches text that may contain a number which a double cannot hold. It is tried once per number, at the
- * first digit. Trying every digit or `e` would take three times as long.
+ * Matches text that may contain a number which a double cannot hold. The lookbehind makes it try each number once,
+ * at the first digit. Trying it at every digit or `e` would take three times as long.
  */
 const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];

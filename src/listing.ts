@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
-/** Entries that are converted to JSON in one turn of the event loop, unless they may be long. */
+/** Maximum entries that are converted to JSON in one turn of the event loop; listings of long entries set fewer. */
 const SLICE = 200;
 
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;

@@ -1,4 +1,4 @@
 import { z } from 'zod';
 
-/** Schemas that stand under a name of their own in the documentation of the API, which then refers to them. */
+/** Names of schemas. The documentation of the API shows a named schema once, and refers to it by its name. */
 export const NAMED = z.registry<{ name: string }>();

@@ -7,7 +7,7 @@ import type { Input, Wording } from './route.ts';
 const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
-/** Looking through this many entries for a page costs the caller one call. Reading 10,000 names takes 7 ms. */
+/** Number of entries looked through for a page that count as one more call. Reading 10,000 names takes 7 ms. */
 export const ENTRIES_PER_CALL = 1000;
 
 const CIPHER = 'aes-256-gcm';
@@ -27,7 +27,7 @@ export const LIMIT = z
   .optional()
   .describe('Maximum entries of a page.');
 
-/** A place in the query that `Pages` has encrypted. */
+/** Schema of a query parameter with the place where a page begins, as `Pages` has encrypted it. */
 export const PLACE = z
   .string(PLACE_RULE)
   .regex(/^[\w-]{39,}$/, PLACE_RULE)
@@ -40,7 +40,7 @@ export const QUERY_WORDING: Wording = {
   unknown: (name) => `${name} is nothing that can be asked for here`,
 };
 
-/** Unknown parameters are ignored, because clients from before there were pages may send some. */
+/** The query of a page. Other parameters are ignored, because clients from before there were pages may send some. */
 export const PAGE_FIELDS = {
   limit: LIMIT,
   after: PLACE.optional(),
@@ -50,7 +50,7 @@ const query = z.object(PAGE_FIELDS);
 type PageQuery = z.infer<typeof query>;
 const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
 
-/** The part of a route that lists in pages. */
+/** The fields that every route of a listing with pages has: the query, and the error that it can cause. */
 export const PAGED = { query: PAGE_QUERY, errors: ['bad_query'] } as const;
 
 export interface PagedCall {
@@ -74,10 +74,10 @@ export interface Page<T> {
 }
 
 /**
- * Cuts listings into pages. A listing is sorted by the place of its entries, such as their names. The query's
- * `after` is the place of the last entry of the previous page. A place may be a token, which may be a
- * credential, so `after` is encrypted. Otherwise the logs of routers would contain tokens, and callers could
- * find tokens by guessing at places.
+ * Cuts listings into pages. Each entry has a place, such as its name, by which the listing is sorted. The query's
+ * `after` is the place of the last entry of the previous page. A place may be a token that is a credential, so
+ * `after` is encrypted: otherwise the logs of routers would contain tokens, and callers could find out tokens by
+ * trying places.
  */
 export class Pages {
   readonly #key: { load(): Promise<Buffer> };

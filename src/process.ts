@@ -6,7 +6,7 @@ import { type Log, logged } from './log.ts';
 import { prepareStorage, wasTakenOver } from './maintenance/schema.ts';
 import type { Partitions } from './store/partitions.ts';
 
-/** Maximum duration of a stop. Then the process writes the rest of its log and ends. */
+/** Maximum duration of a stop, after which the process writes the rest of its log and ends. */
 const STOP_LIMIT_MS = 24_000;
 
 /** Runs an entry. A BootError ends the process with EXIT_CODE; its message on stderr says what to change. */
@@ -34,7 +34,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
   for (;;) {
     try {
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // Refuses here what the ACL does not permit. 0 replicas are there at once.
+      // Fails here if the ACL does not permit WAIT. With 0 replicas WAIT returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       if (config.compatibility) return config.compatibility;
       return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';

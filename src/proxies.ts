@@ -3,9 +3,9 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * The routers in front of this process. Each appends the address of its caller to `X-Forwarded-For`. Entries
- * further left come from the caller and prove nothing. Without routers the whole header comes from the
- * caller.
+ * The routers in front of this process. Each appends the address of its caller to `X-Forwarded-For`. So with n
+ * routers the last n entries can be trusted. Entries further left come from the caller and prove nothing; without
+ * routers all of them do.
  */
 export class Proxies {
   readonly #count: number;

@@ -5,8 +5,8 @@ import { DeliveryParts } from './delivery_parts.ts';
 import { createLog, logged } from './log.ts';
 
 /**
- * Time without a suspect after which the process ends. A suspect that fails is tried again within about a
- * minute.
+ * Time without a suspect (a batch that two workers held when they died) after which the process ends. A suspect that
+ * fails is tried again within about a minute.
  */
 const IDLE_MS = 60_000;
 

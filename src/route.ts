@@ -13,7 +13,7 @@ export const ANYONE = [] as const;
 export const CLIENTS = ['client'] as const;
 export const ROOT = ['root'] as const;
 export const BOTH = ['client', 'root'] as const;
-/** Roles of what viewers may call: whatever root may call, if it changes nothing. */
+/** Who may call a route that shows the whole bus. Viewers may call all that root may call and that changes nothing. */
 export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
@@ -92,11 +92,11 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   maxBodyBytes?: number;
   /** The handler parses the text of the body itself. */
   takesText?: true;
-  /** What the text is, for the documentation: nothing is checked by it. */
+  /** Describes the text in the documentation. The text is not checked against it. */
   textSchema?: z.ZodType;
   /**
-   * Answers anyone the same. Its credentials are not looked at, so that it counts as a stranger's, and links on
-   * other sites may lead to it.
+   * Answers everybody the same. Credentials of a request are not looked at, so it counts among the requests without
+   * credentials. Links on other sites may lead to it.
    */
   isPublic?: true;
   /**
@@ -104,7 +104,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    * returns the answer to an error; its `caller` is undefined if nobody is logged in.
    */
   page?: (error: BusError, call: PageCall) => Answer;
-  /** The fields of a form. The field `form_token` is checked before, and left out. */
+  /** The fields of a form, without `form_token`, which is checked before. */
   form?: Input<Body>;
   answers: A;
   /**
@@ -132,7 +132,7 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   path: string;
   /** The roles that may call. Empty: anyone, without credentials. */
   roles: readonly Role[];
-  /** For requests that are no call of the API: their credentials are not looked at, so they count as strangers'. */
+  /** Answers requests to no route. Their credentials are not looked at, so they count among requests without. */
   isUnknown?: true;
 }
 

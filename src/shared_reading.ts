@@ -1,6 +1,7 @@
 /**
- * Shares readings among callers that ask at the same time. All who ask during a reading share the next one,
- * so that nobody gets data from before it asked. Any number of callers thus costs two readings at a time.
+ * Shares readings among callers that ask at the same time. All callers that ask during a reading share the next
+ * one, because the running one may have data from before they asked. So there are never more than two readings, one
+ * that runs and one that follows, however many callers ask.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;

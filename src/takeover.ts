@@ -12,7 +12,7 @@ import { CallbackPolicy } from './subscribing/callback_policy.ts';
 /** Minimum characters of a token that is a credential, in production. */
 const MIN_TOKEN_LENGTH = 16;
 
-/** Returns the environment in which the bus would run. The check needs no root key. */
+/** Returns the environment in which the bus would run, in production. The check needs no real root key. */
 function environment([url]: string[]): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;
   const redis = url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url };

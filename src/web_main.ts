@@ -17,7 +17,7 @@ import { WebProcesses } from './web_processes.ts';
 /** Maximum time for requests under way to finish after SIGTERM. */
 const GRACE_MS = 20_000;
 
-/** How long to wait for Redis before listening without it. If Redis is there, the boot takes less. */
+/** Maximum time to wait for Redis before listening without it. If Redis is there, the boot takes less. */
 const BOOT_MS = 1000;
 
 const COMPATIBILITY_NOTE = {
@@ -62,13 +62,13 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then((compatibility) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // Until now every call but the health checks was refused.
+    // The mode may differ from the one assumed so far. Until now all calls but health checks were refused.
     app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
     counters.start();
     recorder.processStarted('web');
-    // If Redis fails right now, the next start warns.
+    // An error is ignored: if Redis fails right now, the next start warns.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
   // Without Redis the process listens all the same, and answers that the storage is unavailable.
@@ -78,8 +78,8 @@ async function serve(config: Config, log: Log): Promise<void> {
 }
 
 /**
- * Returns what publications are sent by if replicas must have them. It has a connection of its own, which waits for
- * replicas, so that nothing else of the process does.
+ * Returns the partitions by which publications are stored if replicas must have them. They have a connection of their
+ * own, because WAIT holds up everything behind it on its connection.
  */
 function acceptingPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

@@ -5,7 +5,7 @@ import { clock } from './clock.ts';
 import { BootError } from './errors.ts';
 import { type Log, logged } from './log.ts';
 
-/** A process that ran for this long did not fail at its start. Its replacement starts after a short pause. */
+/** A process that ran for this long did not fail at its start, so its replacement starts after a short pause. */
 const STEADY_MS = 10_000;
 
 /** Runs `count` web processes on one port. A process that dies is replaced after a growing pause. */

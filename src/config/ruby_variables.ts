@@ -55,7 +55,7 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   return warnings;
 }
 
-/** True if the warnings above cover this variable. */
+/** True if `rubyWarnings` warns of this variable, so that it needs no warning as an unknown one. */
 export function isOfRuby(variable: string): boolean {
   return variable in WITHOUT_USE;
 }

@@ -200,7 +200,7 @@ const delivering = {
   healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
     'Health points that a subscriber gains by an accepted batch.',
   ),
-  /** Positive in the configuration, negative in the environment. */
+  /** The configuration has the value without the minus sign that the environment has. */
   damageRate: setting('ROUTEMASTER_HP_DAMAGE_RATE', whole(-100, 0).transform(Math.abs), '-2').help(
     'Health points that a subscriber loses by a failure, as a negative number.',
   ),

@@ -21,7 +21,10 @@ interface AgendaParts {
   onFull: () => void;
 }
 
-/** What the scheduler of a partition publishes at its time: for each kind a function that publishes what is due. */
+/**
+ * Returns the agenda of a partition: what its scheduler publishes when it is due. For delayed events, joins and
+ * triggers it has a function each, which publishes what is due.
+ */
 export function agendaOf({ config, partitions, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);
   const dueEvents = new DueEvents({ ...parts, limits: config, onFull });

@@ -1,7 +1,7 @@
-/** Computing due times for so long counts as one call. A time takes 50 µs, a rare one some ms. */
+/** CPU time of computing due times that counts as one call. A due time takes 50 µs, a rare one some ms. */
 const MS_PER_CALL = 2;
 
-/** Measures how long this thread works on due times for a caller. */
+/** Measures the CPU time that computing due times takes for one call. */
 export class Computing {
   #micros = 0;
 

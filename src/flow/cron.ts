@@ -6,32 +6,32 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * A time must come within these years. There are eight from one 29 February to the next around 2100. An expression
- * that never matches takes up to 14 ms: `0 0 1W * +SUN`, the weekday nearest to the first that is a Sunday.
+ * Number of years within which an expression must match: around 2100 there are eight from one 29 February to the next.
+ * One that never matches takes up to 14 ms: `0 0 1W * +SUN`, the weekday nearest to the first that is a Sunday.
  */
 const HORIZON_YEARS = 8;
-/** croner keeps 10,000 numbers for the years of an expression: 80 KB. Making it anew takes 50 µs. */
+/** Maximum expressions that are kept parsed. croner takes 80 KB for one; parsing it again takes 50 µs. */
 const MAX_KEPT = 100;
 const DAY_MS = 86_400_000;
 const mode = '7-part';
 
-/** The text of a client is no cron expression that the bus takes. `message` says why. */
+/** Thrown for a text that the bus does not take as a cron expression. `message` says why. */
 export class BadCron extends Error {}
 
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression. Daylight saving is treated as croner documents it: *fixed-time jobs*, which have one
- * second, minute and hour, are left to it. It would try each second of a skipped hour for the others, one by one, in
- * each year: 80 s for `* * 2 * 3 SUNL` in Berlin, which never comes. So these are computed here, from one change of
- * the offset to the next; within such a stretch croner works on local time, without a zone.
+ * The times of a cron expression. Daylight saving is treated as croner documents it. *Fixed-time jobs* (one second,
+ * minute and hour) are left to croner. For all others it would try each second of a skipped hour, in each year: 80 s
+ * for `* * 2 * 3 SUNL` in Berlin, which never comes. So their times are computed here, from one change of the zone's
+ * offset to the next; between two changes croner works on local time, without a zone.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
   readonly #zone: Zone;
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
-  /** Has the times of the years around this one, in the zone if the job is a fixed-time one. */
+  /** croner for the years around `year`: in the zone for a fixed-time job, otherwise in local time. */
   #around: { year: number; cron: Cron } | undefined;
 
   /** Throws BadCron. */
@@ -81,7 +81,7 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // One a day at most.
+    // A fixed-time job has one time a day at most, so they are counted one by one.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -111,9 +111,10 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Returns when the offset, which is that at `fromMs`, changes before `atMs`, the time that croner found; undefined if
-   * the time is right without. If the offset is the same at both, changes in between do not matter, as croner found no
-   * local time in between; but within a day of either, a local time may come twice.
+   * Returns when the zone's offset changes between `fromMs`, where it is `offsetMs`, and `atMs`, which croner found
+   * with that offset; undefined if `atMs` is right. If the offset is the same at both ends, croner found no local time
+   * in between, so changes there do not matter. But within a day of either end a local time may come twice: so the
+   * offset is also compared a day after `fromMs` and a day before `atMs`.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])
@@ -121,7 +122,7 @@ export class CronTimes implements Times {
     return undefined;
   }
 
-  /** The same backwards: the offset is that at `toMs`, and changed after `atMs`. */
+  /** Does the same backwards: returns when the offset became `offsetMs`, which it is at `toMs`, after `atMs`. */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     for (const sinceMs of [Math.max(toMs - DAY_MS, atMs), Math.min(atMs + DAY_MS, toMs), atMs])
       if (this.#zone.offsetMs(sinceMs) !== offsetMs) return this.#zone.firstSame(sinceMs, toMs);

@@ -2,7 +2,7 @@ import type { Zone } from './zone.ts';
 
 const DAY_MS = 86_400_000;
 
-/** The times of each day that a cron expression has times on, in local time. */
+/** The days of a cron expression, and its times on each of them, in local time. */
 export interface DayTimes {
   hours: readonly number[];
   minutes: readonly number[];
@@ -11,8 +11,8 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times after `afterMs`, up to `upToMs`, by days. One by one it would take 100 µs for each: 144 s for those
- * that a thousand triggers miss in a day, if they fire every minute.
+ * Counts the times after `afterMs`, up to `upToMs`, by days. Counting them one by one would take 100 µs each: 144 s
+ * after a day without workers, for a thousand triggers that fire every minute.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -25,7 +25,7 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
   return count;
 }
 
-/** Returns the time behind the last one that has this offset, which all times from `fromMs` on have. */
+/** Returns when the offset, which is `offsetMs` at `fromMs`, changes; the time behind `upToMs` if not before. */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {
     const untilMs = Math.min(at + DAY_MS, upToMs);

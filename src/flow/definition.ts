@@ -4,7 +4,7 @@ import type { EventContent } from '../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/** What a client says of a trigger, but for `paused`, which the bus may change. */
+/** All that a client sets of a trigger, except `paused`, which the bus may change too. */
 export interface Definition {
   topic: string;
   event: EventContent;
@@ -12,7 +12,7 @@ export interface Definition {
   timing: Timing;
 }
 
-/** A definition that was read. The data of the event is what its JSON means. */
+/** A definition as it is read from Redis, with the data of its event parsed. */
 export interface ReadDefinition extends Omit<Definition, 'event'> {
   event: { type: EventContent['type']; url: string; data?: unknown };
 }
@@ -20,8 +20,8 @@ export interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the text that Redis stores: lines, which `lua/shared/triggers.lua` takes apart. No JSON has a line end in it.
- * An event is the text before its id, the id, `head`, its time, and `tail`.
+ * Returns the text of a definition that Redis stores: lines, which `lua/shared/triggers.lua` takes apart. The JSON in
+ * them has no line ends. The text of an event is BEFORE_ID, its id, `head`, its time and `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });
@@ -43,7 +43,7 @@ export function revisionOf(text: string): string {
   return text.slice(0, text.indexOf('\n'));
 }
 
-/** Returns the text of an event that is published now. */
+/** Returns the text of a trigger's event, from the text of its definition, for publishing it now. */
 export function eventNow(text: string, id: string, nowMs: number): string {
   const [, , , , head, tail] = text.split('\n');
   return `${BEFORE_ID}${id}${head}${nowMs}${tail}`;

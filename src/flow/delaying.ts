@@ -14,15 +14,15 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Maximum events with a time of their own in a publication, which cannot be split: they take Redis some 4 ms. */
+/** Maximum timed events (`at` or `delay`) of a publication. One step stores them; 500 take Redis some 4 ms. */
 const MAX_TIMED = 500;
-/** To store an event for later takes Redis as long as to publish so many in an array. */
+/** Number of events that Redis can publish from an array in the time that it takes to store one event for later. */
 const EVENTS_PER_TIMED = 10;
 
-/** Limits of publications, and of what is delayed of one client. */
+/** Limits of publications, and of the delayed events of one client. */
 export type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
 
-/** Stores publications with events that are to be published later, some in one script call. */
+/** Stores publications that contain timed events (`at` or `delay`), several in one script call. */
 export class Delaying {
   readonly #partitions: Partitions;
   readonly #figures: PublishFigures;

@@ -7,7 +7,7 @@ import { addedBySubscriber } from '../publishing/publication.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Time for which a measurement of Redis's memory is used, and between two of them while Redis is short of it. */
+/** Time for which a measurement of Redis's memory is used. While memory is short, publishing pauses for as long. */
 const FRESH_MS = 250;
 /** The warning that delayed events wait for memory is logged at most once in this time. */
 const WARN_EVERY_MS = 60_000;

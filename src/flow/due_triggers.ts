@@ -13,11 +13,11 @@ import { MissedLog } from './missed_log.ts';
 import { plan } from './plan.ts';
 import { timesOf } from './schedule.ts';
 
-/** Maximum triggers of one call. Redis works for some ms on them. */
+/** Maximum triggers that one call plans and fires; 100 take Redis some ms. */
 const SLICE = 100;
-/** Maximum due times in one call, beyond which the script would leave the rest. */
-const MAX_TIMES = 500;
-/** Time after which a call fires what is planned so far. */
+/** Number of due times after which no further trigger is planned: the script fires 200 at most and leaves the rest. */
+const MAX_TIMES = 200;
+/** Time after which planning ends, and the call fires what is planned so far. */
 const PLAN_MS = 50;
 /** Time for which due times are computed before other work of the process has its turn. */
 const TURN_MS = 5;
@@ -36,7 +36,10 @@ interface DueTriggersParts {
   onFull: () => void;
 }
 
-/** Fires the triggers of a partition that are due. Clients take turns. Several processes may: the script fires each due time once. */
+/**
+ * Fires the triggers of a partition that are due. Clients take turns. Several processes may do so at the same time,
+ * since the script settles each due time once.
+ */
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
@@ -80,7 +83,7 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // This host may not know its time zone. It must not keep the others from firing.
+      // This host may not know the trigger's time zone. Such a trigger must not keep the others from firing.
       this.#parts.log.error(
         { trigger: trigger.name, reason: reasonOf(error) },
         'cannot compute when a trigger fires',

@@ -28,7 +28,7 @@ import {
 const SLICE = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/** A batch of a join is taken without a request. */
+/** The end of an attempt, for the delivery log. A join counts a batch without a request. */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_MEMORY = triedAgainIn(1000);
@@ -42,7 +42,7 @@ interface JoinBatchesParts {
   log: Log;
 }
 
-/** A grant of a batch. */
+/** A grant: the job that a worker holds, with its lease. This one has the batch of a join. */
 type Work = Grant & { batch: Batch };
 
 interface StoredEvent {
@@ -54,7 +54,7 @@ interface StoredEvent {
 
 type Counted = Reply<'join_events'>;
 
-/** Counts the batches of joins, which nobody else gets. */
+/** Counts the events in the batches of joins. These batches are delivered to nobody. */
 export class JoinBatches {
   readonly #parts: JoinBatchesParts;
   readonly #known = new LRUCache<string, Join>({ max: MAX_JOINS_KNOWN });
@@ -64,15 +64,15 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch, in slices. Each slice leaves the batch in the step that counts it, and the last one
-   * ends the job. Throws RangeError if an event cannot be decoded, and as Partition does.
+   * Counts the events of a batch, a slice at a time. One step counts a slice and takes it out of the batch; the last
+   * one ends the job too. Throws RangeError if an event cannot be decoded, and as Partition does.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;
     let events = eventsIn(batch.pieces);
     let join = await this.#find(batch.token, work.subscriber?.subscribedAt);
     while (join) {
-      // The batch is of a former join of this name.
+      // The batch was opened for a former join of this name, so nobody counts it.
       if (batch.createdAtMs < join.createdAtMs) return DONE;
       if (signal.aborted) return GIVEN_BACK;
       const reply = await this.#count(work, join, events);
@@ -87,7 +87,7 @@ export class JoinBatches {
     return DONE;
   }
 
-  /** Returns a join as of this version, or as it is now; undefined if it is gone. */
+  /** Returns the remembered join if it has this version; otherwise the join as it is now, undefined if it is gone. */
   async #find(token: string, version?: string): Promise<Join | undefined> {
     const known = this.#known.get(token);
     if (known && known.version === version) return known;
@@ -96,7 +96,7 @@ export class JoinBatches {
     return join;
   }
 
-  /** Counts the next slice, unless memory is short: a join publishes no more then than a client may. */
+  /** Counts the next slice of events, unless memory is short: then a join may not publish, as clients may not. */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;

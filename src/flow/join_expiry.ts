@@ -12,12 +12,12 @@ import {
   refusalText,
 } from './join_store.ts';
 
-/** Maximum joins that are looked at before others are. */
+/** Maximum joins whose keys expire in one run. */
 const MAX_JOINS = 100;
 /** Maximum keys that one script call closes; 100 take Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
-/** Stands for the rules of a join that is gone. The script does not go by them. */
+/** Rules for a join that is gone. The script must get some, but only takes such a join off its schedule. */
 const NO_RULES: JoinRules = {
   sources: [],
   by: 'url',
@@ -36,9 +36,9 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes open keys of joins whose time is over, up to 100 of each of 100 joins, and publishes
- * that where it is asked for. Several processes may do it at the same time. Throws StorageFull if something is to be
- * published while memory is short, and as Partition does; joins that publish nothing go on.
+ * Returns a function that closes open keys whose time is over, up to 100 keys of each of 100 joins. For a join with
+ * `on_expiry`, each closed key publishes an event. Several processes may do so at the same time. The function throws
+ * StorageFull if something is to be published while memory is short, and as Partition does; other joins go on.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {

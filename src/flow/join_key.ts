@@ -19,7 +19,7 @@ function valueAt(event: Keyed, path: readonly string[]): unknown {
   let value: unknown = event;
   for (const name of path) {
     if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return undefined;
-    // The length of an array is its own, but no data.
+    // An array has `length` as an own property, but it is no data.
     if (!Object.hasOwn(value, name) || (Array.isArray(value) && name === 'length')) return undefined;
     value = (value as Record<string, unknown>)[name];
   }

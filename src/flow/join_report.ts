@@ -47,7 +47,7 @@ export interface KeyPlace {
   key: string;
 }
 
-/** MessagePack in `joins:keys:{join}`. */
+/** A record of an open key: MessagePack in `joins:keys:{join}`. */
 type Packed = [sinceMs: number, url: string, ...counts: [topic: string, events: number, ids: string[]][]];
 
 /** Reads a join; undefined if there is none. */
@@ -89,7 +89,7 @@ export async function readReport(
   };
 }
 
-/** Returns up to `count` open keys after a place, those that have been open for longest first. */
+/** Returns up to `count` open keys after a place, the oldest first. */
 export async function readOpenKeys(
   redis: Commands,
   keys: Keyspace,
@@ -105,7 +105,7 @@ export async function readOpenKeys(
     // The key was completed, or expired, since its place was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
-    // What is no source any more does not count.
+    // A topic that is no longer a source of the join is not shown.
     const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic)] as const);
     return {
       key,
@@ -122,7 +122,7 @@ function countOf(all: Packed[2][], topic: string): [events: number, ids: string[
   return [events, ids];
 }
 
-/** Returns the places of the keys after one. Keys that were opened in the same ms are sorted by name. */
+/** Returns the places of up to `count` keys behind `after`, by age. Keys of the same ms are sorted by their text. */
 async function following(
   redis: Commands,
   index: string,
@@ -140,7 +140,7 @@ async function following(
   return [...same, ...placesOf(newer)].slice(0, count);
 }
 
-/** Compares as Redis does: by bytes. */
+/** True if Redis, which compares by bytes, sorts `one` behind `other`. */
 function comesAfter(one: string, other: string): boolean {
   return Buffer.compare(Buffer.from(one), Buffer.from(other)) > 0;
 }

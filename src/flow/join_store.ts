@@ -7,7 +7,7 @@ import type { Keyspace } from '../store/keys.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { JoinRules } from './join_rules.ts';
 
-/** What bounds the joins of a client. */
+/** Limits on the joins of the bus and of a client. */
 export type JoinLimits = Pick<
   Config,
   'maxJoins' | 'maxClientJoins' | 'maxJoinKeys' | 'maxJoinBytes' | 'maxTopics' | 'maxClientTopics'
@@ -17,7 +17,7 @@ export type JoinLimits = Pick<
 export interface Join {
   token: string;
   rules: JoinRules;
-  /** When it was put last, µs by Redis's clock. Scripts refuse to count by rules that have changed since. */
+  /** When the rules were stored, in µs by Redis's clock. Scripts refuse to count by rules that have changed since. */
   version: string;
   createdAtMs: number;
 }
@@ -36,7 +36,7 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
   return { token, rules: JSON.parse(rules), version, createdAtMs: Number(createdAt) };
 }
 
-/** Returns the arguments of scripts that publish for a join. */
+/** Returns the arguments that all scripts which publish for a join take. */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits) {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   const { then, on_expiry, within, sources } = rules;
@@ -56,7 +56,7 @@ export interface JoinFigures {
   joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
 }
 
-/** Counts what a script has published for a join. */
+/** Adds the events that a script has published for a join to the figures. */
 export function countPublished(figures: JoinFigures, all: Reply<'join_events'>['published']): void {
   for (const each of all) {
     figures.published(each.topic, each.events, each.bytes);
@@ -64,7 +64,7 @@ export function countPublished(figures: JoinFigures, all: Reply<'join_events'>['
   }
 }
 
-/** Why a join may not publish to a topic, in words for its owner. */
+/** Returns in words, for its owner, why a join may not publish to a topic. */
 export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
   if (reason === 'claimed_by_other') return `another client publishes to ${topic} now`;
   if (reason === 'replaced') return `another join publishes to ${topic} now`;

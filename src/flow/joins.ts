@@ -8,7 +8,7 @@ import type { JoinLimits } from './join_store.ts';
 /** Maximum joins that are read at once: each takes eight commands. */
 const LIST_SLICE = 50;
 
-/** The joins of all clients. A join is known by its token, which has its name and its client. */
+/** The joins of all clients. The token of a join contains its name and the token of its client. */
 export class Joins {
   readonly #partitions: Partitions;
   readonly #limits: JoinLimits;
@@ -18,7 +18,7 @@ export class Joins {
     this.#limits = limits;
   }
 
-  /** Makes a join, or changes it. Changes nothing if it may not be so; the script says why. */
+  /** Makes or changes a join. If these rules are not allowed, changes nothing, and `outcome` says why. */
   put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;
     const token = joinToken(name, client);
@@ -31,7 +31,7 @@ export class Joins {
     });
   }
 
-  /** Returns the tokens of all joins, or of those of a client, by client and name. */
+  /** Returns the tokens of all joins, or of those of a client, sorted by client and name. */
   async tokens(client?: string): Promise<string[]> {
     const found = await Promise.all(
       this.#partitions.all.map((partition) =>
@@ -44,7 +44,7 @@ export class Joins {
     return found.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
-  /** Returns those of these joins that exist. */
+  /** Returns the reports of these joins, without those that do not exist. */
   async read(tokens: readonly string[]): Promise<JoinReport[]> {
     const reports: (JoinReport | undefined)[] = [];
     for (let from = 0; from < tokens.length; from += LIST_SLICE) {
@@ -58,7 +58,7 @@ export class Joins {
     return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
   }
 
-  /** Returns up to `count` open keys of a join after a place, those that have been open for longest first. */
+  /** Returns up to `count` open keys of a join after a place, the oldest first. */
   openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
     return this.#partitions
       .ofSubscriber(token)
@@ -66,7 +66,7 @@ export class Joins {
   }
 }
 
-/** Returns the place of a join in listings. A NUL parts client and name, since neither has one. */
+/** Returns the text by which listings sort a join: client and name, with a NUL between them, as neither has one. */
 export function placeOf(token: string): string {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   return `${client}\0${name}`;

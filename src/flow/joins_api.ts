@@ -101,8 +101,9 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return reports.map((report) => ({ ...report, client: nameOf(report.client) }));
   };
   /**
-   * Removes the join again if its client was removed, or limited, a moment ago. A removal deletes the client first and
-   * its joins later, so either that or this check finds both. A client is limited in one step with its joins.
+   * Removes the join again if its client was removed or limited meanwhile. A removal deletes the client first and its
+   * joins after: so either it finds this join, or this check finds the client gone. Limiting a client ends its joins
+   * in the same step.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

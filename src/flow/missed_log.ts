@@ -1,7 +1,7 @@
 import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 
-/** A trigger that never can publish would otherwise write a line a second. */
+/** Minimum time between two lines. Otherwise a trigger that can never publish would write a line a second. */
 const LINE_EVERY_MS = 10_000;
 
 /** Logs how many due times did not fire, and why: the first at once, then one line for all within ten seconds. */

@@ -1,22 +1,25 @@
 import type { Times } from './times.ts';
 
-/** A due time that is late by no more than this fires, and so do all after it: processes were away for a moment. */
+/** Lateness up to which a due time fires, and all after it, whatever `catch_up` says: a restart is no outage. */
 export const PROMPT_MS = 10_000;
-/** What `catch_up: all` fires at most of what fell due. */
+/** Maximum due times that `catch_up: all` fires, the newest of those that fell due. */
 export const MAX_CAUGHT_UP = 1000;
-/** Maximum due times of a trigger in one call of the script. At least those of `PROMPT_MS`, at one a second. */
+/**
+ * Maximum due times of a trigger in one call of the script. All due times within PROMPT_MS, up to eleven, must fit:
+ * the next call might judge them late.
+ */
 const MAX_AT_ONCE = 100;
 
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/** What becomes of the due times of a trigger, from its stored one up to now. */
+/** Says which due times of a trigger, from the stored one up to now, fire. */
 export interface Plan {
-  /** Those that fire, oldest first. */
+  /** The due times that fire, oldest first. */
   times: number[];
-  /** How many do not fire. */
+  /** Number of due times that do not fire. */
   missed: number;
-  /** The due time after these; in the past if more are to fire than in one call, undefined if none comes. */
+  /** The due time to store: in the past if one call cannot fire all, undefined if no further time comes. */
   nextMs: number | undefined;
 }
 
@@ -28,7 +31,7 @@ interface Due {
   nowMs: number;
 }
 
-/** Decides what fires. Long catching up takes several calls: each goes on where the one before ended. */
+/** Decides which due times fire. A long catch-up takes several calls: each goes on where the one before ended. */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (nowMs - dueMs <= PROMPT_MS) return firing(times, dueMs, nowMs, 0);
   const due = 1 + times.count(dueMs, nowMs);
@@ -39,13 +42,14 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
   const missed = due - MAX_CAUGHT_UP;
-  // Whatever takes fewer steps: what catches up in several calls misses a few times more at each.
+  // Goes forward or backward, whichever takes fewer steps. Forward, if a catch-up has taken some calls already: since
+  // the call before only a few further due times were missed.
   const firstMs =
     missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
   return firing(times, firstMs, nowMs, missed);
 }
 
-/** Fires the due times from `firstMs` up to now, or as many as one call may. */
+/** Returns the plan that fires the due times from `firstMs` up to now, or as many of them as one call may. */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);

@@ -16,7 +16,7 @@ export interface StoredTrigger extends TriggerName {
   lastAtMs: number | undefined;
   fired: number;
   missed: number;
-  /** Why it did not publish, or was paused by the bus. */
+  /** Why it last failed to publish, or why the bus paused it. */
   error: { code: string; atMs: number } | undefined;
 }
 
@@ -29,7 +29,7 @@ export async function namesOf(partition: Partition, client: string): Promise<Tri
   return names.map((name) => ({ client, name }));
 }
 
-/** Scans, since there may be 100,000: as one reply they would block Redis for 50 ms. */
+/** Returns the names of all triggers. Scans, because 100,000 of them in one reply would block Redis for 50 ms. */
 export async function allNames(partition: Partition): Promise<TriggerName[]> {
   const members = new Set<string>();
   let cursor = '0';
@@ -49,7 +49,7 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
 
 type Fields = Record<'paused' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at', string>;
 
-/** Returns undefined for those that do not exist. */
+/** Reads the triggers with these names, in this order; undefined stands for one that does not exist. */
 export async function readAll(
   redis: Commands,
   keys: Keyspace,

@@ -1,9 +1,9 @@
-/** Points in time, in ms since the Unix epoch. */
+/** The times of a schedule, in ms since the Unix epoch. */
 export interface Times {
-  /** The first one after a time; undefined if none comes. */
+  /** Returns the first time after `afterMs`; undefined if there is none. */
   next(afterMs: number): number | undefined;
-  /** The last one before a time. */
+  /** Returns the last time before `beforeMs`; undefined if there is none. */
   previous(beforeMs: number): number | undefined;
-  /** How many come after a time, up to another one. */
+  /** Returns the number of times after `afterMs`, up to and including `upToMs`. */
   count(afterMs: number, upToMs: number): number;
 }

@@ -23,7 +23,7 @@ import { reportOf } from './trigger_report.ts';
 import type { Triggers } from './triggers.ts';
 import { wanted } from './wanted.ts';
 
-/** Triggers that a listing reads and shows at a time. The data of one may be 65,536 bytes, and a megabyte once parsed. */
+/** Maximum triggers that a listing reads and shows at a time: the data of each may take a megabyte once parsed. */
 const SLICE = 4;
 
 export interface TriggersParts {
@@ -36,7 +36,7 @@ export interface TriggersParts {
   rateLimit?: RateLimit | undefined;
   limits: Pick<EventLimits, 'maxEventDataBytes'>;
   dialect: Pick<Dialect, 'events'>;
-  /** Awaited before what may take some ms. */
+  /** Its turn is awaited before work that may take some ms, so that other requests are served in between. */
   budget: { turn(owner: string): Promise<void> | undefined };
 }
 

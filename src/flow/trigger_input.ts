@@ -9,12 +9,12 @@ import { CATCH_UPS } from './plan.ts';
 import { MAX_TIME_MS } from './schedule.ts';
 import { zoneCalled } from './zone.ts';
 
-/** So short that the id of an event, `NAME@DUE`, has at most 64 characters. */
+/** Matches names of triggers, so short that the id of an event, `NAME@DUE`, has at most 64 characters. */
 const NAME = /^[a-z0-9_]{1,50}$/;
 const NAME_RULE = '1 to 50 characters of a-z, 0-9 and _';
 const MIN_PERIOD_MS = 1000;
 const YEAR_MS = 31_536_000_000;
-/** The bus sets the others. */
+/** The fields of an event that a client sets in a trigger; the bus sets the others. */
 const EVENT_FIELDS = new Set(['type', 'url', 'data']);
 const SCHEDULE_RULE =
   'must be {"cron": "0 9 * * MON-FRI", "timezone": "Europe/London"}, {"every": 60000} or {"at": 1795000000000}';
@@ -61,7 +61,7 @@ const trigger = z.strictObject({
     .string('must be a topic name')
     .regex(TOPIC_NAME, `must be a topic name: ${TOPIC_NAME_RULE}`)
     .describe('Where its events go.'),
-  // Checked by `readTriggerEvent`; this is for the types of clients.
+  // `readTriggerEvent` checks it; this schema only tells the documentation and the types of clients what it is.
   event: z
     .unknown()
     .optional()

@@ -35,7 +35,7 @@ export const WHOSE: Input<Whose> = { schema: whose, wording: QUERY_WORDING };
 export const ONE: Input<One> = { schema: one, wording: QUERY_WORDING };
 export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
 
-/** Says whose triggers a call is about. Clients call for themselves; root names tokens, viewers public names. */
+/** Says whose triggers a call is about. A client means its own; root gives a client's token, viewers a public name. */
 export class TriggerOwners {
   readonly #triggers: Pick<Triggers, 'names'>;
   readonly #publicNames: PublicNames;
@@ -64,7 +64,7 @@ export class TriggerOwners {
     return { token, calls: names.length / ENTRIES_PER_CALL };
   }
 
-  /** The same of a call that is about one trigger. */
+  /** Does the same for a call about one trigger, for which root and viewers must name the client. */
   async one(caller: Caller, query: Whose): Promise<{ token: string | null; calls: number }> {
     const { token, calls } = await this.named(caller, query);
     if (token === undefined) throw badClient('is missing: say whose, as ?client=token');

@@ -14,7 +14,7 @@ import {
 
 /** Maximum triggers that one pipeline reads: a definition may have 70 KB. */
 const SLICE = 50;
-/** How often a definition is put again if another one came between. */
+/** Maximum tries to store a definition while other calls keep replacing the trigger. */
 const MAX_TRIES = 10;
 
 export type TriggerLimits = Pick<
@@ -22,7 +22,7 @@ export type TriggerLimits = Pick<
   'maxTriggers' | 'maxClientTriggers' | 'maxTopics' | 'maxClientTopics'
 > & { readonly maxClientTriggerBytes: number };
 
-/** A definition with what it does to the due time that is stored. */
+/** A definition to be stored. `due` says whether the stored due time stays or is replaced. */
 export interface Wanted {
   definition: Definition;
   isPaused: boolean;
@@ -54,8 +54,9 @@ export class Triggers {
   }
 
   /**
-   * Creates or replaces a trigger. `decide` gets the one that is there, and Redis's time; it is called again if another
-   * definition was stored meanwhile. `isFixed`: the client is not in Redis.
+   * Creates or replaces a trigger. `decide` gets the stored trigger, if there is one, and Redis's time; it is called
+   * again if another definition was stored meanwhile. `isFixed` is true for a client of ROUTEMASTER_CLIENTS, which
+   * Redis does not know.
    */
   async put(
     { client, name }: TriggerName,
@@ -102,7 +103,7 @@ export class Triggers {
     return names.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
-  /** Returns those of these triggers that exist, in this order. */
+  /** Returns the triggers with these names, in this order, without those that do not exist. */
   async read(names: readonly TriggerName[]): Promise<StoredTrigger[]> {
     const triggers: StoredTrigger[] = [];
     for (let from = 0; from < names.length; from += SLICE) {

@@ -7,8 +7,8 @@ import { badTrigger, type TriggerBody } from './trigger_input.ts';
 import type { Wanted } from './triggers.ts';
 
 /**
- * Returns what a client wants of a trigger. If it fires at the same times as before, its due time stays, even one that
- * has passed while it was paused; otherwise the first time from now on is next. Throws bad_trigger if there is none.
+ * Returns what to store for a client's request. If the trigger keeps its times, its due time stays, even one that has
+ * passed during a pause. Otherwise the first time from now on is due next; throws bad_trigger if there is none.
  */
 export function wanted(
   body: TriggerBody,

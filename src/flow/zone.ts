@@ -1,13 +1,13 @@
 import { LRUCache } from 'lru-cache';
 
-/** IANA names only. `Intl` knows offsets such as `+01:00` too. */
+/** Matches names of IANA. `Intl` would also take offsets such as `+01:00`. */
 const NAME = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
 const MAX_SPELLINGS = 1000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 
 /** A time zone. Its offset is local time less UTC. */
 export class Zone {
-  /** The name by which `Intl` calls the zone, whatever its spelling: so there are some hundred of them at most. */
+  /** The name that `Intl` has for the zone, however it was spelled. So there are some hundred zones at most. */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
 
@@ -28,20 +28,20 @@ export class Zone {
     return sign === '-' ? -offsetMs : offsetMs;
   }
 
-  /** Returns the first second after `fromMs` whose offset is another. That at `toMs` is. */
+  /** Returns the first second after `fromMs` with another offset. The offset at `toMs` must be another one. */
   firstOther(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
     return bisect(fromMs, toMs, (atMs) => this.offsetMs(atMs) !== offsetMs);
   }
 
-  /** Returns the first second after `fromMs` whose offset is that at `toMs`. That at `fromMs` is another. */
+  /** Returns the first second after `fromMs` with the offset at `toMs`. The offset at `fromMs` must be another one. */
   firstSame(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
     return bisect(fromMs, toMs, (atMs) => this.offsetMs(atMs) === offsetMs);
   }
 }
 
-/** Returns the first whole second for which `isLater` is true; it is false for the one time and true for the other. */
+/** Returns the first whole second for which `isLater` is true. It must be false at `fromMs` and true at `toMs`. */
 function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean): number {
   let [low, high] = [Math.floor(fromMs / 1000), Math.floor(toMs / 1000)];
   while (high - low > 1) {

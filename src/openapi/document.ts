@@ -39,8 +39,8 @@ export interface DocumentOptions {
 }
 
 /**
- * Makes the OpenAPI 3.1 document of these routes, a route in a turn of the event loop. All at once would hold up
- * other requests for 60 ms or more; a turn takes 4 ms at most. Throws if TEXTS does not have one of them.
+ * Makes the OpenAPI 3.1 document of these routes, one route in each turn of the event loop. All at once would hold up
+ * other requests for 60 ms or more; a turn takes 4 ms at most. Throws if TEXTS has no entry for one of the routes.
  */
 export async function openApiDocument(
   routes: readonly Route[],

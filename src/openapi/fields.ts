@@ -8,7 +8,10 @@ export interface Field {
   description: string;
 }
 
-/** The fields of an object, of the objects of a list, or of the first object among alternatives, and of those in them. */
+/**
+ * Returns the fields of the object that a schema describes, with the fields of objects inside it. The object may also
+ * be an entry of a list, or the first object among alternatives.
+ */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};
   return Object.entries(properties).flatMap(([name, each]) => {
@@ -36,7 +39,7 @@ function isList({ type, anyOf }: JsonSchema): boolean {
   return type === 'array' || (anyOf ?? []).some(isList);
 }
 
-/** What a value may be, in words, such as `integer, 0 to 3600000, or null`. */
+/** Returns in words what a value may be, such as `integer 0 to 3600000 or null`. */
 export function typeText(schema: JsonSchema): string {
   if (schema.$ref) return 'object';
   if (schema.anyOf) return [...new Set(schema.anyOf.map(typeText))].join(' or ');

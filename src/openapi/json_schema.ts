@@ -5,16 +5,16 @@ import type { JsonSchema } from './openapi.ts';
 /** Marks a named schema until it has been moved to the components. */
 const MARK = 'x-name';
 
-/** Makes JSON Schemas from those of zod, and collects the named ones. */
+/** Makes JSON Schemas from zod's schemas, and collects those with a name in `components`. */
 export class Schemas {
   readonly components: Record<string, JsonSchema> = {};
 
-  /** The schema of what a call may send. */
+  /** Returns the JSON Schema of what a call may send. */
   input(schema: z.ZodType): JsonSchema {
     return this.#make(schema, 'input');
   }
 
-  /** The schema of what a call answers. Callers must ignore members that it does not name: more may come. */
+  /** Returns the JSON Schema of an answer. Callers must ignore members that it does not name: more may come. */
   output(schema: z.ZodType): JsonSchema {
     return this.#make(schema, 'output');
   }
@@ -22,7 +22,7 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // Input that code checks: its schema has a type in `meta`, or permits anything.
+      // Code checks such input, and zod cannot describe it. Its schema permits anything, unless `meta` has a type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;

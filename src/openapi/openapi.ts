@@ -48,14 +48,14 @@ export interface Operation {
   summary: string;
   description?: string;
   security: Record<string, string[]>[];
-  /** Who may call it; nobody means everybody. */
+  /** The roles that may call it; if there are none, anybody may. */
   'x-roles': readonly Role[];
   parameters?: Parameter[];
   requestBody?: { required: boolean; content: Record<string, Content> };
   responses: Record<string, Response>;
 }
 
-/** The document, as far as the bus itself reads it. */
+/** The parts of the OpenAPI document that the bus itself reads. */
 export interface OpenApiDocument {
   openapi: string;
   info: { title: string; version: string; description: string };

@@ -10,12 +10,12 @@ const PAGE_HEADERS = {
   'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
 };
 
-/** `/openapi.json` and `/docs`: what the routes are, for programs and for people. */
+/** `/openapi.json` and `/docs`: describe the routes for programs and for people. */
 export function openApi(
   routes: readonly Route[],
   { forceSsl, dialect, delivered }: DocumentOptions,
 ): Route[] {
-  // Made once, when somebody asks first: most processes are never asked.
+  // The documents are made when somebody first asks for one, and kept. Most processes are never asked.
   let made: Promise<Documents> | undefined;
   const documents = () => {
     made ??= makeDocuments(all, { delivered, dialect, forceSsl });

@@ -7,7 +7,7 @@ import type { RouteText } from './texts.ts';
 
 const NDJSON = 'application/x-ndjson';
 
-/** Examples of what stands in paths. */
+/** Examples of the parameters in paths, by their names. */
 const IN_PATH: Record<string, string> = {
   token: 'shop--psbsfvxhjewnxiczhqc0',
   id: 'A96w5uKHOM8kSsHw----',
@@ -20,18 +20,18 @@ const NAMES = [
 
 const LINK = { description: 'Leads to the next page, if there is one.', schema: { type: 'string' } };
 
-/** `GET /topics/{name}` for `GET /topics/:name`. */
+/** Returns a path as OpenAPI writes it: `/topics/{name}` for `/topics/:name`. */
 export function templateOf(path: string): string {
   return path.replaceAll(/:(\w+)/g, '{$1}');
 }
 
-/** What routes share, and the document has once. */
+/** The parts of the document that several routes share. */
 export interface Components {
   schemas: Schemas;
   problems: ProblemResponses;
 }
 
-/** Describes a route. `alias` is another route that does the same, which came before. */
+/** Describes a route. `alias` is a route before it that does the same, under another path. */
 export function operationOf(
   route: Route,
   text: RouteText,
@@ -62,7 +62,7 @@ function operationId({ method, path }: Route): string {
   return words.map((word, index) => (index === 0 ? word : word[0]?.toUpperCase() + word.slice(1))).join('');
 }
 
-/** Returns an example of what stands in a path; the `name` is that of a topic, a join or a trigger. */
+/** Returns an example of a parameter in a path. The path tells whether `name` is that of a topic, join or trigger. */
 function exampleIn(path: string, name: string): string | undefined {
   if (name !== 'name') return IN_PATH[name];
   return NAMES.find(([place]) => path.startsWith(place))?.[1] ?? 'products';
@@ -74,7 +74,7 @@ function parametersOf({ path: at, params, query }: Route, text: RouteText, schem
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {
-    // What the bus reads as a number is one.
+    // A query has texts. A parameter that the bus turns into a number is described as an integer.
     const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
     return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
   });

@@ -14,7 +14,7 @@ export const CHAPTERS = {
   Reference: 'This documentation.',
 } as const;
 
-/** What the documentation says about a route, beside its schemas. */
+/** Text and examples by which the documentation describes a route, besides its schemas. */
 export interface RouteText {
   chapter: keyof typeof CHAPTERS;
   summary: string;

@@ -7,7 +7,7 @@ const header = (name: string, required: boolean, description: string, example: s
   ...{ name, in: 'header', required, description, schema: { type: 'string' }, example },
 });
 
-/** What the bus sends to callbacks, and what their answers mean. */
+/** Describes what the bus sends to callbacks, and what their answers mean. */
 export function webhooks(delivered: z.ZodType, schemas: Schemas): OpenApiDocument['webhooks'] {
   return {
     delivery: {
