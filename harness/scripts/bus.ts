@@ -162,8 +162,8 @@ export class Bus extends WorkerCalls {
   }
 
   /** Publishes events that are due, in one call. Returns their ids by topic, and whether more events are due. */
-  async publishDelayed(seed: string) {
-    const reply = await this.store.run('publish_delayed', { uidSeed: seedOf(seed) });
+  async publishDelayed(seed: string, turn = 0) {
+    const reply = await this.store.run('publish_delayed', { uidSeed: seedOf(seed), turn });
     const published = Object.fromEntries(reply.published.map(({ topic, events }) => [topic, events]));
     return { ...reply, published };
   }

@@ -23,7 +23,7 @@ interface DueEventsParts {
 
 /**
  * Publishes the delayed events of a partition that are due, unless Redis stores more than the high mark: then they wait.
- * Any number of processes may do so at the same time.
+ * Clients take turns. Any number of processes may do so at the same time.
  */
 export class DueEvents {
   readonly #parts: DueEventsParts;
@@ -37,17 +37,18 @@ export class DueEvents {
 
   /** Publishes until nothing is due. Returns early, after a pause, if Redis is short of memory. Throws as Partition does. */
   async publish(signal: AbortSignal): Promise<void> {
-    for (let isLeft = true; isLeft && !signal.aborted; ) {
-      const reply = await this.#publishUnlessShort();
+    let isLeft = true;
+    for (let turn = 0; isLeft && !signal.aborted; turn++) {
+      const reply = await this.#publishUnlessShort(turn);
       if (reply === undefined) return this.#waitForMemory(signal);
       isLeft = reply;
     }
   }
 
   /** Returns whether more is due; undefined if Redis is short of memory. */
-  async #publishUnlessShort(): Promise<boolean | undefined> {
+  async #publishUnlessShort(turn: number): Promise<boolean | undefined> {
     try {
-      return (await this.#measure()) ? undefined : await this.#publishSome();
+      return (await this.#measure()) ? undefined : await this.#publishSome(turn);
     } catch (error) {
       if (error instanceof StorageFull) return undefined;
       throw error;
@@ -65,9 +66,10 @@ export class DueEvents {
   }
 
   /** Returns whether more is due. */
-  async #publishSome(): Promise<boolean> {
+  async #publishSome(turn: number): Promise<boolean> {
     const { partition, recorder, log } = this.#parts;
-    const { published, lost, isLeft } = await partition.run('publish_delayed', { uidSeed: uidSeed() });
+    const args = { uidSeed: uidSeed(), turn };
+    const { published, lost, isLeft } = await partition.run('publish_delayed', args);
     for (const { topic, events, bytes, subscribers, lateMs } of published) {
       recorder.published(topic, events, bytes);
       recorder.publishedLate(lateMs);

@@ -4,6 +4,7 @@ import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus, type Timed } from '../../harness/scripts/bus.ts';
 import { readDelayed } from '../../harness/scripts/delayed.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { nthWord } from '../../harness/scripts/names.ts';
 import { StorageFull } from '../../src/errors.ts';
 
 const redis = new TestStore();
@@ -45,7 +46,7 @@ describe('what is due', () => {
     await bus.subscribe('bob');
     await bus.delay('a', 'widgets', [{ ...event('e1'), text: 'twelve bytes' }]);
     await bus.hasten('widgets', HOUR_MS + 1000);
-    const reply = await redis.store.run('publish_delayed', { uidSeed: 'b'.padEnd(16, '-') });
+    const reply = await redis.store.run('publish_delayed', { uidSeed: 'b'.padEnd(16, '-'), turn: 0 });
     const [{ lateMs: [lateMs = 0] = [], subscribers, ...rest } = assert.fail()] = reply.published;
     assert.deepEqual(rest, { topic: 'widgets', events: 1, bytes: 12 });
     assert.deepEqual(subscribers.split('\n').sort(), ['alice', 'bob']);
@@ -171,6 +172,58 @@ describe('a call', () => {
     await redis.store.redis.config('SET', 'maxmemory', '0');
     assert.equal((await readDelayed(redis.store)).widgets?.length, 3);
     assert.deepEqual((await bus.publishDelayed('b')).published, { widgets: 3 });
+  });
+});
+
+describe('clients take turns', () => {
+  /** Publishes until an event of `topic` is published. Returns the number of calls. */
+  async function callsUntil(topic: string): Promise<number> {
+    for (let turn = 0; turn < 100; turn++) {
+      const { published } = await bus.publishDelayed(nthWord(turn), turn);
+      if (published[topic] !== undefined) return turn + 1;
+    }
+    return assert.fail(`${topic} was not published`);
+  }
+  const delay = (client: string, topic: string, all: Timed[]) => bus.delay('a', topic, all, { client });
+
+  test('so a burst of one, which takes many calls, does not keep another waiting', async () => {
+    for (let i = 0; i < 60; i++) await bus.subscribe(`s${i}`, { topics: ['burst'] });
+    await bus.subscribe('alice', { topics: ['burst', 'quiet'], max: 10_000 });
+    await delay('mallory', 'burst', events(2000));
+    await delay('carol', 'quiet', [event('late', 1), event('later', 2)]);
+    await hasten();
+    assert.equal(await callsUntil('quiet'), 1);
+    let turn = 1;
+    while ((await bus.publishDelayed(nthWord(turn), turn)).isLeft) turn++;
+    assert.ok(turn > 10, `${turn} calls`);
+    const ids = await delivered();
+    assert.deepEqual(
+      ids.filter((id) => id.startsWith('e')),
+      events(2000).map(({ id }) => id),
+    );
+    assert.ok(ids.indexOf('late') < ids.indexOf('later') && ids.indexOf('later') < 200);
+  });
+
+  test('however many topics and subscribers it has, and however many clients have a burst', async () => {
+    for (let i = 0; i < 250; i++) await bus.subscribe(`s${i}`, { topics: ['wide_0', 'wide_1'] });
+    for (let i = 0; i < 300; i++) await delay('mallory', `many_${i}`, [event(`m${i}`)]);
+    for (let i = 0; i < 2; i++) await delay(`wide${i}`, `wide_${i}`, events(200, `w${i}-`));
+    for (let i = 0; i < 20; i++) await delay(`other${i}`, `other_${i}`, events(300, `o${i}-`));
+    await delay('carol', 'quiet', [event('late', 1)]);
+    await hasten();
+    const calls = await callsUntil('quiet');
+    assert.ok(calls <= 24, `${calls} calls`);
+    for (const topic of ['wide_0', 'wide_1'])
+      assert.equal(await redis.store.redis.hexists(redis.store.keys.topic(topic), 'counter'), 1);
+  });
+
+  test('and the events of all come in the order of their time if one call has room for them', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'], max: 100 });
+    await delay('mallory', 'widgets', [event('e1', 10), event('e3', 30), event('e5', 50)]);
+    await delay('carol', 'gadgets', [event('e2', 20), event('e4', 40)]);
+    await hasten();
+    await bus.publishDelayed('b');
+    assert.deepEqual(await delivered(), ['e1', 'e2', 'e3', 'e4', 'e5']);
   });
 });
 

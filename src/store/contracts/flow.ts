@@ -58,7 +58,7 @@ export const flowContracts = {
     },
   },
   publish_delayed: {
-    arguments: { uidSeed: 'text' },
+    arguments: { uidSeed: 'text', turn: 'number' },
     reply: {
       published: [
         { topic: 'text', events: 'number', bytes: 'number', subscribers: 'text', lateMs: ['number'] },
