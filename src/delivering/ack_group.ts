@@ -25,8 +25,8 @@ export class AckGroup {
   }
 
   /**
-   * Returns the ms until the collected acks are due: 0 if they are at least half of the `held` jobs or have
-   * waited long enough, undefined if there are none.
+   * Returns the ms until the collected acks are due: 0 if they are at least half of the `held` jobs, or if
+   * the first has waited for MAX_WAIT_MS; undefined if there are none.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

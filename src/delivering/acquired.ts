@@ -8,7 +8,7 @@ import type { Acknowledged } from './settlement.ts';
 
 export interface Acquired {
   grants: Grant[];
-  /** Number of instant jobs that remain in the queue. */
+  /** Number of jobs that are still ready. */
   left: number;
   /** One result for each finished job of the call, in the order of the call. */
   acks: Acknowledged[];
@@ -88,7 +88,7 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Copies the piece: a slice would keep the whole reply in memory while a delivery hangs.
+    // Copies the piece: a view of it would keep the whole reply in memory while a delivery hangs.
     pieces: Array.from({ length: pieces }, () => Buffer.from(buffers.next().value)),
   };
   const subscriber = subscribers.get(token);

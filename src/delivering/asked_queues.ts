@@ -19,8 +19,9 @@ export interface Asked {
 }
 
 /**
- * Returns the client that the caller asks about. Undefined means all; only root gets that. `what` names what a
- * client has of its own. Throws bad_query.
+ * Returns the token of the client that the caller asks about. A client asks about itself; root names a
+ * client, or none for all (undefined). Throws bad_query if a client names one; the message calls what it
+ * can ask for `what`.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,
@@ -36,7 +37,7 @@ export function badSubscriber(rule: string): BusError {
   return new BusError('bad_query', `subscriber ${rule}`, { members: { field: 'subscriber' } });
 }
 
-/** Returns the subscribers of a client: itself and its joins, or one of these. */
+/** Returns the subscribers of a client: itself and its joins, or its join named `join` alone. */
 export async function queuesOf(
   { joinsOf }: Pick<AskedQueuesParts, 'joinsOf'>,
   client: string,
@@ -47,7 +48,8 @@ export async function queuesOf(
 
 /**
  * Returns the subscribers that the caller asks about, and the number of calls that finding them costs.
- * Undefined means all subscribers; none are there if a viewer named nobody. Throws bad_query.
+ * Undefined means all subscribers. The list is empty if a viewer gave a name that nobody has. Throws
+ * bad_query.
  */
 export async function queuesAsked(
   parts: AskedQueuesParts,

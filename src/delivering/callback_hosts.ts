@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 
-/** Makes a dispatcher to one origin. It calls `opened` with each connection that it opens. */
+/** Makes an undici dispatcher to one origin, which calls `opened` with each connection that it opens. */
 export type DispatcherTo = (origin: string, opened: (socket: Socket) => void) => Dispatcher;
 
 /** An origin of callbacks with the connections to it. */

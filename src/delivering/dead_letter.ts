@@ -22,6 +22,7 @@ export const DEAD_LETTER = z
   .register(NAMED, { name: 'DeadLetter' });
 export type DeadLetter = z.infer<typeof DEAD_LETTER>;
 
+/** The position of a letter in listings, which are sorted by both fields. */
 export interface Place {
   diedAtMs: number;
   id: string;

@@ -161,7 +161,7 @@ export class DeadLetters {
   }
 }
 
-/** Returns the subscriber in whose queue the letter was, if it is the client or a join of it; otherwise the client. */
+/** Returns the subscriber of a letter if that is the client or one of its joins; otherwise the client. */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;
   const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));

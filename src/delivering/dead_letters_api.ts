@@ -16,10 +16,10 @@ import {
 import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
 
-/** What a client has of its own. */
+/** The things that these routes are about, as the messages of errors call them. */
 const WHAT = 'dead letters';
 
-/** Reading the letters of this many joins costs the caller one call. */
+/** Number of queues (of a client and its joins) whose letters are read at the cost of one call. */
 const QUEUES_PER_CALL = 20;
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
@@ -48,7 +48,7 @@ const pageQuery = subscriberQuery.extend({
 type Whose = z.infer<typeof subscriberQuery>;
 type Page = z.infer<typeof pageQuery>;
 type OfOne = { caller: Caller; params: { id: string } };
-/** Who may change dead letters. */
+/** The callers that may change dead letters. */
 type Owner = Exclude<Caller, { role: 'viewer' }>;
 type ChangeOfOne = OfOne & { caller: Owner };
 
@@ -143,8 +143,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 function handlers(parts: DeadLettersParts) {
   const { deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws for a subscriber that does not exist. Of those who may change letters only root names the
-   * subscriber, so only root can mistype it.
+   * Throws subscriber_not_found if root names a subscriber that does not exist. A client changes only its own
+   * letters, so it cannot mistype the subscriber.
    */
   const check = async (caller: Owner, queues: readonly string[]) => {
     if (caller.role !== 'root' || queues.length > 1) return;

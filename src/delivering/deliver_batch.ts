@@ -25,7 +25,7 @@ export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' |
 
 interface BatchParts {
   delivery: Delivery;
-  /** Takes the batches of joins, which are delivered to nobody. */
+  /** Counts the events in the batches of joins, which have no callback. */
   joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   recorder: Recorder;
   publicNames: PublicNames;
@@ -33,7 +33,10 @@ interface BatchParts {
   log: Log;
 }
 
-/** Returns the handler of `batch` jobs, which delivers one batch to its subscriber, or has it counted for its join. */
+/**
+ * Returns the handler of `batch` jobs. It delivers a batch to its subscriber, or has its events counted for
+ * a join.
+ */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, joins, recorder, settings, log } = parts;
   return async (grant, signal) => {

@@ -29,8 +29,8 @@ interface Target {
 /** POSTs batches to callbacks over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
   /**
-   * Targets by the subscriber's token. A changed callback thus replaces the old target, whose host may then
-   * lose its connections.
+   * Targets by the subscriber's token. So the target of a changed callback replaces the old one, whose host
+   * is left, and loses its connections if no other subscriber has it.
    */
   readonly #targets = new LRUCache<string, Target>({
     max: MAX_TARGETS,

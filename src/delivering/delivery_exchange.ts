@@ -8,7 +8,7 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 /** Maximum informational responses (1xx), which cost the bus more to read than the sender to write. */
 const MAX_INFORMATIONAL = 100;
 
-/** The first bytes of a refusal's body are kept if they arrive within this time after the status. */
+/** Number of bytes kept of a refusal's body, and the time after the status within which they must arrive. */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
 

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts';
 /** Asks a thread or a quarantine to look for jobs, or to stop. */
 export type DeliveryOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
 
-/** What a thread of the worker process is started with. */
+/** The data with which a delivery thread of the worker process starts. */
 export interface ThreadData {
   config: Config;
   index: number;
@@ -11,10 +11,13 @@ export interface ThreadData {
   takenOverAtMs: number | undefined;
 }
 
-/** What a quarantine is started with. */
+/**
+ * The data with which a quarantine starts: a process that delivers batches which may have killed their
+ * workers.
+ */
 export interface QuarantineData {
   config: Config;
-  /** The place of the partition among all. */
+  /** The index of the partition in `Partitions.all`. */
   partition: number;
   takenOverAtMs: number | undefined;
   /** The id of the only worker. */

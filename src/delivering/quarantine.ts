@@ -16,7 +16,7 @@ import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 const LOOK_EVERY_MS = 10_000;
 
 interface QuarantineParts {
-  /** Runs a quarantine, which it starts with QuarantineData. */
+  /** The program of the process. It gets QuarantineData as its first message. */
   file: URL;
   config: Config;
   partitions: Partitions;
@@ -27,10 +27,10 @@ interface QuarantineParts {
 }
 
 /**
- * Delivers the suspects of a partition: batches of which two workers have died. A separate process delivers
- * them, one at a time, as long as there are any. If that process dies, only the batch that it held can be the
- * cause, so that batch becomes a dead letter. If this process is killed too, that proves nothing, and no
- * batch is buried.
+ * Delivers the suspects of a partition: batches that two workers held when they died. A separate process
+ * delivers them, one at a time, as long as there are any. If that process dies, only the batch that it held
+ * can be the cause, so that batch becomes a dead letter. If the process that started it dies too, somebody
+ * may have killed both. That proves nothing, so no batch is buried.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -57,7 +57,10 @@ export class Quarantine {
     this.#bell.ring();
   }
 
-  /** Lets the process finish its delivery for `graceMs`, or give it back. Resolves when it has ended. */
+  /**
+   * Gives the process `graceMs` to finish its delivery; after that it gives the job back. Resolves when it
+   * has ended.
+   */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     this.#send({ kind: 'stop', graceMs });

@@ -10,14 +10,15 @@ import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 /**
- * A subscriber is slow while one of its deliveries takes longer than this, and from then until it accepts one
- * in less.
+ * A subscriber is slow while one of its deliveries takes longer than this, and after that until it accepts a
+ * batch in less time.
  */
 export const SLOW_MS = 1000;
 
 /**
- * The kind of the workers of a call. `spare` workers ask while the other workers of their thread stand still.
- * The worker of a `quarantine` gets the batches that may have killed their workers.
+ * The kind of the workers of a call. `spare` workers ask for jobs only while all other workers of their
+ * thread hang. A `quarantine` is a process with one worker, which gets only the batches that may have
+ * killed their workers.
  */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
@@ -136,7 +137,7 @@ function finishedArguments({
   return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs), record };
 }
 
-/** Returns a function that has the workers of every partition drop the oldest batches. */
+/** Returns a function that queues the `autodrop` job in every partition, and ignores errors. */
 export function autodrops(partitions: Partitions, settings: QueueSettings): () => void {
   const queues = partitions.all.map((partition) => new Queue(partition, 'aux', settings));
   return () => {
@@ -147,19 +148,25 @@ export function autodrops(partitions: Partitions, settings: QueueSettings): () =
 /** Maximum jobs that one script call promotes; 500 take Redis a few milliseconds. */
 const PROMOTE_SLICE = 500;
 
-/** What is published at its time by the worker's main thread, not by a job. */
+/**
+ * The kinds of the agenda, which is everything that waits for its time without a job: delayed events,
+ * triggers, and open keys of joins. The main thread of a worker process publishes what is due.
+ */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
 
 interface Promoted {
   promoted: number;
-  /** The time until the next job is due, with a precision of a µs: 0 if due jobs remain, undefined if none is. */
+  /**
+   * The time until the next job is due, with a precision of a µs; 0 if due jobs remain, undefined if there
+   * is no job.
+   */
   nextDueMs: number | undefined;
-  /** The same for what is to be published. */
+  /** The time until the first entry of each kind of the agenda is due; 0 or undefined as above. */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Makes due jobs of all queues instant, up to 500. */
+/** Makes due jobs of both queues instant, at most PROMOTE_SLICE of them. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

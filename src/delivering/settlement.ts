@@ -22,7 +22,7 @@ export interface Success {
   /** The health points that the subscriber gains. */
   heal: number;
   tookMs: number;
-  /** What the delivery log keeps of the batch; undefined if it is off. */
+  /** What the delivery log keeps of the batch; undefined if the log is off. */
   record?: string | undefined;
 }
 

@@ -1,14 +1,14 @@
 import { clock } from '../clock.ts';
 
 /**
- * Workers stand still if none has begun or ended a job for this time. It is longer than the gaps between
- * quick deliveries, and short enough for deliveries that wait behind slow ones.
+ * Busy workers stand still if none has begun or ended a job for this time. It is longer than the gaps between
+ * quick deliveries, but short, since other deliveries wait meanwhile.
  */
 const AFTER_MS = 10;
 
 /**
- * Notices when workers stand still: all are busy, and none has begun or ended a job for 10 ms. However many
- * quick deliveries there are, they cause no standstill.
+ * Notices when workers stand still: all are busy, and none has begun or ended a job for 10 ms. Quick
+ * deliveries cause no standstill, however many there are.
  */
 export class Standstill {
   readonly #begins: () => void;
@@ -22,7 +22,7 @@ export class Standstill {
     this.#begins = begins;
   }
 
-  /** True until a worker ends a job. */
+  /** True while the workers stand still. The standstill ends when one of them ends its job. */
   get holds(): boolean {
     return this.#holds;
   }

@@ -15,7 +15,7 @@ export class Supervisor {
   readonly #stopping = new AbortController();
   #takenOverAtMs: number | undefined;
 
-  /** `file` runs a thread, which it starts with ThreadData. */
+  /** `file` is the program of a thread, which gets ThreadData as its `workerData`. */
   constructor(file: URL, config: Config, log: Log) {
     this.#file = file;
     this.#config = config;
@@ -35,7 +35,10 @@ export class Supervisor {
     if (index !== undefined) this.#order(index, { kind: 'look' });
   }
 
-  /** Lets the threads finish deliveries for `graceMs` and give back the rest. Resolves when they ended. */
+  /**
+   * Gives the threads `graceMs` to finish deliveries; they give back those that last longer. Resolves when
+   * all threads have ended.
+   */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     const threads = [...this.#threads];

@@ -1,9 +1,15 @@
 import type { Batch } from './batch.ts';
 
-/** Topics are counted in small batches only. In a larger one that would take over a percent of a delivery. */
+/**
+ * Maximum events and bytes of a batch whose events are counted by topic. In a larger batch, counting would
+ * take more than 1 % of the CPU of its delivery.
+ */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
-/** Longer counts are left out, so that all records are small. */
+/**
+ * Maximum length of the JSON with the events by topic. A longer one is left out, so that all records are
+ * small.
+ */
 const MAX_TOPICS_LENGTH = 256;
 
 const BEFORE_ID = '{"id":"'.length;
@@ -20,8 +26,9 @@ interface LastAttempt {
 }
 
 /**
- * Returns what the delivery log keeps of an accepted batch, behind the time at which it was taken; see
- * lua/shared/delivery_log.lua. Legacy events count as many bytes as they have in Redis.
+ * Returns the record of an accepted batch for the delivery log. Only the time at which the batch was taken
+ * is missing, which the script puts in front (lua/shared/delivery_log.lua). Legacy events count as many
+ * bytes as they have in Redis.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;
@@ -50,7 +57,10 @@ function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): st
   return json.length > MAX_TOPICS_LENGTH ? 'null' : json;
 }
 
-/** Returns the position behind the event that has begun before `from`, which is between two of its members. */
+/**
+ * Returns the position behind the end of an event. `from` is a position in that event, between two of its
+ * members.
+ */
 function endOfEvent(piece: Buffer, from: number): number {
   let [at, depth, isText] = [from, 1, false];
   for (; depth > 0 && at < piece.length; at++) {

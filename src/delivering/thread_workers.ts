@@ -14,7 +14,7 @@ interface ThreadSettings extends QueueSettings {
   acquireTimeoutMs: number;
 }
 
-/** One spare worker for this many others. */
+/** Number of regular workers for each spare worker. */
 const WORKERS_PER_SPARE = 3;
 
 /**
@@ -63,7 +63,7 @@ export class ThreadWorkers {
     (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();
   }
 
-  /** Finishes the jobs under way; gives back the rest after `graceMs`. Never rejects. */
+  /** Finishes the jobs under way; gives back those that last longer than `graceMs`. Never rejects. */
   async stop(graceMs: number): Promise<void> {
     await Promise.all([this.#regular.stop(graceMs), this.#spare.stop(graceMs)]);
   }

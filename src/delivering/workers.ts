@@ -12,8 +12,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers, at the start and at every change. */
   onIdle?: (idle: number) => void;
   /**
-   * Tells whether idle workers may ask when a job may be ready; otherwise they ask only at ticks. If absent,
-   * they may.
+   * Returns true if idle workers may ask for a job as soon as one may be ready. While it returns false,
+   * they ask only at ticks. If it is absent, they always may.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready and all these workers are busy. */
@@ -78,7 +78,7 @@ export class Workers {
     this.#bell.ring();
   }
 
-  /** Finishes the jobs under way; gives back the rest after `graceMs`. Never rejects. */
+  /** Finishes the jobs under way; gives back those that last longer than `graceMs`. Never rejects. */
   async stop(graceMs: number): Promise<void> {
     const timer = setTimeout(() => this.#held.giveBack(), graceMs);
     this.#stopping.abort();

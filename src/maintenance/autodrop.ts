@@ -30,7 +30,10 @@ type Drops = Omit<DropNotice, 'topics'>;
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/** The state that a script call passes on to the next call. */
+/**
+ * The position in a large batch that a script call hands to the next call, so that it can go on counting
+ * there.
+ */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
@@ -38,10 +41,11 @@ export type DropPolicy = 'fair' | 'oldest';
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job. When Redis stores more than the high mark, the job drops records of past deliveries, then
- * dead letters, then batches, down to the low mark, the oldest first. By default it drops those of subscribers
- * that hold more than their fair share; the other policy takes the oldest of all. If other data fills Redis,
- * dropping would not help: the job drops nothing and logs an error.
+ * The `autodrop` job. When Redis stores more than the high mark, the job drops records of past deliveries,
+ * then dead letters, then batches, down to the low mark, the oldest first. The policy `fair`, the default,
+ * takes dead letters and batches only from subscribers that hold more than a share (fair_share.ts). The
+ * policy `oldest` takes the oldest of all subscribers. If other data fills Redis, dropping would not help:
+ * the job drops nothing and logs an error.
  */
 export class Autodrop {
   readonly #partition: Partition;
@@ -95,7 +99,10 @@ export class Autodrop {
     }
   }
 
-  /** Returns a shortage that lasts although no records of past deliveries are left; otherwise undefined. */
+  /**
+   * Drops records of past deliveries if memory is short. Returns the shortage that is left; undefined if
+   * none is.
+   */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const found = await lastingShortage(this.#partition, this.#limits, signal, mark);
     if (!found) return undefined;
@@ -135,7 +142,7 @@ export class Autodrop {
     }
   }
 
-  /** Drops delayed events if all batches together were not enough. */
+  /** Drops delayed events if dropping all batches and dead letters would not free enough. */
   #dropDelayed(target: number, { memory, holdings, delayed }: Shortage, signal: AbortSignal) {
     const freeBytes = memory.used - target - sum(holdings.map(({ bytes }) => bytes));
     const cuts = freeBytes > 0 ? delayedCuts(delayed, freeBytes) : [];
@@ -165,7 +172,7 @@ export class Autodrop {
 
 /**
  * Returns the next cuts: half of what is left of the plan, but at most MAX_SLICE batches. Only half, so that
- * the memory is looked at before the rest.
+ * Redis's memory is read again before the other half is dropped.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
@@ -179,8 +186,8 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 }
 
 /**
- * Returns what is left of the plan after these cuts. A cut that is spent is left out, because all other
- * batches under it are being delivered.
+ * Returns what is left of the plan after these cuts. A cut that is spent is left out, because all batches
+ * that its subscriber still has are being delivered.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

@@ -7,10 +7,10 @@ import { fairCuts } from './fair_share.ts';
 
 /** Maximum events that one script call drops; 500 take Redis some 2 ms. */
 const MAX_DROPPED = 500;
-/** Wait between two reads of Redis's memory while Redis frees what was dropped. */
+/** Pause between two reads of Redis's memory while Redis frees the memory of dropped events. */
 const FREEING_MS = 5;
 
-/** What the delayed events of a topic take. */
+/** The number and the bytes of a topic's delayed events. */
 export interface DelayedHolding {
   topic: string;
   /** The client that owns the topic. */
@@ -22,7 +22,10 @@ export interface DelayedHolding {
 type Cut = Arguments<'drop_delayed'>['cuts'][number];
 export type DelayedDrop = Reply<'drop_delayed'>[number];
 
-/** Returns what the delayed events of all topics take. Throws as Partition does. */
+/**
+ * Returns the number and the bytes of the delayed events of each topic that has some. Throws as Partition
+ * does.
+ */
 export async function delayedHoldings(partition: Partition): Promise<DelayedHolding[]> {
   const counts = await delayedCounts(partition);
   const holdings: DelayedHolding[] = [];
@@ -36,8 +39,9 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns how many events of each topic to drop to free so many bytes. Clients that hold more than a certain share are
- * cut down to it, each by the same part of the events of all its topics.
+ * Returns how many events of each topic to drop, so that `freeBytes` become free. Clients that hold more
+ * than a share (fair_share.ts) are cut down to it. Each topic of such a client loses the same part of its
+ * events.
  */
 export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: number): Cut[] {
   const byClient = Map.groupBy(holdings, ({ client }) => client);
@@ -56,7 +60,7 @@ export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: numb
   });
 }
 
-/** Drops what the cuts say, but stops when Redis uses no more than the target. Yields what was dropped. */
+/** Carries out the cuts, but stops when Redis uses no more than the target. Yields what was dropped. */
 export async function* dropDelayed(
   partition: Partition,
   limits: MemoryLimits,

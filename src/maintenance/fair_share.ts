@@ -16,9 +16,9 @@ export interface Cut {
 }
 
 /**
- * Returns the cuts that free this many bytes at the cost of the largest holdings. What a client and its joins
- * hold counts together. Each client that holds more than a certain share is cut down to that share, and the
- * others lose nothing. The largest holding comes first.
+ * Returns the cuts that free `freeBytes`. Every client that holds more than the share (`fairShare`) loses
+ * what it holds beyond that; the other clients lose nothing. What a client and its joins hold counts
+ * together. The cuts of the client that holds most come first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
@@ -38,7 +38,10 @@ export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[]
     );
 }
 
-/** Returns the share that remains of each of the largest holdings when this many bytes are freed. */
+/**
+ * Returns the share (bytes) to which all larger holdings must be cut down to free `freeBytes`; 0 if all
+ * must go.
+ */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;
   for (const [index, bytes] of largestFirst.entries()) {
@@ -49,7 +52,7 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/** Returns the cut that frees this many bytes by dropping the oldest batches of all subscribers. */
+/** Returns the cut that frees `freeBytes`, by estimate, by dropping the oldest batches of all subscribers. */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sum(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, sum(holdings.map(({ bytes }) => bytes))));

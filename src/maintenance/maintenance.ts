@@ -70,7 +70,10 @@ export class Maintenance {
   }
 }
 
-/** Returns a handler that runs the job of the grant's name. A job of an unknown name is deleted. */
+/**
+ * Returns a handler that runs the periodic job that has the name of the acquired job. Jobs of other names
+ * are deleted.
+ */
 function byName(jobs: readonly PeriodicJob[], log: Log): JobHandler {
   return async ({ job, packed }, signal) => {
     const periodic = jobs.find(({ name }) => name === job?.name);

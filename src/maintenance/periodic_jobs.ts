@@ -21,8 +21,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const { config, partition, partitions, stopping } = parts;
   const autodrop = new Autodrop(parts, config);
   const sweep = sweepJob(parts);
-  // Only one partition's job sends the figures, because they are of the whole bus. Prometheus scrapes them
-  // instead.
+  // Only the control partition's job sends the figures, because they are of the whole bus. With Prometheus
+  // none does, as Prometheus scrapes the figures.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
     { name: 'autodrop', everyMs: 30_000, run: (signal) => autodrop.run(signal) },
@@ -31,8 +31,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // Promotes due jobs if the scheduler, which normally does so, cannot.
     { name: 'schedule', everyMs: 60_000, run: () => promoteAllDue(partition) },
     { name: 'scrub', everyMs: config.leaseMs / 3, run: () => scrubDead(parts) },
-    // A sweep takes minutes on a big bus, so it ends at once when the process stops. The next sweep does the
-    // rest.
+    // A sweep takes minutes on a big bus, so it ends at once when the process stops. The next sweep checks
+    // everything.
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,

@@ -2,7 +2,7 @@ import { sleep } from '../clock.ts';
 import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Delivery logs that one script call deletes. */
+/** Maximum delivery logs that one script call deletes. */
 const LOGS_SLICE = 10;
 
 /** Pause between two looks at Redis's memory while Redis frees that of deleted logs. */

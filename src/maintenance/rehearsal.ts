@@ -25,7 +25,7 @@ export interface Rehearsal extends FoundBatches {
   unfit: string | undefined;
   /** The layout version in this Redis; undefined if this bus never used it. */
   layout: string | undefined;
-  /** Number of living Ruby workers, and the time since the last sign of life of one of them. */
+  /** Number of living Ruby workers, and the time since the latest sign of life of any of them. */
   workers: { count: number; silentMs: number };
   subscribers: number;
   topics: number;

@@ -10,7 +10,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-/** Samples per script call; this many take Redis about 1 ms. */
+/** Maximum samples in a script call; 200 take Redis about 1 ms. */
 const SAMPLES_PER_CALL = 200;
 
 type Sample = Arguments<'sample'>['samples'][number];
@@ -32,14 +32,18 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
       readMemory(partitions.control, config),
     ]);
     const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
-    // The bus comes first, so that its entry is there before those of others. Later calls may fall into the next step.
+    // The sample of the bus goes first, so that its entry is there before any other. Later calls may fall
+    // into the next step of the histories.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (let i = 0; i < its.length; i += SAMPLES_PER_CALL)
         await partition.run('sample', { ...steps, samples: its.slice(i, i + SAMPLES_PER_CALL) });
   };
 }
 
-/** Returns the partition that has the history of a subject. It also knows whether the subject still exists. */
+/**
+ * Returns the partition that has the history of a sample's subject (the bus, a topic or a subscriber). It
+ * also knows whether the subject still exists.
+ */
 function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Partition {
   if (topic !== undefined) return partitions.ofTopic(topic);
   return subscriber === undefined ? partitions.control : partitions.ofSubscriber(subscriber);
@@ -90,7 +94,8 @@ function samplesOf({ counts, subscribers: all, memory }: Reading, limit: number)
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // Without events its health cannot change, and nobody needs to do anything.
+    // A subscriber without queued events does not count as failing: nothing is delivered to it, so its
+    // health cannot change.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;
@@ -116,7 +121,7 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
   return entry;
 }
 
-/** Adds a value to a figure of each of these. */
+/** Adds a value to the figure `name` in all of these; undefined ones are skipped. */
 function add<Name extends string>(
   name: Name,
   value: number,
@@ -125,7 +130,7 @@ function add<Name extends string>(
   for (const figures of all) if (figures) figures[name] = (figures[name] ?? 0) + value;
 }
 
-/** Returns samples of the subjects with the largest `size`. Those of size 0 are left out. */
+/** Returns samples of the `limit` topics or subscribers with the largest `size`, without those of size 0. */
 function busiest<K extends 'topic' | 'subscriber'>(
   all: Map<string, Figures<K>>,
   kind: K,

@@ -6,8 +6,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * Publishes some due events of one kind of the agenda. It is called again while more are due, and after a
- * pause if it throws. Several processes may run it at the same time.
+ * Publishes some due entries of one kind of the agenda: of delayed events, triggers, or joins with open
+ * keys. It is called again while more are due, and after a pause if it throws. Several processes may run it
+ * at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -15,14 +16,14 @@ interface SchedulerParts {
   partition: Partition;
   wakeups: Wakeups;
   agenda: Partial<Record<AgendaKind, PublishDue>>;
-  /** Maximum sleep, because an announcement may be lost. */
+  /** Maximum time between two looks for due jobs. It is needed because an announcement may be lost. */
   maxSleepMs: number;
   log: Log;
 }
 
 /**
- * Makes scheduled jobs instant, and publishes the events of the agenda, when they are due. Sleeps until the
- * next deadline, or until an earlier one is announced.
+ * Makes scheduled jobs instant when they are due, and publishes the entries of the agenda that are due.
+ * Sleeps until the next deadline, or until a script announces an earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -71,8 +72,9 @@ export class Scheduler {
   }
 
   /**
-   * Starts to publish the due events of a kind. Returns the time for which the scheduler need not look at
-   * that kind.
+   * Starts to publish the due entries of a kind, if there are any. Returns the ms after which the scheduler
+   * must look at this kind again. Infinity means that no entry waits, or that the end of the publishing under
+   * way wakes the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

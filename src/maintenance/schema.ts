@@ -38,8 +38,8 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * True if the bus took this Redis over from the Ruby Routemaster. Unknown, and so false, for takeovers by a
- * release that did not record them.
+ * True if the bus took this Redis over from the Ruby Routemaster. False also if the takeover was by a release
+ * that did not record it.
  */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;

@@ -6,9 +6,9 @@ import { type Holding, sum } from './fair_share.ts';
 
 export interface Shortage {
   memory: Memory;
-  /** Estimates of what each subscriber holds. */
+  /** The batches that each subscriber holds, and an estimate of their bytes. */
   holdings: Holding[];
-  /** What the delayed events of topics take. */
+  /** The number and the bytes of the delayed events of each topic. */
   delayed: DelayedHolding[];
   /** Estimate of the bytes that Redis would free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;

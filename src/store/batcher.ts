@@ -1,6 +1,9 @@
-/** This many waiting items are sent at once, without waiting for the end of the event loop's turn. */
+/** Number of waiting items that are sent at once, without waiting for the end of the event loop's turn. */
 const ENOUGH = 128;
-/** If fewer items wait after one turn of the event loop, they are sent. Otherwise they wait one more turn. */
+/**
+ * If fewer items than this wait after one turn of the event loop, they are sent. Otherwise they wait one
+ * more.
+ */
 const FEW = 4;
 
 /** Limits the size of a call: the weights of its items sum up to at most `max`. A heavier item goes alone. */
@@ -76,8 +79,8 @@ export class Batcher<Item, Result> {
 
   /**
    * Waits for the items that arrive in this turn of the event loop and the next. The second turn saves CPU:
-   * with 64 connections, 16 % of Redis and 5 % of web. A call of `publish` then has 52 publications instead
-   * of 31. With a thousand busy sockets a turn lasts long, so ENOUGH items end the wait.
+   * with 64 connections, 16 % of Redis's and 5 % of the web process's. A call of `publish` then has 52
+   * publications instead of 31. With a thousand busy sockets a turn lasts long, so ENOUGH items end the wait.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -88,8 +91,8 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Removes and returns the items of the next call, in the order of arrival. If not all items fit, these are
-   * the ones whose turn it is.
+   * Removes and returns the items of the next call, in the order of arrival. If not all items fit, the owners
+   * of the items take turns.
    */
   #nextGroup(): Waiting<Item, Result>[] {
     const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);

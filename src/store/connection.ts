@@ -10,7 +10,10 @@ import { addressOf, usesTls } from './redis_url.ts';
  */
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
-/** With sentinels: another Redis may be there sooner than the one that failed, and a dead host never answers. */
+/**
+ * The limits with sentinels. They are shorter, because a new master may be there before the failed one is
+ * back, and a dead host never answers.
+ */
 const SENTINEL_MAX_PAUSE_MS = 500;
 const SENTINEL_SILENCE_MS = 2000;
 /** Minimum time between two warnings that Redis is a replica. */
@@ -66,8 +69,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 }
 
 /**
- * Returns a function that decides whether to connect again after an error of Redis: if it was the master and is a
- * replica now. The sentinels, or the name of the host, then lead to the new master. The command fails all the same.
+ * Returns a function that decides whether to connect again after an error of Redis. It does if the error
+ * says that this Redis, once the master, is a replica now. The sentinels, or the name of the host, then
+ * lead to the new master. The command fails all the same.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;

@@ -26,7 +26,7 @@ const LASTING = /^(?:ERR|NOPERM)/;
 interface FunctionsOptions {
   /** Gets one warning if Redis refuses something that an operator can permit. */
   log?: Log | undefined;
-  /** Replicas that must have what a call writes before it resolves. */
+  /** If given, a call resolves only when replicas have what it wrote. */
   replicas?: Replicas | undefined;
 }
 
@@ -52,8 +52,8 @@ export class Functions {
 
   /**
    * Calls the function of a script and returns its reply. If Redis refuses functions, because its memory is
-   * full or its ACL forbids them, returns the result of `instead`; for FALLBACK_MS after that, all calls do.
-   * Throws any other error of Redis unchanged.
+   * full or its ACL forbids them, returns the result of `instead`. For FALLBACK_MS after that, all calls use
+   * `instead`. Throws any other error of Redis unchanged.
    */
   async call(
     script: string,

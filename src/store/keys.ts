@@ -98,7 +98,8 @@ export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
 /**
  * The kinds of announcements. `main` and `aux`: this queue has an instant job. `due`: something is due
- * earlier than the scheduler expects. `suspect`: a job waits for a quarantine.
+ * earlier than the scheduler expects. `suspect`: the job of a batch that may have killed its workers waits
+ * for a quarantine, the process that delivers such batches.
  */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 

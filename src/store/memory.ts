@@ -41,8 +41,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns the bytes of buffers in the memory of Redis. Of those for replicas and the AOF, Redis shows a part
- * only as memory that does not count for eviction.
+ * Returns the bytes of buffers in the memory of Redis. Redis may show the buffers for replicas and the AOF
+ * more fully in `mem_not_counted_for_evict` than in their own fields, so the larger of both numbers counts.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =

@@ -45,10 +45,10 @@ const PASSING_WORDS = new Set([
   'TRYAGAIN',
   'MISCONF',
   'NOREPLICAS',
-  // A command that waits is ended so when a master becomes a replica.
+  // The error of a blocked command, such as WAIT, when the master becomes a replica.
   'UNBLOCKED',
 ]);
-/** The error of WAIT on what was the master when the command before it ran. */
+/** The error of WAIT if Redis has become a replica since the command before it. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**
@@ -81,8 +81,8 @@ export class Partition {
   }
 
   /**
-   * Number of connections that this process has made to Redis. If it grew, Redis may have lost what this
-   * process knows.
+   * Number of connections that this process has made to Redis. After a new one, Redis may have lost data that
+   * this process remembers.
    */
   get connections(): number {
     return this.#connections;

@@ -1,4 +1,4 @@
-/** Who can have paused a subscriber. If its callback answered 410, the bus did. */
+/** Who can pause a subscriber. `callback_gone` means the bus, after the callback answered 410. */
 export const PAUSERS = ['callback_gone', 'operator', 'subscriber'] as const;
 export type Pauser = (typeof PAUSERS)[number];
 

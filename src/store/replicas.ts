@@ -2,7 +2,9 @@ import type { Redis } from 'ioredis';
 import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
-/** Maximum time that replicas get. Less than the time after which a silent connection is closed. */
+/**
+ * Maximum time that replicas get to confirm. Less than the time after which a silent connection is closed.
+ */
 const WAIT_MS = 1000;
 
 /** Waits until replicas have what was written on a connection. Nothing else on the connection goes on meanwhile. */
@@ -19,17 +21,21 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command of this connection, when enough replicas have all that Redis
-   * had written until then. So the reply to a repeat is held back too until its original is safe. Throws the error of
-   * `sent` or of `confirm`: the command was run, but replicas may lack it.
+   * Resolves with the reply to `sent`, the last command of this connection, when the minimum of replicas
+   * has all that Redis had written until then. So the reply to a repeated publish, which writes nothing,
+   * also waits until the first one is on the replicas. Throws the error of `sent`, or of `confirm`: then
+   * the command was run, but replicas may lack what it wrote.
    */
   async have<T>(sent: Promise<T>): Promise<T> {
-    // Both are on their way before either is answered.
+    // WAIT is sent before the command is answered, so it costs no second round trip.
     const [reply] = await Promise.all([sent, this.confirm()]);
     return reply;
   }
 
-  /** Resolves when enough replicas have all that was written before. Throws StorageUnavailable, or an error of Redis. */
+  /**
+   * Resolves when the minimum of replicas has all that was written before. Throws StorageUnavailable, or an
+   * error of Redis.
+   */
   async confirm(): Promise<void> {
     const count = await this.#redis.wait(this.#min, WAIT_MS);
     if (this.#tooFew !== count < this.#min) this.#tell(count);

@@ -20,11 +20,11 @@ export interface Seen {
   delayed: Set<string>;
   /** Clients with delayed events. */
   delaying: Set<string>;
-  /** Triggers, as `triggers:due` has them. */
+  /** Triggers, each as its member of `triggers:due`: its name and the token of its client. */
   triggers: Set<string>;
   /** Clients with triggers. */
   triggering: Set<string>;
-  /** Delivery logs, by the names that `deliveries:logs` has for them. */
+  /** Delivery logs, each as its member of `deliveries:logs`: `taken` or `dropped`, and the subscriber. */
   logs: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
@@ -32,9 +32,11 @@ export interface Seen {
   jobless: Set<string>;
 }
 
-/** Names of the keys that each hold one batch. */
+/** Names in LAYOUT of the keys that are about one batch each. */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
-/** Names of the keys whose members are batches, with the types of the keys. */
+/**
+ * Names in LAYOUT of the indexes that each subscriber has of its batches or dead letters, with their types.
+ */
 const INDEXES = {
   batches_queued: 'zset',
   batches_retrying: 'zset',
@@ -120,7 +122,10 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 
-/** Returns the member of `triggers:due` of a trigger with this key. No name has a colon. */
+/**
+ * Returns the member of `triggers:due` of a trigger. `key` is the trigger's key from the token on: token,
+ * colon, name. No name has a colon.
+ */
 function memberOf(key: string): string {
   const colon = key.lastIndexOf(':');
   return `${key.slice(colon + 1)} ${key.slice(0, colon)}`;

@@ -2,10 +2,10 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Maximum ids that one call looks at: their texts are read. */
+/** Maximum ids in a call. It is low because the call reads the texts of these events. */
 const TEXTS = 50;
 
-/** Repairs the delayed events of all topics, and what clients are said to hold of them. */
+/** Repairs the delayed events of all topics, and the stored sums of what each client holds of them. */
 export async function sweepDelayed(
   walk: Walk,
   { delayed, delaying }: Pick<Seen, 'delayed' | 'delaying'>,
@@ -36,7 +36,7 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
   return reply;
 }
 
-/** Enters the events of a topic that have no entry. */
+/** Enters the delayed events of a topic that have a text but no entry. */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('hash', walk.partition.keys.delayed_events(topic)))
     for (let at = 0; at < ids.length; at += TEXTS)

@@ -8,7 +8,10 @@ import type { Walk } from './walk.ts';
  */
 const MAX_CALLS = 1000;
 
-/** Corrects the gauges of every subscriber that has a gauge, queued batches or dead letters. */
+/**
+ * Corrects the gauges (numbers of batches and events) of every subscriber with a gauge, batches or dead
+ * letters.
+ */
 export async function sweepGauges(
   walk: Walk,
   { queued, buried }: Pick<Seen, 'queued' | 'buried'>,

@@ -95,7 +95,9 @@ export class JobSweep {
     }
   }
 
-  /** Repairs the suspects that are in the index (`indexed` is 1), or those that are not (0). */
+  /**
+   * Has the script repair the `suspects` that are in the index (`indexed` is 1), or those that are not (0).
+   */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {
       if (this.#walk.aborted) return;

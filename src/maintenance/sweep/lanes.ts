@@ -1,7 +1,10 @@
 import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Repairs what is stored about workers. `holding` names workers that were seen holding jobs. */
+/**
+ * Repairs the lanes, shares and leases of workers. `holding` has the ids of workers that were seen with a
+ * job.
+ */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
   const workers = new Set(holding);

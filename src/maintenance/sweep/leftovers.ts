@@ -21,7 +21,10 @@ export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'
   }
 }
 
-/** Returns the series of a field; undefined if it is not about a topic or a subscriber. */
+/**
+ * Returns a field of `counters` with the field of its total, and the topic or subscriber that it is about;
+ * undefined if it is about neither.
+ */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};
   const subject = subjectOf(name, tags);

@@ -1,6 +1,9 @@
 import { slices, type Walk } from './walk.ts';
 
-/** Corrects the delivery logs: those that were seen, those that are listed, and what all of them hold. */
+/**
+ * Corrects the counts of delivery logs: of those `seen` as keys, of those that `deliveries:logs` lists, and
+ * the total.
+ */
 export async function sweepRecords(walk: Walk, seen: Iterable<string>): Promise<void> {
   for (const names of slices(seen)) await walk.repair('sweep_deliveries', { names });
   const logs = walk.partition.keys.deliveries_logs();

@@ -22,8 +22,8 @@ interface SweepOptions {
   /** Maximum jobs of a queue that one sweep checks. In a longer queue, each sweep checks a random part. */
   maxJobs?: number;
   /**
-   * Number of living workers of the Ruby Routemaster. The sweep keeps the jobs that it repairs away from
-   * them.
+   * Number of living workers of the Ruby Routemaster. If there are any, the sweep puts the jobs that it
+   * repairs where only workers of this bus take them.
    */
   rubyWorkers?: number;
 }

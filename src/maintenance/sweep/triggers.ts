@@ -1,7 +1,7 @@
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Repairs triggers, their entries in `triggers:due`, and the bytes of each client's. */
+/** Repairs triggers, their entries in `triggers:due`, and the stored bytes of each client's triggers. */
 export async function sweepTriggers(
   walk: Walk,
   { triggers, triggering }: Pick<Seen, 'triggers' | 'triggering'>,

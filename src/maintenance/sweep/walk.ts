@@ -8,7 +8,10 @@ import { type Finding, isFindingKind } from './finding.ts';
 
 /** Maximum elements that one call reads or checks; 300 take Redis about 1 ms. */
 const SLICE = 300;
-/** Minimum rest. Shorter rests are added up until they reach it, since timers are less precise than that. */
+/**
+ * Minimum rest. Rests that would be shorter are added up until they reach it, since timers are not precise
+ * enough.
+ */
 const MIN_REST_MS = 5;
 
 /** The scripts that repair something and return a list of findings. */
@@ -28,8 +31,8 @@ type RepairScript =
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * Reads the data of one partition slice by slice. It rests as long as its calls took, so that it hardly slows
- * a busy bus. An aborted `signal` ends it before the next slice.
+ * Reads the data of one partition, some hundred elements at a time. After its calls it rests for as long as
+ * they took, so that it hardly slows a busy bus. An aborted `signal` ends it before the next elements.
  */
 export class Walk {
   readonly partition: Partition;

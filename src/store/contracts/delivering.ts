@@ -9,8 +9,9 @@ export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs:
 const deliveryLog = 'number';
 
 /**
- * `job` may be missing if it is the delivery of batch `bid` in the bytes that this bus gives it. `record` is
- * what the delivery log keeps of an accepted batch; undefined if the log is off.
+ * `job` may be missing if the script can make its bytes from `bid`: if it delivers this batch, packed as
+ * this bus packs jobs. `record` is what the delivery log keeps of an accepted batch; undefined if the log
+ * is off.
  */
 const finished = {
   worker: 'text',
@@ -23,8 +24,9 @@ const finished = {
 } as const;
 
 /**
- * `laneLimit` is the width of a lane whose subscriber asked for none. `laneLimitMax` limits every lane. A
- * delivery that takes longer than `slowMs` makes its subscriber slow.
+ * `laneLimit` is the maximum number of deliveries in flight of a subscriber that set none itself, and
+ * `laneLimitMax` that of any subscriber. A delivery that takes longer than `slowMs` makes its subscriber
+ * slow.
  */
 export const lanes = {
   q,

@@ -5,7 +5,10 @@ const q = 'main|aux';
 /** The inconsistencies that a sweep found. `name` is a batch's UID, a packed job, a worker, a token, or a trigger. */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
-/** Counted slices of a subscriber's index. Each begins where the previous one ends, and ends at score `to`. */
+/**
+ * The counted slices of a subscriber's index: its batches between two scores. Each begins where the
+ * previous one ends, and ends at score `to`.
+ */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
 const single = 'batch|ruby_batch|dead_letter|attempts|dead_letter_about';

@@ -2,7 +2,7 @@ import type { Contract } from '../contract.ts';
 
 /**
  * A counter. If it is about a topic or a subscriber, `topic` or `subscriber` names that. `total` is the
- * counter that continues it after a removal.
+ * counter to which its count moves when the topic or subscriber is removed.
  */
 export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 

@@ -1,6 +1,6 @@
 import type { Contract } from '../contract.ts';
 
-/** What limits publications. */
+/** The limits on the topics and idempotency keys of publications. */
 export const LIMITS = {
   idempotencyWindowMs: 'number',
   maxTopics: 'number',
@@ -8,7 +8,7 @@ export const LIMITS = {
   maxClientKeys: 'number',
 } as const;
 
-/** What becomes of a publication. */
+/** The outcomes of a publication. The header of publish.lua explains them. */
 export const OUTCOMES = 'accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys';
 
 export const publishingContracts = {

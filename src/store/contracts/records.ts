@@ -1,6 +1,6 @@
 import type { Contract } from '../contract.ts';
 
-/** The subscribers whose batches are asked for; all if there are none. */
+/** The tokens of the subscribers whose batches are wanted. An empty list means all subscribers. */
 const clients = ['text'] as const;
 
 /**

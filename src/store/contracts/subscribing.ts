@@ -1,7 +1,7 @@
 import type { Contract } from '../contract.ts';
 import { series as counter } from './metrics.ts';
 
-/** The counters of a topic or a subscriber, each with the counter that continues it after a removal. */
+/** The counters of a topic or a subscriber, each with the counter to which its count moves on removal. */
 const series = [counter] as const;
 
 export const subscribingContracts = {
