@@ -123,7 +123,7 @@ export class Pages {
   }
 }
 
-/** Returns the `count` entries with the smallest places after a place, sorted. All entries are never sorted. */
+/** Returns the first `count` entries behind the place `after`, sorted, without sorting all entries. */
 function firstOf<T>(all: readonly T[], placeOf: (entry: T) => string, count: number, after = ''): T[] {
   const first: { place: string; entry: T }[] = [];
   for (const entry of all) {

@@ -10,7 +10,7 @@ import { readScopes, scopeFields } from './scope.ts';
 
 /** Maximum clients that one pipeline reads. */
 const LIST_SLICE = 500;
-/** Names that one step of a scan reads. */
+/** Number of names that one step of a scan reads. */
 const NAMES_SLICE = 1000;
 
 export interface Client {
@@ -25,7 +25,7 @@ export interface Client {
 
 type TokenAndName = [token: string, name: string];
 
-/** The place of a client in listings, which are sorted by name, and then by token. */
+/** Returns the place of a client in listings, which are sorted by name, and then by token. */
 export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
 export const byPlace = (one: TokenAndName, other: TokenAndName) => (placeOf(one) < placeOf(other) ? -1 : 1);
 

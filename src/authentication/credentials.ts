@@ -68,8 +68,8 @@ export class Credentials {
   }
 
   /**
-   * Checks a user and password of Basic. With a key, the key is the user: it is compared before any lookup, which
-   * would send it to Redis. Throws an error of the lookup.
+   * Checks a user and password of Basic. The root key and the viewer key are sent as the user: so both are compared
+   * before a lookup would send the user to Redis. Throws an error of the lookup.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);

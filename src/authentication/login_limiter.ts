@@ -5,7 +5,7 @@ import { type Proxies, sourceOf } from '../proxies.ts';
 import type { FailedLogins } from './failed_logins.ts';
 import type { FailureReason } from './verdict.ts';
 
-/** Maximum failures per address and minute. So many, because a service with a wrong secret repeats its calls. */
+/** Maximum failures per address and minute. It is high, because a service with a wrong secret repeats its calls. */
 export const MAX_FAILURES = 100;
 
 interface FailureFigures {

@@ -35,7 +35,7 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html
 /** Completes the JSON of a batch that is cut off after some events (see `ending` of an API call). */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
-/** Returns the first events of a batch, each to be opened. `call` is the API call that returns all `count` events. */
+/** Returns the first events of a batch; a click unfolds one. `call` is the API call for all `count` events. */
 export function eventsShown(
   events: readonly Record<string, unknown>[],
   count: number,

@@ -91,7 +91,7 @@ ${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, su
     }),
   ];
 
-  /** Returns in words which letters "all" are: "3 dead letters" of a subscriber, or a client's, with its joins'. */
+  /** Returns what the forms for all letters cover, in words: for a client, also the letters of its joins. */
   async function lettersOf(call: Visit, subscriber: string | undefined): Promise<string> {
     if (subscriber === undefined) return 'all dead letters';
     const params = { token: subscriber };

@@ -22,7 +22,7 @@ const MISSED_SAMPLES = 3;
 /** The overview complains if the oldest event is older than this. */
 const LONG_SECONDS = 60;
 
-/** What the overview judges: the newest sample of the bus with its age, if there is one, and Redis's memory now. */
+/** The state that the overview judges: the newest sample of the bus, if any, with its age, and Redis's memory now. */
 interface State {
   figures: Figures<'bus'> | undefined;
   ageMs: number;

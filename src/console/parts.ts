@@ -77,7 +77,7 @@ export function boxes(shown: readonly (readonly [name: string, value: Content])[
   return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
-/** Returns links to versions of a page. `all` has their texts by their values in the query; `current` is shown. */
+/** Returns links to the versions of a page. `all` maps values in the query to texts; `current` is the value now. */
 export function choices(
   all: Readonly<Record<string, string>>,
   current: string,

@@ -22,7 +22,7 @@ const TOKEN: Input<{ token: string }> = {
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };
 
-/** A page for each subscriber: how it is, what became of its batches, and what can be done. */
+/** A page for each subscriber with its state, its newest batches, and forms to pause, resume or remove it. */
 export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
   return [
     page(`${PATH}/:token`, ALL, {

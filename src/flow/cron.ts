@@ -31,7 +31,7 @@ export class CronTimes implements Times {
   readonly #zone: Zone;
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
-  /** croner for the years around `year`: in the zone for a fixed-time job, otherwise in local time. */
+  /** The object of croner for the years around `year`: in the zone for a fixed-time job, otherwise in local time. */
   #around: { year: number; cron: Cron } | undefined;
 
   /** Throws BadCron. */

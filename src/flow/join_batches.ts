@@ -28,7 +28,7 @@ import {
 const SLICE = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/** The end of an attempt, for the delivery log. A join counts a batch without a request. */
+/** The result of an attempt that the delivery log gets: a join counts a batch without a request. */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_MEMORY = triedAgainIn(1000);

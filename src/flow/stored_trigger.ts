@@ -1,7 +1,7 @@
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 
-/** A trigger by its client's token and its name. */
+/** Identifies a trigger by the token of its client and its name. */
 export interface TriggerName {
   client: string;
   name: string;

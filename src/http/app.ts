@@ -72,7 +72,7 @@ const NOT_FOUND: Route = {
   isUnknown: true,
 };
 
-/** Returns the route that refuses the other methods of a path. Express answers HEAD by the GET routes before. */
+/** Returns the route that refuses the other methods of a path. HEAD never gets here: Express treats it as GET. */
 function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
   const allow = rows.map(({ method }) => method).join(', ');
   return {

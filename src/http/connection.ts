@@ -38,7 +38,7 @@ export class Connection {
   readonly #held: Held[] = [];
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
-  /** Number of bytes to come that surely belong to the body of the last request; it may have a few more. */
+  /** Number of bytes to come that surely belong to the body of the last request. The body may have a few more. */
   #bodyBytes = 0;
   #isWaiting = false;
   #isDetached = false;

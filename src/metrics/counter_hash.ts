@@ -93,7 +93,7 @@ async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
   return [...counts.values()];
 }
 
-/** Adds a count to that of the same name and tags, if there is one. */
+/** Adds a count to the one with the same name and tags; if there is none, keeps it as a new one. */
 function add(counts: Map<string, Count>, count: Omit<Count, 'field'>): void {
   const field = packField(count.name, count.tags);
   const id = field.toString('latin1');

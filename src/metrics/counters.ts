@@ -125,7 +125,7 @@ export class Counters {
   async #drain(): Promise<void> {
     this.#busy = true;
     try {
-      // What one partition does not take keeps no counts from the others.
+      // A partition that takes no counts does not keep those of the others from being sent.
       const again = await Promise.allSettled([...this.#outgoing.values()].map((each) => this.#send(each)));
       const sent = await Promise.allSettled(this.#fill().map((each) => this.#send(each)));
       for (const each of [...again, ...sent]) if (each.status === 'rejected') throw each.reason;
@@ -146,7 +146,7 @@ export class Counters {
     }
   }
 
-  /** Makes flushes of all counts, except for partitions that have not taken the last ones. Returns where they go. */
+  /** Makes flushes of all counts, and returns those with new ones. Skips a partition that has not taken the last. */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];
     const cells = this.#cells;

@@ -13,7 +13,7 @@ import {
 
 /** Maximum events per script call; 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
-/** Number of bytes that take Redis as long as one event. */
+/** Number of bytes of events that take Redis as long as storing one short event. */
 export const BYTES_PER_EVENT = 1000;
 
 /** Gets to see each accepted publication; the live tail does. */

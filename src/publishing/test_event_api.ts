@@ -10,7 +10,7 @@ import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
 import { eventText } from './event.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
-/** What a test event is. The URL leads nowhere (RFC 2606), so that a receiver that asks for it does no harm. */
+/** The content of a test event. The URL leads nowhere (RFC 2606), so a receiver that requests it does no harm. */
 const TEST = {
   topic: 'routemaster_test',
   type: 'noop',
@@ -24,11 +24,14 @@ type CallOfOne = { caller: Exclude<Caller, { role: 'viewer' }>; params: { token:
 interface TestEventParts {
   partitions: Partitions;
   guard: Pick<StorageGuard, 'check'>;
-  /** Called with the number of events that a subscriber's queue has got. */
+  /** Called with the number of events that were added to a subscriber's queue. */
   added: (token: string, events: number) => void;
 }
 
-/** A test event for one subscriber: root sends it to any, a client to itself, also without its token in the path. */
+/**
+ * Routes that send a test event to one subscriber: root to any, a client to itself. A client can leave its token out
+ * of the path, because routers log paths, and a token may be a credential.
+ */
 export function testEventApi({ partitions, guard, added }: TestEventParts): Route[] {
   const sending = {
     action: 'subscriber.test',

@@ -94,7 +94,7 @@ export class Deliveries {
     return { delivery: undefined, looked };
   }
 
-  /** Has a batch tried at once that waits; with `clients`, only a batch of these subscribers. */
+  /** Makes a waiting batch be tried at once. With `clients`, finds only batches of these subscribers. */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
     for (const [partition, its] of this.#holding(clients)) {
       const outcome = await partition.run('retry_batch', { clients: its, bid: id });

@@ -70,7 +70,7 @@ const WHOLE_DELIVERY = DELIVERY.extend({
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });
 
-/** Why a batch cannot be tried at once. */
+/** Why a batch cannot be tried at once, by the outcome of the script. */
 const NOT_WAITING = {
   delivery_not_waiting: 'this batch is under way, or a worker is about to take it',
   delivery_paused: 'its subscriber is paused; resume the subscriber first',
@@ -80,7 +80,10 @@ interface DeliveriesParts extends AskedQueuesParts {
   deliveries: Deliveries;
 }
 
-/** `/deliveries`. A client sees what became of its own batches, and has them tried at once; root does so for all. Viewers see all. */
+/**
+ * `/deliveries`. A client sees what became of its own batches, and can have them tried at once; root can do so with
+ * all batches. Viewers see all.
+ */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { list, read, retry } = handlers(parts);
   return [

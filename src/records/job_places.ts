@@ -2,9 +2,9 @@ import { type QueueName, SHARES } from '../store/job.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 
-/** Workers or subscribers whose jobs are looked for in one call; 1,000 take Redis about a millisecond. */
+/** Number of workers or subscribers after which a call looks no further; 1,000 take Redis about a millisecond. */
 const MAX_LOOKED = 1000;
-/** How many of them a step of a scan reads. */
+/** Number of workers or subscribers that one step of a walk reads. */
 const STEP = 200;
 
 /** A job, with what the place where it was found tells about it. */
@@ -75,8 +75,8 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * Jobs that wait in lanes, subscriber by subscriber. A position is that of a walk, and one in the sorted set of its
- * last subscriber.
+ * Jobs that wait in lanes, subscriber by subscriber. A position has two parts: that of the walk through the
+ * subscribers (see `step`), and a position in the sorted set of the last of them.
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -102,7 +102,7 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
   return { jobs, looked, end: [cursor, last] };
 };
 
-/** The jobs that workers hold. A position is that of a walk. */
+/** The jobs that workers hold. A position is that of the walk through the workers (see `step`). */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
     const slice = await heldJobs(redis, keys, q, max, after);
@@ -144,8 +144,8 @@ async function heldJobs(
 }
 
 /**
- * Reads a step of a walk through a set, which is not read whole. A position in a walk is the cursor of a step, and the
- * last of its names whose jobs were read.
+ * Reads one step of a walk through a set of names, by SSCAN. The position of a walk is the cursor of a step and, of
+ * the names that this step returns, the last one whose jobs were read.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);

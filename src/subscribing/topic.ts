@@ -32,13 +32,13 @@ export const TOPIC = z
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
 
-/** Subscribers that the report of one topic names; Redis returns some more, and all of up to 128. */
+/** Number of subscribers that are read by name. Redis may return some more, and returns all if there are up to 128. */
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {
   /** How many subscribers the topic has, joins included. */
   count: number;
-  /** The tokens of the first ones, or of those that were asked about. */
+  /** Tokens of subscribers: of about 100, or of those `candidates` that are subscribers. */
   tokens: string[];
 }
 
@@ -77,7 +77,7 @@ export class Topics {
     return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /** Returns the subscribers of a topic; if there are `candidates`, only the tokens of these. */
+  /** Returns how many subscribers a topic has, and the tokens of some; of `candidates` only, if given. */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await Promise.all(
       this.#partitions.all.map((partition) =>
@@ -95,7 +95,10 @@ export class Topics {
     return { count: parts.reduce((sum, part) => sum + part.count, 0), tokens };
   }
 
-  /** Removes a topic, its delayed events and its subscriptions. Queued events are still delivered. A `client` may remove only a topic that it owns. */
+  /**
+   * Removes a topic, its delayed events and its subscriptions. Queued events are still delivered. If `client` is
+   * given, it must own the topic.
+   */
   remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
     const series = seriesOf({ topic: name });
     return this.#partitions.ofTopic(name).run('remove_topic', { topic: name, client, series });
