@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { DeliveryOrder, ThreadData } from './delivering/delivery_order.ts';
 import { IdleWorkers } from './delivering/idle_workers.ts';
-import { ThreadWorkers } from './delivering/thread_workers.ts';
+import { ThreadWorkers, workersOfPartition } from './delivering/thread_workers.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 import { createLog } from './log.ts';
 
@@ -9,16 +9,20 @@ import { createLog } from './log.ts';
 function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
   const parts = new DeliveryParts(config, log, takenOverAtMs);
-  const idleWorkers = new IdleWorkers(idleCounts);
-  const { handler, recorder } = parts;
-  const ofWorkers = {
-    ...{ handler, recorder, log },
-    onIdle: (idle: number) => idleWorkers.set(index, idle),
-    wakeOthers: () => {
-      if (idleWorkers.mostIdleThread() !== undefined) parentPort?.postMessage('wake');
-    },
-  };
-  const workers = parts.partitions.all.map((partition) => new ThreadWorkers(partition, ofWorkers, config));
+  const { handler, recorder, partitions } = parts;
+  const idleWorkers = new IdleWorkers(idleCounts, partitions.all.length);
+  const settings = { ...config, workers: workersOfPartition(config, partitions) };
+  const workers = partitions.all.map((partition) => {
+    const place = partition.index;
+    const ofWorkers = {
+      ...{ handler, recorder, log },
+      onIdle: (idle: number) => idleWorkers.set(index, place, idle),
+      wakeOthers: () => {
+        if (idleWorkers.mostIdleThread(place) !== undefined) parentPort?.postMessage(place);
+      },
+    };
+    return new ThreadWorkers(partition, ofWorkers, settings);
+  });
   parts.start(() => {
     for (const each of workers) each.start();
   });
@@ -30,7 +34,7 @@ function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): vo
   };
   parentPort?.on('message', (order: DeliveryOrder) => {
     if (order.kind === 'stop') void stop(order.graceMs);
-    else for (const each of workers) each.wake();
+    else workers[order.partition]?.wake();
   });
 }
 

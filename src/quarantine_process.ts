@@ -4,14 +4,8 @@ import { tickMs, Workers } from './delivering/workers.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 import { createLog, logged } from './log.ts';
 
-/**
- * Time without a suspect (a batch that two workers held when they died) after which the process ends. A suspect that
- * fails is tried again within about a minute.
- */
-const IDLE_MS = 60_000;
-
-/** Delivers suspects, one at a time, until a `stop` order or until there has been none for a minute. */
-function runQuarantine({ config, partition, takenOverAtMs, worker }: QuarantineData): void {
+/** Delivers suspects, one at a time, until a `stop` order or until there has been none for a while. */
+function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: QuarantineData): void {
   const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });
   const parts = new DeliveryParts(config, log, takenOverAtMs);
   const store = parts.partitions.all[partition];
@@ -23,7 +17,7 @@ function runQuarantine({ config, partition, takenOverAtMs, worker }: QuarantineD
       ...{ handler, recorder, log, queue: new Queue(store, 'main', config, 'quarantine') },
       onIdle: (count) => {
         clearTimeout(idle);
-        if (count > 0) idle = setTimeout(() => void stop(0), IDLE_MS);
+        if (count > 0) idle = setTimeout(() => void stop(0), idleMs);
       },
     },
     { ids: [worker], tickMs: tickMs(config) },

@@ -4,6 +4,7 @@ import { PublicNames } from './authentication/public_names.ts';
 import { configIn, environmentWarnings, readConfig } from './config.ts';
 import { Quarantine } from './delivering/quarantine.ts';
 import { Supervisor } from './delivering/supervisor.ts';
+import { Turns } from './delivering/turns.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
 import { takenOverAtMs } from './maintenance/schema.ts';
@@ -35,6 +36,7 @@ await start(async () => {
   let supervisor: Supervisor | undefined;
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
   const quarantines: Quarantine[] = [];
+  const turns = { ofQuarantines: new Turns(), ofSweeps: new Turns() };
   const maintenance = partitions.all.map((partition) => {
     const quarantine = new Quarantine({
       file: QUARANTINE,
@@ -43,13 +45,15 @@ await start(async () => {
       partition,
       recorder,
       publicNames,
+      turns: turns.ofQuarantines,
       log,
     });
     quarantines.push(quarantine);
     const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), partition.keys);
-    wakeups.on('main', () => supervisor?.wake());
+    wakeups.on('main', () => supervisor?.wake(partition.index));
     wakeups.on('suspect', () => quarantine.wake());
-    return new Maintenance(config, { partition, partitions, wakeups, recorder, publicNames, log });
+    const parts = { partition, partitions, wakeups, recorder, publicNames, sweeps: turns.ofSweeps, log };
+    return new Maintenance(config, parts);
   });
   // The boot may wait for Redis, so the process must be able to stop before it.
   const stopping = onStop(log, async () => {

@@ -135,7 +135,7 @@ const delivering = {
     'Threads of a worker process, about one a core. In compatibility mode, without the next one: deliveries under way.',
   ),
   workersPerThread: setting('ROUTEMASTER_WORKERS_PER_THREAD', whole(1, 1000), '32').help(
-    'Maximum deliveries under way in each thread; a third more while all of them hang.',
+    'Maximum deliveries under way in each thread; a third more while all of them hang. At least 4 for each partition.',
   ),
   laneLimit: setting('ROUTEMASTER_LANE_LIMIT', whole(1, 1000), '16').help(
     'Maximum deliveries under way to a subscriber that asks for no number of its own, over all processes.',

@@ -1,12 +1,13 @@
 import type { Config } from '../config.ts';
 
-/** Asks a thread or a quarantine to look for jobs, or to stop. */
-export type DeliveryOrder = { kind: 'look' } | { kind: 'stop'; graceMs: number };
+/** Asks a thread or a quarantine to look for jobs of a partition, by its place among all, or to stop. */
+export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
 /** The data with which a delivery thread of the worker process starts. */
 export interface ThreadData {
   config: Config;
   index: number;
+  /** The counts of IdleWorkers. */
   idleCounts: Int32Array;
   takenOverAtMs: number | undefined;
 }
@@ -22,4 +23,6 @@ export interface QuarantineData {
   takenOverAtMs: number | undefined;
   /** The id of the only worker. */
   worker: string;
+  /** Time without a suspect after which the process ends. */
+  idleMs: number;
 }

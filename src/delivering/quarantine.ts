@@ -11,9 +11,17 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
+import type { Turns } from './turns.ts';
 
 /** Interval of looking for suspects, because an announcement may be lost. */
 const LOOK_EVERY_MS = 10_000;
+/** The same with several partitions, so that an idle process sends less. */
+const LOOK_IN_EACH_EVERY_MS = 30_000;
+
+/** Time without a suspect after which a quarantine ends. One that fails is tried again within about a minute. */
+const IDLE_MS = 60_000;
+/** The same with several partitions, since the others may wait for their turn. */
+const IDLE_IN_TURN_MS = 5000;
 
 interface QuarantineParts {
   /** The program of the process. It gets QuarantineData as its first message. */
@@ -23,6 +31,8 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
+  /** The quarantines of this process take turns: each is a process of its own. */
+  turns: Turns;
   log: Log;
 }
 
@@ -53,7 +63,7 @@ export class Quarantine {
 
   /** Call this when there may be a suspect. */
   wake(): void {
-    this.#send({ kind: 'look' });
+    this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();
   }
 
@@ -69,14 +79,18 @@ export class Quarantine {
   }
 
   async #run(): Promise<void> {
-    const { partition, log } = this.#parts;
+    const { turns, log } = this.#parts;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
-        const suspects = await partition.command((redis, keys) => redis.llen(keys.jobs_suspect()));
+        const suspects = await this.#count();
         this.#backoff.reset();
-        if (suspects === 0) await this.#bell.wait(LOOK_EVERY_MS);
-        else if (!signal.aborted) await this.#deliver(suspects);
+        if (suspects === 0) {
+          await this.#bell.wait(this.#isAlone ? LOOK_EVERY_MS : LOOK_IN_EACH_EVERY_MS);
+          continue;
+        }
+        const died = await turns.take(() => this.#deliver());
+        while (died && !(await this.#condemn(died))) await this.#backoff.wait(signal);
       } catch (error) {
         log.warn({ reason: reasonOf(error) }, 'cannot look for suspects; trying again');
         await this.#backoff.wait(signal);
@@ -84,24 +98,36 @@ export class Quarantine {
     }
   }
 
-  /** Resolves when the process has ended, and the batch that killed it is buried. */
-  async #deliver(suspects: number): Promise<void> {
-    const { file, config, partitions, partition, log } = this.#parts;
+  get #isAlone(): boolean {
+    return this.#parts.partitions.all.length === 1;
+  }
+
+  #count(): Promise<number> {
+    return this.#parts.partition.command((redis, keys) => redis.llen(keys.jobs_suspect()));
+  }
+
+  /** Resolves when the process has ended: with its worker if that died. */
+  async #deliver(): Promise<string | undefined> {
+    const { file, config, partition, log } = this.#parts;
+    // There may be none left after a wait for the turn.
+    const suspects = await this.#count();
+    if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');
     const worker = uid();
     const child = fork(fileURLToPath(file), { serialization: 'advanced' });
     this.#child = child;
     const data: QuarantineData = {
       ...{ config, worker, takenOverAtMs: this.#takenOverAtMs },
-      partition: partitions.all.indexOf(partition),
+      partition: partition.index,
+      idleMs: this.#isAlone ? IDLE_MS : IDLE_IN_TURN_MS,
     };
     this.#send(data);
     const [code, signal] = await once(child, 'exit').finally(() => {
       this.#child = undefined;
     });
-    if (code === 0 || this.#stopping.signal.aborted) return;
+    if (code === 0 || this.#stopping.signal.aborted) return undefined;
     log.error({ code, signal }, 'a quarantine died');
-    while (!(await this.#condemn(worker))) await this.#backoff.wait(this.#stopping.signal);
+    return worker;
   }
 
   /**

@@ -20,7 +20,7 @@ export class Supervisor {
     this.#file = file;
     this.#config = config;
     this.#log = log;
-    this.#idleWorkers = IdleWorkers.ofThreads(config.workerThreads);
+    this.#idleWorkers = IdleWorkers.ofThreads(config.workerThreads, config.partitions);
   }
 
   /** `takenOverAtMs` is when the bus took over from a Ruby Routemaster, if it did. */
@@ -29,10 +29,13 @@ export class Supervisor {
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 
-  /** Makes a thread ask for jobs. Does nothing if all workers are busy: each asks when it finishes. */
-  wake(): void {
-    const index = this.#idleWorkers.mostIdleThread();
-    if (index !== undefined) this.#order(index, { kind: 'look' });
+  /**
+   * Makes a thread ask for jobs of a partition. Does nothing if all of its workers are busy: each asks when it
+   * finishes.
+   */
+  wake(partition: number): void {
+    const index = this.#idleWorkers.mostIdleThread(partition);
+    if (index !== undefined) this.#order(index, { kind: 'look', partition });
   }
 
   /**
@@ -60,7 +63,7 @@ export class Supervisor {
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
     // A thread sends a message only when jobs are ready for which it has no idle worker.
-    worker.on('message', () => this.wake());
+    worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
     void this.#replaceWhenEnded(index, ended, backoff);
@@ -69,9 +72,9 @@ export class Supervisor {
   async #replaceWhenEnded(index: number, ended: Promise<void>, backoff: Backoff): Promise<void> {
     await ended;
     this.#threads.delete(index);
-    this.#idleWorkers.set(index, 0);
-    // Wakes another thread: this one may have died after it was woken and before it acquired the job.
-    this.wake();
+    this.#idleWorkers.clear(index);
+    // Wakes other threads: this one may have died after it was woken and before it acquired the job.
+    for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;
     this.#log.warn({ thread: index }, 'starting a thread again');

@@ -1,5 +1,7 @@
+import type { Config } from '../config.ts';
 import { uids } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { Queue, type QueueSettings } from './queue.ts';
 import { Standstill } from './standstill.ts';
 import { tickMs, Workers, type WorkersParts } from './workers.ts';
@@ -10,12 +12,30 @@ interface ThreadParts extends Omit<WorkersParts, 'queue' | 'mayAsk'> {
 }
 
 interface ThreadSettings extends QueueSettings {
-  workersPerThread: number;
+  /** Number of workers, without the spare ones. */
+  workers: number;
   acquireTimeoutMs: number;
 }
 
 /** Number of regular workers for each spare worker. */
 const WORKERS_PER_SPARE = 3;
+/** Spare workers that have nothing to do ask at every second tick alone, so that an idle thread sends less. */
+const TICKS_PER_SPARE_ASK = 2;
+/** Fewer workers would leave a lane no quarter of its own. */
+const MIN_WORKERS = 4;
+
+/**
+ * Returns the number of workers that a thread has for each of several partitions, so that they are as many as
+ * configured in all, or a little more.
+ */
+export function workersOfPartition(
+  { workersPerThread }: Pick<Config, 'workersPerThread'>,
+  { all }: Partitions,
+): number {
+  return all.length === 1
+    ? workersPerThread
+    : Math.max(MIN_WORKERS, Math.ceil(workersPerThread / all.length));
+}
 
 /**
  * The workers of one thread that deliver from one partition. While all of them stand still, as they do when
@@ -29,7 +49,7 @@ export class ThreadWorkers {
   readonly #idle = { regular: 0, spare: 0 };
 
   constructor(partition: Partition, { onIdle, ...parts }: ThreadParts, settings: ThreadSettings) {
-    const { workersPerThread } = settings;
+    const { workers } = settings;
     const ticks = { tickMs: tickMs(settings) };
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
@@ -39,7 +59,7 @@ export class ThreadWorkers {
     });
     this.#regular = new Workers(
       { ...parts, queue: new Queue(partition, 'main', settings), onIdle: (idle) => this.#changed(idle) },
-      { ids: uids(workersPerThread), ...ticks },
+      { ids: uids(workers), ...ticks },
     );
     this.#spare = new Workers(
       {
@@ -48,7 +68,7 @@ export class ThreadWorkers {
         onIdle: (idle) => this.#report({ spare: idle }),
         mayAsk: () => this.#standstill.holds,
       },
-      { ids: uids(Math.ceil(workersPerThread / WORKERS_PER_SPARE)), ...ticks },
+      { ids: uids(Math.ceil(workers / WORKERS_PER_SPARE)), ...ticks, ticksPerAsk: TICKS_PER_SPARE_ASK },
     );
   }
 

@@ -20,11 +20,14 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   wakeOthers?: () => void;
 }
 
-/**
- * `ids` are the ids of the workers. Every `tickMs`, they renew their leases, and ask for jobs whose announcement they
- * missed.
- */
-type WorkersSettings = { ids: readonly string[]; tickMs: number };
+interface WorkersSettings {
+  /** The ids of the workers. */
+  ids: readonly string[];
+  /** Interval at which they renew their leases. */
+  tickMs: number;
+  /** At every so many ticks, idle ones ask for jobs whose announcement they missed, which is their heartbeat; 1 by default. */
+  ticksPerAsk?: number;
+}
 
 /** Returns the interval of ticks: at most a third of the lease, so that a worker may miss two heartbeats. */
 export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
@@ -91,9 +94,12 @@ export class Workers {
 
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
+    let ticks = 0;
     const ticker = setInterval(() => {
-      this.#askAll();
-      this.#bell.ring();
+      if (++ticks % (this.#settings.ticksPerAsk ?? 1) === 0) {
+        this.#askAll();
+        this.#bell.ring();
+      }
       void this.#held.renewLeases();
     }, this.#settings.tickMs);
     while (!signal.aborted || this.#held.size > 0) {

@@ -1,5 +1,6 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
+import type { Turns } from '../delivering/turns.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
@@ -18,6 +19,8 @@ export interface RepairParts {
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
+  /** The sweeps of this process take turns. Each rests as long as it works, so 16 at a time would leave no rest. */
+  sweeps: Turns;
   /**
    * Aborted as soon as the process begins to stop. The signal that a job itself gets is aborted only when the
    * grace period ends.

@@ -13,6 +13,8 @@ import { Scheduler } from './scheduler.ts';
 import { sweepJob } from './sweep_job.ts';
 
 const MAX_SLEEP_MS = 10_000;
+/** Time over which the tickers of several partitions begin, so that their jobs do not all come in the same moment. */
+const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers. Two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
 
@@ -26,31 +28,37 @@ export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
-  readonly #rubyWatch: RubyWatch;
+  /** Only a bus with one partition can have been taken over. */
+  readonly #rubyWatch: RubyWatch | undefined;
   readonly #startTickers: () => NodeJS.Timeout[];
+  readonly #tickersBeginMs: number;
   readonly #stopping = new AbortController();
-  #tickers: NodeJS.Timeout[] = [];
+  readonly #tickers: NodeJS.Timeout[] = [];
 
   constructor(config: Config, { wakeups, ...parts }: MaintenanceParts) {
-    const { partition, recorder, log } = parts;
+    const { partition, partitions, recorder, log } = parts;
+    const { all } = partitions;
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     this.#wakeups = wakeups;
     this.#workers = new Workers(
       { queue, handler: byName(jobs, log), recorder, log },
-      { ids: uids(WORKERS), tickMs: tickMs(config) },
+      { ids: uids(WORKERS), tickMs: tickMs(config), ticksPerAsk: all.length === 1 ? 1 : 2 },
     );
     wakeups.on('aux', () => this.#workers.wake());
     const onFull = () => void queue.enqueue('autodrop').catch(() => {});
     const agenda = agendaOf({ ...parts, config, onFull });
     this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs: MAX_SLEEP_MS, log });
-    const sweep = sweepJob(parts);
-    this.#rubyWatch = new RubyWatch({
-      partition,
-      leaseMs: config.leaseMs,
-      sweep: (rubyWorkers) => sweep(this.#stopping.signal, rubyWorkers),
-      log,
-    });
+    if (all.length === 1) {
+      const sweep = sweepJob(parts);
+      this.#rubyWatch = new RubyWatch({
+        partition,
+        leaseMs: config.leaseMs,
+        sweep: (rubyWorkers) => sweep(this.#stopping.signal, rubyWorkers),
+        log,
+      });
+    }
+    this.#tickersBeginMs = (TICKERS_BEGIN_WITHIN_MS * partition.index) / all.length;
     const periodic = jobs.filter(({ everyMs }) => everyMs > 0);
     this.#startTickers = () => periodic.map((job) => startTicker(queue, job, log));
   }
@@ -58,14 +66,15 @@ export class Maintenance {
   start(): void {
     this.#workers.start();
     this.#scheduler.start();
-    this.#rubyWatch.start();
-    this.#tickers = this.#startTickers();
+    this.#rubyWatch?.start();
+    const begin = () => this.#tickers.push(...this.#startTickers());
+    this.#tickers.push(setTimeout(begin, this.#tickersBeginMs));
   }
 
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     this.#tickers.forEach(clearInterval);
-    await Promise.all([this.#scheduler.stop(), this.#rubyWatch.stop(), this.#workers.stop(graceMs)]);
+    await Promise.all([this.#scheduler.stop(), this.#rubyWatch?.stop(), this.#workers.stop(graceMs)]);
     this.#wakeups.close();
   }
 }

@@ -18,8 +18,10 @@ export interface PeriodicJob {
 
 /** Every job of the `aux` queue. To add one, write its `run` in a file of its own and add a row. */
 export function periodicJobs(parts: JobParts): PeriodicJob[] {
-  const { config, partition, partitions, stopping } = parts;
+  const { config, partition, partitions, sweeps, stopping } = parts;
   const autodrop = new Autodrop(parts, config);
+  // With several partitions some jobs are less frequent, so that an idle process sends less.
+  const isAlone = partitions.all.length === 1;
   const sweep = sweepJob(parts);
   // Only the control partition's job sends the figures, because they are of the whole bus. With Prometheus
   // none does, as Prometheus scrapes the figures.
@@ -29,14 +31,14 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Promotes due jobs if the scheduler, which normally does so, cannot.
-    { name: 'schedule', everyMs: 60_000, run: () => promoteAllDue(partition) },
-    { name: 'scrub', everyMs: config.leaseMs / 3, run: () => scrubDead(parts) },
+    { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
+    { name: 'scrub', everyMs: isAlone ? config.leaseMs / 3 : config.leaseMs, run: () => scrubDead(parts) },
     // A sweep takes minutes on a big bus, so it ends at once when the process stops. The next sweep checks
     // everything.
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,
-      run: (signal) => sweep(AbortSignal.any([signal, stopping])),
+      run: (signal) => sweeps.take(() => sweep(AbortSignal.any([signal, stopping]))),
     },
   ];
 }

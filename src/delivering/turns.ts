@@ -1,0 +1,13 @@
+/** Lets one piece of work run at a time; the others wait, in the order in which they came. */
+export class Turns {
+  #last: Promise<void> = Promise.resolve();
+
+  /** Runs `work` when all before it have ended. Settles as it does. */
+  async take<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    await before;
+    return work().finally(resolve);
+  }
+}
