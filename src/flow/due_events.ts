@@ -35,7 +35,7 @@ export class DueEvents {
     this.#parts = parts;
   }
 
-  /** Publishes until nothing is due. Returns early, after a pause, if Redis is short of memory. Throws as Partition does. */
+  /** Publishes until nothing is due. If memory is short, pauses and returns early. Throws as Partition does. */
   async publish(signal: AbortSignal): Promise<void> {
     let isLeft = true;
     for (let turn = 0; isLeft && !signal.aborted; turn++) {

@@ -3,6 +3,7 @@ import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
 import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
 
+/** A series of Prometheus: a value under a name and labels. */
 interface Series {
   labels: Record<string, string>;
   value: number;
@@ -13,7 +14,7 @@ interface Series {
   metricName?: string;
 }
 
-/** A family with its series, in the form that a prom-client registry expects. */
+/** A family (all series of a metric), in the form that a prom-client registry expects. */
 interface Shown {
   name: string;
   help: string;
@@ -61,7 +62,7 @@ const HISTOGRAMS: readonly Histogram[] = [
   },
 ];
 
-/** Writes the figures of the whole bus, and those of this process, in Prometheus's format. Throws as Partition does. */
+/** Writes the figures of the bus, and those of this process, in Prometheus's format. Throws as Partition does. */
 export async function exposition(parts: FigureParts, own: Registry): Promise<string> {
   const figures = await collectFigures(parts);
   const bus = new Registry();

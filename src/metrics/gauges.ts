@@ -128,7 +128,7 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
     // The index has all jobs. Those in no other state wait outside the queue: in the lane of their subscriber, in a
-    // share, or as a suspect, which only a process of its own delivers.
+    // share, or as a suspect (its batch may have killed workers), which only a process of its own delivers.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });
