@@ -60,8 +60,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns more than 0 if a worker is new to Redis. Then all are added to the workers that deliver, whose
-  -- number determines the size of the shares; or to the other workers.
+  -- HSET returns more than 0 if a worker is new to Redis. Then all are added to the set of workers of their queue.
+  -- The number of those that deliver (`main`) determines the size of the shares.
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)

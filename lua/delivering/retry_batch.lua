@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 --[[
-retry_batch: try a batch at once that waits for its deadline, its next attempt or its lane; with `clients`, only a batch of
-these subscribers. If its subscriber is held back after failures, this batch becomes the trial.
+retry_batch: try a batch at once that waits for its deadline, its next attempt or its lane. With `clients`, it must
+be a batch of these subscribers. If its subscriber is held back after failures, its job becomes the trial job.
 
-Unless the outcome is `ok`, nothing changes: `delivery_paused` means that the subscriber is paused, and
+If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused, and
 `delivery_not_waiting` that a worker holds the job of the batch, or may take it already.
 
-In an ordered lane the oldest batch is tried instead, because it has to be taken first. A lane without room still makes the
-batch wait.
+In an ordered lane the oldest batch is tried instead, because it has to be taken first. A batch whose lane has no room
+must still wait.
 ]]
 local jobs = include('jobs')
 local waiting = include('waiting')
@@ -19,8 +19,9 @@ local function is_of(clients, token)
   return #clients == 0
 end
 
--- Makes a job the trial job of a subscriber that is held back, and ends its wait. A trial job that is scheduled waits in
--- the lane instead. Another one is about to be tried, and stays the trial job.
+-- Makes a job the trial job of a subscriber that is held back, and ends the time for which it is. If the trial job
+-- so far is scheduled, it waits in the lane from now on. If it is not, it is about to be tried, and stays the trial
+-- job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -40,7 +40,8 @@ local function held_by(call, waiting, client)
   return held
 end
 
--- Returns the time at which an event is due (ms), as text too. An event without a time was due long ago.
+-- Returns the time (ms) at which an event is due, as a number and as text. The number is 0 for an event without a
+-- time, so that the event is due now.
 local function due_of(call, event)
   if not event.delay then return tonumber(event.at) or 0, event.at end
   local due_ms = call.now_ms + event.delay

@@ -13,7 +13,7 @@ published.
 local join_work = include('join_work')
 local open_keys = include('open_keys')
 
--- While the queue of a join is behind, its keys are looked at again after this time.
+-- Time after which keys are looked at again if older events of the join are still to be counted.
 local LOOK_AGAIN_MS = 250
 
 -- Returns the time (ms) up to which all accepted events are counted.

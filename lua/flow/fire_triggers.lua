@@ -137,8 +137,8 @@ return function(call, args)
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)
-  -- Settled after the events are stored: if Redis keeps only the first of these writes, events are repeated, not
-  -- lost.
+  -- The due times are settled after the events are stored: if Redis keeps only the first of these writes, events are
+  -- repeated, not lost.
   for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
   for i, topic in ipairs(taken.accepted) do
     published[i] = { topic = topic.name, events = topic.events, bytes = topic.bytes }

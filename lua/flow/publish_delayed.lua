@@ -26,7 +26,7 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients that share a call.
 local MAX_CLIENTS = 16
 
--- Takes the entry at which the topic is. Returns its text; nothing if it has none.
+-- Takes the current entry of a topic. Returns the text of its event; nothing if the event has none.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -65,8 +65,8 @@ local function begin_work(call, progress, client, topic)
   return true
 end
 
--- Takes events of a client's first topic that are due by `until_ms`, until the work of the call or the part of the
--- client is done. Returns false if the work of the call is done.
+-- Takes events of a client's first topic that are due by `until_ms`. Stops when the call has done its maximum of
+-- work, or when the client has used its part of that. Returns false if the call has done its maximum.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(call, progress, client, topic) then return false end
@@ -86,8 +86,8 @@ local function take(call, progress, client, until_ms)
 end
 
 -- Returns the client whose next event is due first, and the time up to which its events come before those of other
--- clients. Clients that have used their part are passed over; when all have, all get another one. Returns nothing if
--- no event is due.
+-- clients. Passes over clients that have used their part of the call; when all have, gives each another part. Returns
+-- nothing if no event is due.
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()
@@ -110,8 +110,9 @@ local function first_client(progress, clients)
   return first_of_round()
 end
 
--- Takes due events until the work of the call is done. Returns whether due events are left. The client whose turn it
--- is begins, even if events of others are due before: an event for many subscribers may need a whole call.
+-- Takes due events until the call has done its maximum of work. Returns whether due events are left. The client whose
+-- turn it is begins, even if other clients have earlier events: otherwise a client whose events have many subscribers
+-- could use every call alone.
 local function take_all(call, progress, turn)
   local all, is_left = due_topics.clients(call, progress.taken)
   local clients = {}

@@ -11,7 +11,8 @@ local batches = include('batches')
 -- Bytes that a batch takes besides its list: for its job and in indexes. 390 to 510 were measured.
 local OVERHEAD_BYTES = 400
 
--- Returns the number of batches in an index, and an estimate of their bytes. `gauge` counts the events.
+-- Returns the number of batches in an index, and an estimate of their bytes. `gauge` is the hash with the number of
+-- events of each subscriber.
 local function estimate(index, gauge, list_of, token, samples)
   local count, bytes, events = redis.call('ZCARD', index), 0, 0
   if count == 0 then return 0, 0 end

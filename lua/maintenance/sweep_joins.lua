@@ -29,7 +29,7 @@ local function reschedule(call, token, found)
   findings.add(found, 'join_unscheduled', token)
 end
 
--- One function for each value of `where`.
+-- The check for each value of the argument `where`.
 local check = {}
 
 function check.joins(call, token, found)

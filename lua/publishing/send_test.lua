@@ -1,7 +1,7 @@
 #!lua
 --[[
-send_test: queue a batch with one event for one subscriber, behind its other batches. The batch is closed from the start, and
-its job is instant. Returns the UID of the batch; nothing if there is no such subscriber.
+send_test: queue a batch with one event for one subscriber, behind its other batches. The batch takes no further
+events, and its job is instant. Returns the UID of the batch; nothing if there is no such subscriber.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')

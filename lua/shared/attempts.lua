@@ -15,14 +15,14 @@ local DEATHS_OF_SUSPECT = 2
 function attempts.note(call, bid, attempt)
   local list = call.keys.attempts(bid)
   if redis.call('RPUSH', list, attempt) > MAX_KEPT then
-    -- The second oldest goes, since the oldest one tells when the first attempt was.
+    -- Removes the second oldest attempt, and not the oldest, which tells when the first attempt was.
     redis.call('LSET', list, 1, '')
     redis.call('LREM', list, 1, '')
   end
 end
 
--- Notes that the worker died while it held the batch. Call it while the worker has its lease, since that tells when
--- the attempt began.
+-- Notes that the worker died while it held the batch. Call it before the worker's lease is deleted, since the
+-- number of the lease tells when the attempt began.
 function attempts.note_death(call, bid, worker)
   local at_us = tonumber(redis.call('HGET', call.keys.leases(), worker)) or call.now_us
   local at_ms = math.floor(at_us / 1000)

@@ -58,8 +58,8 @@ function batches.note_retry(call, token, bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
 end
 
--- Enters a batch, which is closed to events, at the end of its subscriber's queue: in the indexes and the gauges. The
--- caller makes its job.
+-- Enters a batch that takes no more events at the end of its subscriber's queue: in the indexes and the gauges. The
+-- caller stores its list and its job.
 function batches.enlist(call, bid, token, ordered, events)
   local keys = call.keys
   redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)

@@ -29,7 +29,8 @@ local MAX_TOPICS_BYTES = 256
 -- Records are shown for a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns how many of a log's `records` are counted: its whole UNITs. Nil for an empty log, which is not listed.
+-- Returns the count of a log: the number of its records, rounded down to whole UNITs. Nil for an empty log, which
+-- is not listed in `deliveries:logs`.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -39,7 +40,7 @@ function delivery_log.list_of(call, ending, token)
   return ending == 'taken' and call.keys.deliveries_taken(token) or call.keys.deliveries_dropped(token)
 end
 
--- Returns the name of a log, as `deliveries:logs` has it.
+-- Returns the name of a log, which is its member of `deliveries:logs`.
 function delivery_log.name_of(ending, token)
   return ending .. ' ' .. token
 end
@@ -118,7 +119,7 @@ function delivery_log.remove(call, ending, token)
   if counted then delivery_log.count(call, name, 0, tonumber(counted)) end
 end
 
--- Returns the text that a record ends with if attempts at the batch have failed; otherwise an empty text.
+-- Returns the end of a record, which has the failed attempts at the batch; an empty text if no attempt failed.
 function delivery_log.failures(call, bid)
   local attempts = call.keys.attempts(bid)
   local first = redis.call('LINDEX', attempts, 0)
@@ -132,8 +133,8 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Returns a record that begins with the present time. Records of one call are 1 µs apart. The call takes longer than
--- that, so no two records of a bus have the same time.
+-- Returns a record that begins with the present time. Records of one call get times 1 µs apart. Making one takes
+-- longer, so no two records of a bus have the same time.
 function delivery_log.ended_now(call, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. record

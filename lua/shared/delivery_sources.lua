@@ -13,8 +13,8 @@ local delivery_states = include('delivery_states')
 local merging = include('merging')
 local delivery_sources = {}
 
--- Number of members of an index, or of records, that one command reads: the first and the largest. The first is
--- small, since a listing reads most of its sources no further.
+-- Number of members of an index, or of records of a log, that the first command reads, and the maximum of later ones.
+-- The first reads few, since a listing reads most of its sources no further.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
 -- Returns the state of one listing. It looks at no more than `max_looked` batches, most of which may be in another
@@ -123,7 +123,7 @@ function delivery_sources.add_singles(call, listing, sources, bids, state)
   end
 end
 
--- The place of the last record in a log; a text, because Redis takes long to print numbers of Lua.
+-- The index of the last item of a list. It is a text, because Redis takes long to convert Lua numbers.
 local LAST = '-1'
 
 -- Returns the position and the time of the newest record of a log that is not newer than `place`; nothing if all

@@ -32,7 +32,7 @@ local function workers_by_token(call, seen)
   return seen.workers
 end
 
--- Returns the jobs of a subscriber that workers hold, as a table from these to the workers.
+-- Returns a table from the jobs of a subscriber that workers hold to these workers.
 local function held_of(call, seen, token)
   local held = seen.held[token]
   if held then return held end

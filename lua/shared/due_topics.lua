@@ -1,18 +1,20 @@
 --[[
 Due topics: the topics with delayed events that are due, by the clients that publish to them.
 
-`unread` lists the topics of a client by the time of their first event. A topic is read when its time comes, since one
-call reaches few of a thousand topics. `first` is the topic whose next event is due first; it is nil if no event is due.
-Its events up to `until_ms` come before those of the client's other topics. `work` is the work done for the client.
+A client here is a table. Its `unread` lists its topics by the time of their first event. A topic is read only when
+that time has its turn, since one call reaches few of a thousand topics. `first` is the topic whose next event is
+due first; it is nil if no event is due. Its events up to `until_ms` come before those of the client's other topics.
+`work` is the work that the call has done for the client.
 ]]
 local calls = include('calls')
 local delayed = include('delayed')
 local intake = include('intake')
 local due_topics = {}
 
--- How many entries of a topic one command reads.
+-- Number of entries of a topic that one command reads.
 local CHUNK = 20
--- Maximum topics that a call looks at, the first due first: twice as many as a client has by default. They take 4 ms.
+-- Maximum topics that a call looks at, the first due first: twice as many as a client may own by default. Looking at
+-- 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
 -- Goes on to the next entry of a topic: `entry`, `due_ms`. Behind the last one `due_ms` is math.huge.
@@ -37,8 +39,8 @@ local function begin_topic(call, about)
   return topic
 end
 
--- Reads the next topic of a client. A topic that cannot be read is left to the sweep. A topic whose entry is too early
--- is moved.
+-- Reads the next unread topic of a client. A topic that cannot be read is left to the sweep. A topic that is
+-- entered too early in `delayed:topics` is moved there.
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1
@@ -52,7 +54,7 @@ local function read_next(call, client)
   end
 end
 
--- Finds the `first` topic of a client.
+-- Sets `first` and `until_ms` of a client. Reads as many of its topics as that takes.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms

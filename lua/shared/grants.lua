@@ -125,7 +125,7 @@ local function describe_subscribers(call, given)
   for token, is_attempted in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
-      -- A text, because converting a Lua number takes Redis half a microsecond.
+      -- Formatted once as text, because converting a Lua number takes Redis half a microsecond.
       local now = string.format('%d', call.now_ms)
       if is_attempted then redis.call('HSET', call.keys.subscriber(token), 'last_attempted_at', now) end
       described[#described + 1] = token

@@ -15,8 +15,8 @@ local join_work = {}
 local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
--- Returns nothing if the join may publish to its topic; otherwise the reason for the refusal. A topic that was
--- deleted becomes its client's again.
+-- Returns nothing if the join may publish to its topic; otherwise the reason for the refusal. If the topic was
+-- deleted since, the join's client can claim it again.
 local function refusal(call, taken, args, topic)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   return intake.judge(call, taken, { topic = topic, client = args.client })
@@ -64,7 +64,7 @@ local function json(text)
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event for a key. `rest` has further members of its data.
+-- Adds an event about a key to an outlet. `rest` is JSON text with further members of the event's data.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = work.id_stem .. string.format('%04x', work.published)

@@ -34,7 +34,7 @@ function key_records.pack(record)
   return cmsgpack.pack(all)
 end
 
--- Removes the oldest id of the source that has the most.
+-- Removes the oldest id of the source that has the most ids.
 local function forget_id(record)
   local most
   for _, count in pairs(record.counts) do

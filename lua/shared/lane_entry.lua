@@ -113,7 +113,7 @@ function lane_entry.enter(call, reader, worker, job, token)
     set_trial_job(call, lane, job)
     return false
   end
-  -- A lane with nothing in flight has room.
+  -- A lane without a delivery in flight always has room for one.
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end

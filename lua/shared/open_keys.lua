@@ -10,7 +10,7 @@ local bulk = include('bulk')
 local key_records = include('key_records')
 local open_keys = {}
 
--- Number of elements that MEMORY USAGE looks at. Its estimate is good enough with so few.
+-- Number of elements that MEMORY USAGE looks at. With 20 its estimate is good enough.
 local SAMPLES = 20
 
 -- Returns the state of one call. `counts` has, by topic, how many events of each source complete a key.

@@ -15,8 +15,8 @@ export interface Acquired {
 }
 
 /**
- * The first element of the reply, in MessagePack. Hashes and the pairs of an ack or a subscriber are flat
- * arrays.
+ * The first element of the reply, decoded from MessagePack. `acks` and `subscribers` are flat lists of
+ * pairs.
  */
 type Head = [
   left: number,

@@ -20,8 +20,8 @@ export interface Asked {
 
 /**
  * Returns the token of the client that the caller asks about. A client asks about itself; root names a
- * client, or none for all (undefined). Throws bad_query if a client names one; the message calls what it
- * can ask for `what`.
+ * client, or none for all (undefined). Throws bad_query if a client names one. `what` names the things asked
+ * for in the message.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,
@@ -47,9 +47,9 @@ export async function queuesOf(
 }
 
 /**
- * Returns the subscribers that the caller asks about, and the number of calls that finding them costs.
- * Undefined means all subscribers. The list is empty if a viewer gave a name that nobody has. Throws
- * bad_query.
+ * Returns the subscribers that the caller asks about, and how many calls finding them takes out of the
+ * caller's rate limit. Undefined means all subscribers. The list is empty if a viewer gave a name that nobody
+ * has. Throws bad_query.
  */
 export async function queuesAsked(
   parts: AskedQueuesParts,

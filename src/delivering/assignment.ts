@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, triedAgainIn } from './settlement.ts';
 
 /**
- * Retries a job that failed because Redis failed. The wait is short, because until then no other job of its
- * name can be queued.
+ * The settlement of a job that failed because Redis failed: it runs again after a second. The wait is short,
+ * because until then no other job of its name can be queued.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -113,7 +113,7 @@ export class Assignment {
     }
   }
 
-  /** Returns false if the worker's lease was lost. */
+  /** Reports the outcome to Redis. Returns false if the worker's lease was lost. */
   #store(settlement: Settlement): Promise<boolean> {
     if (settlement.end === 'settled') return Promise.resolve(settlement.held);
     if (settlement.end === 'done') return this.#ack(settlement.success);
@@ -130,7 +130,7 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If the ack is a repeat and finds no lease, Redis applied the first one.
+    // If the ack is a repeat and finds no lease, Redis applied the first ack.
     const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;

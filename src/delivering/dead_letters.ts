@@ -31,8 +31,9 @@ export class DeadLetters {
   }
 
   /**
-   * Returns up to `limit` letters after a place, newest first, of these subscribers or of all. `next` is the
-   * place after which the next page begins; it is undefined on the last page.
+   * Returns up to `limit` letters of these subscribers or of all, newest first. With `after`, the page
+   * begins behind the letter at that place. `next` is the place behind which the next page begins; it is
+   * undefined on the last page.
    */
   async list(subscribers: readonly string[] | undefined, limit: number, after?: Place) {
     const indexes = (subscribers ?? [undefined]).flatMap((token) =>
@@ -130,8 +131,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns when the newest letter died. Retrying all letters stops there, because a retried letter may die
-   * again.
+   * Returns when the newest letter died. Retrying all letters leaves out those that die later, because a
+   * retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions

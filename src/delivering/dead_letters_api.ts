@@ -19,7 +19,10 @@ import type { DeadLetters } from './dead_letters.ts';
 /** The things that these routes are about, as the messages of errors call them. */
 const WHAT = 'dead letters';
 
-/** Number of queues (of a client and its joins) whose letters are read at the cost of one call. */
+/**
+ * Number of queues (of a client and its joins) that are read for each call taken out of the caller's rate
+ * limit.
+ */
 const QUEUES_PER_CALL = 20;
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;

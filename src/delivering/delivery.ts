@@ -29,8 +29,8 @@ interface Target {
 /** POSTs batches to callbacks over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
   /**
-   * Targets by the subscriber's token. So the target of a changed callback replaces the old one, whose host
-   * is left, and loses its connections if no other subscriber has it.
+   * Targets by the subscriber's token. So the target of a changed callback replaces the old one. The old host
+   * then loses its connections, unless other subscribers have a callback there.
    */
   readonly #targets = new LRUCache<string, Target>({
     max: MAX_TARGETS,

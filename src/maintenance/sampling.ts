@@ -32,8 +32,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
       readMemory(partitions.control, config),
     ]);
     const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
-    // The sample of the bus goes first, so that its entry is there before any other. Later calls may fall
-    // into the next step of the histories.
+    // The sample of the bus goes first, since readers know by its entry that a step was sampled. Later calls
+    // may fall into the next step.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (let i = 0; i < its.length; i += SAMPLES_PER_CALL)
         await partition.run('sample', { ...steps, samples: its.slice(i, i + SAMPLES_PER_CALL) });

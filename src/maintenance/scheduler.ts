@@ -79,7 +79,7 @@ export class Scheduler {
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];
     const { signal } = this.#stopping;
-    // If events of this kind are being published, the end of that rings the bell.
+    // If entries of this kind are being published already, the end of that wakes the scheduler.
     if (!publishDue || dueMs === undefined || this.#publishing.has(kind) || signal.aborted) return Infinity;
     if (dueMs > 0) return dueMs;
     const done = this.#publish(kind, publishDue).finally(() => {

@@ -43,8 +43,8 @@ export async function measureShortage(partition: Partition, memory: Memory): Pro
 }
 
 /**
- * Returns the memory to which autodrop should drop. This is the low mark; if other data exceeds the low mark,
- * it is halfway between other data and the high mark.
+ * Returns the memory to which autodrop should drop. This is the low mark; if other data alone exceeds the low
+ * mark, it is halfway between the size of that data and the high mark.
  */
 function targetOf({ used, lowMark, highMark }: Memory, droppableBytes: number): number | undefined {
   const otherBytes = used - droppableBytes;

@@ -40,7 +40,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
     ...where,
     ...options,
     ...(encryption && { tls: encryption }),
-    // Without this, ioredis sends its name to Redis by a command that the ACL would have to permit.
+    // Without this option, ioredis sends its name to Redis by a command that the ACL would have to permit.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, since Redis may have applied it already.
     autoResendUnfulfilledCommands: false,

@@ -10,7 +10,10 @@ export type Address = Pick<
 const EXAMPLES =
   'redis://host:6379, rediss:// (TLS), unix:///path or redis+sentinel://host:26379,host:26379/name';
 const SENTINEL_PORT = 26_379;
-/** `redis+sentinel://user:password@host:port,host:port/name?options`. No other URL has several hosts. */
+/**
+ * Matches `redis+sentinel://user:password@host:port,host:port/name?options`, which `URL` cannot parse, as
+ * it has several hosts.
+ */
 const SENTINELS =
   /^rediss?\+sentinel:\/\/(?:(?<user>[^@/]*)@)?(?<hosts>[^/?#@]*)(?:\/(?<name>[^?#]*))?(?:\?(?<options>[^#]*))?$/i;
 const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];

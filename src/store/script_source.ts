@@ -16,7 +16,10 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
 /** The module that every script needs: it makes the table `call`, the first parameter of a script. */
 const CALLS = 'calls';
 
-/** The module `defaults`, which has no file in `lua/shared/`. */
+/**
+ * The text of the module `defaults`. It is made here from subscription_defaults.ts, and has no file in
+ * `lua/shared/`.
+ */
 const DEFAULTS = [
   'return {',
   `timeout_ms = ${DEFAULT_TIMEOUT_MS}, max_events = ${DEFAULT_MAX_EVENTS}, max_bytes = ${DEFAULT_MAX_BYTES},`,
