@@ -15,7 +15,7 @@ const folders = {
   publishing: ['authentication', 'subscribing', 'store'],
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
   flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],
-  maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'flow', 'store'],
+  maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'flow', 'store'],
   records: ['authentication', 'delivering', 'store'],
   openapi: [],
   console: [

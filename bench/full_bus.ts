@@ -87,7 +87,13 @@ async function fillStore(store: Partition, tokens: string[], size: Size): Promis
 }
 
 async function publish(store: Partition, subscriber: number, count: number): Promise<void> {
-  const limits = { idempotencyWindowMs: 1000, maxTopics: 10_000, maxClientTopics: 10_000, maxClientKeys: 1 };
+  const limits = {
+    idempotencyWindowMs: 1000,
+    maxTopics: 10_000,
+    maxClientTopics: 10_000,
+    maxClientKeys: 1,
+    maxOutboxBytes: 1,
+  };
   const events = Array.from({ length: count }, () => EVENT);
   const publications = [{ topic: topicOf(subscriber), client: 'shop', events }];
   await store.run('publish', { uidSeed: uidSeed(), ...limits, publications });

@@ -37,6 +37,7 @@ import { Pages } from './paging.ts';
 import { Proxies } from './proxies.ts';
 import { DELIVERED } from './publishing/event_schema.ts';
 import { maxClientKeys } from './publishing/idempotency.ts';
+import { Outbox } from './publishing/outbox.ts';
 import { publishApi } from './publishing/publish_api.ts';
 import { Publisher } from './publishing/publisher.ts';
 import { RateLimit } from './publishing/rate_limit.ts';
@@ -59,6 +60,7 @@ import { subscribersApi } from './subscribing/subscribers_api.ts';
 import { Subscriptions } from './subscribing/subscription.ts';
 import { subscriptionsApi } from './subscribing/subscriptions_api.ts';
 import { Topics } from './subscribing/topic.ts';
+import { TopicMarks } from './subscribing/topic_marks.ts';
 import { topicsApi } from './subscribing/topics_api.ts';
 
 export interface ApiParts {
@@ -150,9 +152,11 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     log,
   });
 
+  const marks = new TopicMarks(partitions);
+  const outbox = new Outbox({ applying: accepting, figures: recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
-  const subscriptions = new Subscriptions(partitions, config, deadLetters);
-  const topics = new Topics(partitions);
+  const subscriptions = new Subscriptions(partitions, config, deadLetters, outbox);
+  const topics = new Topics(partitions, outbox);
   const tail = new Tail(control, log);
   const joins = new Joins(partitions, config);
   const removed = (token: string, events: number) => recorder.removed(token, events);

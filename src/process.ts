@@ -4,7 +4,8 @@ import type { Compatibility } from './dialect.ts';
 import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
 import { type Log, logged } from './log.ts';
 import { prepareStorage, wasTakenOver } from './maintenance/schema.ts';
-import type { Partitions } from './store/partitions.ts';
+import { connect } from './store/connection.ts';
+import { Partitions } from './store/partitions.ts';
 
 /** Maximum duration of a stop, after which the process writes the rest of its log and ends. */
 const STOP_LIMIT_MS = 24_000;
@@ -48,6 +49,17 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await backoff.wait();
     }
   }
+}
+
+/**
+ * Returns partitions whose scripts resolve when replicas have what they wrote; undefined if the configuration asks for
+ * none. They have a connection of their own, because WAIT holds up everything behind it on its connection.
+ */
+export function confirmedPartitions(config: Config, log: Log) {
+  const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;
+  if (minReplicas === 0) return undefined;
+  const redis = connect(redisUrl, log, redisTls);
+  return { redis, partitions: Partitions.on(redis, { prefix, partitions, log, minReplicas }) };
 }
 
 /**

@@ -9,7 +9,7 @@ import { HttpServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
 import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
-import { boot, onStop, start } from './process.ts';
+import { boot, confirmedPartitions, onStop, start } from './process.ts';
 import { connect } from './store/connection.ts';
 import { Partitions } from './store/partitions.ts';
 import { WebProcesses } from './web_processes.ts';
@@ -32,7 +32,7 @@ const COMPATIBILITY_NOTE = {
 async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
-  const accepting = acceptingPartitions(config, log);
+  const accepting = confirmedPartitions(config, log);
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let isReady = false;
@@ -75,17 +75,6 @@ async function serve(config: Config, log: Log): Promise<void> {
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;
-}
-
-/**
- * Returns the partitions by which publications are stored if replicas must have them. They have a connection of their
- * own, because WAIT holds up everything behind it on its connection.
- */
-function acceptingPartitions(config: Config, log: Log) {
-  const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;
-  if (minReplicas === 0) return undefined;
-  const redis = connect(redisUrl, log, redisTls);
-  return { redis, partitions: Partitions.on(redis, { prefix, partitions, log, minReplicas }) };
 }
 
 await start(async () => {

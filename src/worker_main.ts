@@ -10,11 +10,13 @@ import { Maintenance } from './maintenance/maintenance.ts';
 import { takenOverAtMs } from './maintenance/schema.ts';
 import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
-import { boot, onStop, start } from './process.ts';
+import { boot, confirmedPartitions, onStop, start } from './process.ts';
+import { Outbox } from './publishing/outbox.ts';
 import { connect, connectListener } from './store/connection.ts';
 import { Partitions } from './store/partitions.ts';
 import { Wakeups } from './store/wakeups.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
+import { TopicMarks } from './subscribing/topic_marks.ts';
 
 /** Maximum time that a stop waits for the deliveries under way. */
 const GRACE_MS = 22_000;
@@ -35,6 +37,11 @@ await start(async () => {
   const recorder = new Recorder(counters);
   let supervisor: Supervisor | undefined;
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
+  const applying = config.partitions > 1 ? confirmedPartitions(config, log) : undefined;
+  const outbox = new Outbox({
+    applying: applying?.partitions ?? partitions,
+    ...{ figures: recorder, marks: new TopicMarks(partitions), limits: config, log },
+  });
   const quarantines: Quarantine[] = [];
   const turns = { ofQuarantines: new Turns(), ofSweeps: new Turns() };
   const maintenance = partitions.all.map((partition) => {
@@ -52,7 +59,8 @@ await start(async () => {
     const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), partition.keys);
     wakeups.on('main', () => supervisor?.wake(partition.index));
     wakeups.on('suspect', () => quarantine.wake());
-    const parts = { partition, partitions, wakeups, recorder, publicNames, sweeps: turns.ofSweeps, log };
+    const sweeps = turns.ofSweeps;
+    const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, sweeps, log };
     return new Maintenance(config, parts);
   });
   // The boot may wait for Redis, so the process must be able to stop before it.
@@ -62,6 +70,7 @@ await start(async () => {
     if (supervisor) recorder.processStopped('worker');
     await counters.stop();
     redis.disconnect();
+    applying?.redis.disconnect();
   });
   const compatibility = await boot(partitions, config, log);
   const takenOver = await takenOverAtMs(control);

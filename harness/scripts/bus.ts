@@ -56,6 +56,7 @@ export const PUBLISH_LIMITS = {
   maxTopics: ROOM,
   maxClientTopics: ROOM,
   maxClientKeys: ROOM,
+  maxOutboxBytes: 1_000_000,
 };
 /** Limits of `delay` that no test reaches by accident. */
 export const DELAY_LIMITS = {
@@ -109,6 +110,7 @@ export class Bus extends WorkerCalls {
       maxTopics: ROOM,
       maxSubscribers: ROOM,
       topics,
+      foreign: [],
     });
     const { redis, keys } = this.store;
     if (proven) await redis.hsetnx(keys.subscriber(token), 'sent', '1');

@@ -1,5 +1,5 @@
 import type { ScriptReply } from '../../src/store/contract.ts';
-import type { Keyspace } from '../../src/store/keys.ts';
+import { type Keyspace, LAYOUT } from '../../src/store/keys.ts';
 import type { Commands } from '../../src/store/partition.ts';
 
 /** A source of reads: a store, or an image of one in memory. */
@@ -8,7 +8,7 @@ export interface Readable {
   readonly keys: Keyspace;
 }
 
-/** Returns the whole of Redis in one step: key, type, value, for every key. */
+/** Returns all of Redis under a prefix in one step: key, type, value, for every key. */
 const READ_ALL = `#!lua flags=no-writes,allow-oom
 local read = {
   list = function(key) return redis.call('LRANGE', key, 0, -1) end,
@@ -19,7 +19,7 @@ local read = {
   stream = function(key) return { redis.call('DUMP', key) } end,
 }
 local all = {}
-for _, key in ipairs(redis.call('KEYS', '*')) do
+for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
   local type = redis.call('TYPE', key).ok
   all[#all + 1] = key
   all[#all + 1] = type
@@ -28,12 +28,18 @@ end
 return all`;
 
 /**
- * Returns an image of Redis at one moment, read in one call. It has only commands that read, and answers them as Redis
- * would.
+ * Returns an image of a partition at one moment, read in one call. It has only commands that read, and answers them
+ * as Redis would.
  */
 export async function imageOf(store: Readable): Promise<Readable & { image: Image }> {
-  const image = new Image((await store.redis.callBuffer('EVAL', READ_ALL, 0)) as ScriptReply[]);
+  const image = new Image(
+    (await store.redis.callBuffer('EVAL', READ_ALL, 0, prefixOf(store))) as ScriptReply[],
+  );
   return { redis: image as unknown as Commands, keys: store.keys, image };
+}
+
+function prefixOf({ keys }: Readable): string {
+  return keys.schema().slice(0, -LAYOUT.schema.pattern.length);
 }
 
 interface Value {

@@ -109,7 +109,7 @@ local function store(call, args, taken)
   redis.call('HSET', subscriber, 'join', args.rules, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   redis.call('HSETNX', subscriber, 'created_at', call.now_ms)
-  topics.subscribe_to(call, token, args.sources)
+  topics.subscribe_to(call, token, args.sources, {})
   open_keys.schedule(call, token, args.within_ms)
 end
 

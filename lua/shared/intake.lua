@@ -7,20 +7,24 @@ events need not be copied. They are copied only to join those of several publica
 the topic or the subscriber that the copy was made for.
 ]]
 local client_quota = include('client_quota')
+local elsewhere = include('elsewhere')
+local outboxes = include('outboxes')
 local intake = {}
 
 -- Returns the state of one call, without limits on topics and idempotency keys. `topics` has the topics read so
 -- far, by name, and `accepted` lists the topics that got events. `run` is a slice of the events of successive
 -- publications to one topic. `tokens` lists the subscribers that get events, and `slices` has a slice for each.
--- `fingerprints` has the fingerprint of each accepted publication by the digest of its idempotency key.
+-- `fingerprints` has the fingerprint of each accepted publication by the digest of its idempotency key. `outgoing` has
+-- the work for other partitions.
 function intake.begin_unlimited()
-  return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {} }
+  return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = {} }
 end
 
 -- Returns the state of one call, with the limits on topics and idempotency keys that `args` has.
 function intake.begin(call, args)
   local taken, max_keys, window_ms = intake.begin_unlimited(), args.max_client_keys, args.idempotency_window_ms
   taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  taken.max_outbox_bytes = args.max_outbox_bytes
   taken.quota = client_quota.begin(call, call.keys.idempotency_quota, max_keys, window_ms)
   return taken
 end
@@ -39,7 +43,18 @@ end
 function intake.topic(call, taken, name)
   local topic = taken.topics[name]
   if not topic then
-    topic = { name = name, publisher = redis.call('HGET', call.keys.topic(name), 'publisher'), events = 0 }
+    local publisher, marks = unpack(redis.call('HMGET', call.keys.topic(name), 'publisher', 'elsewhere'))
+    topic = { name = name, publisher = publisher, elsewhere = elsewhere.read(marks), events = 0 }
+    taken.topics[name] = topic
+  end
+  return topic
+end
+
+-- Returns a topic that lives in another partition, and may have subscribers in this one.
+function intake.foreign_topic(call, taken, name)
+  local topic = taken.topics[name]
+  if not topic then
+    topic = { name = name, elsewhere = {}, events = 0, is_foreign = true }
     taken.topics[name] = topic
   end
   return topic
@@ -78,7 +93,7 @@ local function judge_key(call, taken, publication)
 end
 
 -- Gives the current run (the events of successive publications to one topic) to every subscriber of the
--- topic. Subscribers without earlier events in this call share one slice; the others get a copy.
+-- topic, and to the other partitions that have some. Subscribers without earlier events in this call share one slice; the others get a copy.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -92,6 +107,9 @@ function intake.end_run(taken)
     else
       taken.slices[token] = append(copy_of(slice, token), run)
     end
+  end
+  for _, mark in ipairs(taken.run_topic.elsewhere) do
+    outboxes.add(taken.outgoing, mark.partition, 'events', taken.run_topic.name, outboxes.events_of(run))
   end
   taken.run = nil
 end
@@ -112,10 +130,20 @@ function intake.add(call, taken, topic, events)
   end
 end
 
+-- Returns nothing if the other partitions that get events of the topic can take more; otherwise 'outbox_full'. Checks
+-- each topic once, since a call adds little.
+local function judge_outboxes(call, taken, topic)
+  if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
+  if topic.is_stuck == nil then topic.is_stuck = outboxes.are_full(call, topic.elsewhere, taken.max_outbox_bytes) end
+  return topic.is_stuck and 'outbox_full' or nil
+end
+
 -- Returns nothing if the publication may be accepted; otherwise the reason for the refusal. Changes nothing.
 function intake.judge(call, taken, publication)
+  local topic = intake.topic(call, taken, publication.topic)
   return judge_key(call, taken, publication)
-    or judge_client(call, taken, intake.topic(call, taken, publication.topic), publication.client)
+    or judge_client(call, taken, topic, publication.client)
+    or judge_outboxes(call, taken, topic)
 end
 
 -- Accepts a publication that `judge` did not refuse. A topic without a publisher becomes the client's. Returns the
@@ -131,13 +159,13 @@ function intake.accept(call, taken, publication)
 end
 
 -- Accepts a publication or refuses it as a whole. Returns the outcome and the number of subscribers that get
--- it; 0 if it is refused.
+-- it, over all partitions; 0 if it is refused.
 function intake.take(call, taken, publication)
   local refusal = intake.judge(call, taken, publication)
   if refusal then return refusal, 0 end
   local topic = intake.accept(call, taken, publication)
   intake.add(call, taken, topic, publication.events)
-  return 'accepted', #topic.subscribers
+  return 'accepted', #topic.subscribers + elsewhere.count(topic.elsewhere)
 end
 
 -- Stores the idempotency keys of the accepted publications. Must come last: if the call fails before, its

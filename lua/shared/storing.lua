@@ -6,6 +6,7 @@ local bulk = include('bulk')
 local calls = include('calls')
 local open_batches = include('open_batches')
 local opening = include('opening')
+local outboxes = include('outboxes')
 local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns the number of events appended, and the new length
@@ -70,12 +71,14 @@ local function append_from(call, opened, taken, entries, rooms, counts, first)
   end
 end
 
--- Stores the events, and counts them for their topics. If this fails at a subscriber, because of a key of the wrong
--- type for example, the other subscribers get their events, and `call.failure` is set.
+-- Stores the events, also for other partitions, and counts them for the topics that live here. If this fails at a
+-- subscriber, because of a key of the wrong type for example, the other subscribers get their events, and
+-- `call.failure` is set.
 function storing.store(call, uid_seed, taken)
   for _, topic in ipairs(taken.accepted) do
-    redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events)
+    if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
   end
+  outboxes.store(call, taken.outgoing)
   if #taken.tokens == 0 then return end
   local opened, counts = opening.begin(uid_seed), {}
   local entries = bulk.get_fields(call.keys.batches_open(), taken.tokens)

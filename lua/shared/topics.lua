@@ -2,7 +2,9 @@
 Topics: deletes topics, and keeps the list of the topics that each client owns.
 ]]
 local delayed = include('delayed')
+local elsewhere = include('elsewhere')
 local join_tokens = include('join_tokens')
+local outboxes = include('outboxes')
 local topics = {}
 
 -- Returns the token of the client that owns the topic; nil if no client does.
@@ -18,11 +20,10 @@ function topics.refusal(call, topic, client)
   if client and topics.publisher(call, topic) ~= client then return 'forbidden' end
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. A topic that is a source of joins stays for
--- them, without a publisher. Returns the number of its delayed events.
-function topics.remove(call, topic)
-  local keys, publisher, joined = call.keys, topics.publisher(call, topic), {}
-  local delayed_events = publisher and delayed.remove_topic(call, publisher, topic) or 0
+-- Ends the subscriptions of this partition to a topic, except those of joins: it stays a source of them. Returns
+-- whether any stay.
+function topics.end_subscriptions(call, topic)
+  local keys, joined = call.keys, {}
   for _, token in ipairs(redis.call('SMEMBERS', keys.topic_subscribers(topic))) do
     if join_tokens.is_join(token) then
       joined[#joined + 1] = token
@@ -30,16 +31,42 @@ function topics.remove(call, topic)
       redis.call('SREM', keys.subscriber_topics(token), topic)
     end
   end
-  if publisher then redis.call('SREM', keys.topics_owned(publisher), topic) end
-  redis.call('DEL', keys.topic_subscribers(topic), keys.topic(topic))
-  if #joined == 0 then redis.call('SREM', keys.topics(), topic) end
+  redis.call('DEL', keys.topic_subscribers(topic))
   for _, token in ipairs(joined) do redis.call('SADD', keys.topic_subscribers(topic), token) end
-  return delayed_events
+  return #joined > 0
+end
+
+-- Has the other partitions end their subscriptions to a topic. Its marks stay until they have. Returns whether there
+-- are any.
+local function end_elsewhere(call, topic, marks)
+  if #marks == 0 then return false end
+  local outgoing = {}
+  for _, mark in ipairs(marks) do outboxes.add(outgoing, mark.partition, 'end', topic, false) end
+  outboxes.store(call, outgoing)
+  elsewhere.store(call, topic, marks)
+  return true
+end
+
+-- Deletes a topic with its delayed events, and ends its subscriptions. A topic that is a source of joins stays for
+-- them, without a publisher. Returns the number of its delayed events, and the numbers of the other partitions whose
+-- subscriptions are to end.
+function topics.remove(call, topic)
+  local keys, publisher = call.keys, topics.publisher(call, topic)
+  local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
+  local delayed_events = publisher and delayed.remove_topic(call, publisher, topic) or 0
+  local has_joins = topics.end_subscriptions(call, topic)
+  if publisher then redis.call('SREM', keys.topics_owned(publisher), topic) end
+  redis.call('DEL', keys.topic(topic))
+  local is_elsewhere = end_elsewhere(call, topic, marks)
+  if not (has_joins or is_elsewhere) then redis.call('SREM', keys.topics(), topic) end
+  local partitions = {}
+  for i, mark in ipairs(marks) do partitions[i] = tonumber(mark.partition) end
+  return delayed_events, partitions
 end
 
 -- Deletes a topic that has neither a publisher nor a subscription. Otherwise changes nothing.
 function topics.remove_if_unused(call, topic)
-  if topics.publisher(call, topic) then return end
+  if topics.publisher(call, topic) or redis.call('HEXISTS', call.keys.topic(topic), 'elsewhere') == 1 then return end
   if redis.call('EXISTS', call.keys.topic_subscribers(topic)) == 0 then topics.remove(call, topic) end
 end
 
@@ -52,22 +79,26 @@ function topics.have_no_room(call, names, max)
   return new > 0 and redis.call('SCARD', all) + new > max
 end
 
--- Subscribes a subscriber to exactly these topics.
-function topics.subscribe_to(call, token, names)
+-- Subscribes a subscriber to exactly these topics. `foreign` are those that live in other partitions.
+function topics.subscribe_to(call, token, names, foreign)
   local keys, wanted = call.keys, {}
-  for _, topic in ipairs(names) do
+  local function enter(topic)
     wanted[topic] = true
-    redis.call('SADD', keys.topics(), topic)
     redis.call('SADD', keys.subscriber_topics(token), topic)
     redis.call('SADD', keys.topic_subscribers(topic), token)
   end
+  for _, topic in ipairs(names) do
+    redis.call('SADD', keys.topics(), topic)
+    enter(topic)
+  end
+  for _, topic in ipairs(foreign) do enter(topic) end
   for _, topic in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(token))) do
     if not wanted[topic] then topics.unsubscribe(call, token, topic) end
   end
 end
 
--- Ends one subscription. A topic without a publisher is deleted with its last subscription; otherwise its
--- name would stay taken, and only root could delete it. Returns false if there is no such subscription.
+-- Ends one subscription. A topic without a publisher is deleted with its last subscription, if it lives here;
+-- otherwise its name would stay taken, and only root could delete it. Returns false if there is no such subscription.
 function topics.unsubscribe(call, token, topic)
   if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
   redis.call('SREM', call.keys.topic_subscribers(topic), token)

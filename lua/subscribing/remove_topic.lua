@@ -5,15 +5,16 @@ delivered. `delayed` is the number of its delayed events.
 
 `client` is the token of the client that asks; without it root asks. A client may only remove a topic of which
 it is the publisher; otherwise the reply is `forbidden`. If there is no such topic, the reply is
-`topic_not_found`. The counts of the topic move to the totals in the same step; `series` lists them.
+`topic_not_found`. `partitions` are the numbers of the others with subscriptions to the topic, which end when these have
+applied their outboxes. The counts of the topic move to the totals in the same step; `series` lists them.
 ]]
 local counters = include('counters')
 local topics = include('topics')
 
 return function(call, args)
   local refusal = topics.refusal(call, args.topic, args.client)
-  if refusal then return { outcome = refusal, delayed = 0 } end
-  local delayed = topics.remove(call, args.topic)
+  if refusal then return { outcome = refusal, delayed = 0, partitions = {} } end
+  local delayed, partitions = topics.remove(call, args.topic)
   counters.fold(call, args.series)
-  return { outcome = 'ok', delayed = delayed }
+  return { outcome = 'ok', delayed = delayed, partitions = partitions }
 end

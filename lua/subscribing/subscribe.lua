@@ -2,7 +2,8 @@
 --[[
 subscribe: create or change a subscriber, and subscribe it to exactly the given topics.
 
-Unknown topics are created without a publisher, and end with their last subscription. A setting whose argument is
+Unknown topics are created without a publisher, and end with their last subscription. `foreign` topics live in other
+partitions, which were told before (mark_topics). A setting whose argument is
 missing keeps its stored value; a new subscriber gets the default. If the call would exceed `max_topics` or
 `max_subscribers`, it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
 
@@ -98,6 +99,6 @@ return function(call, args)
     waiting.bring_back(call, token, args.lane_limit_max)
   end
 
-  topics.subscribe_to(call, token, args.topics)
+  topics.subscribe_to(call, token, args.topics, args.foreign)
   return 'ok'
 end

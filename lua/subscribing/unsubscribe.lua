@@ -3,13 +3,14 @@
 unsubscribe: end the subscription of one subscriber to one topic. Queued events are still delivered.
 
 A topic without a publisher ends with its last subscription. If the subscriber, the topic or the subscription
-does not exist, the reply names which, and nothing changes.
+does not exist, the reply names which, and nothing changes. A topic that `is_foreign` lives in another partition; the
+caller knows that it exists.
 ]]
 local topics = include('topics')
 
 return function(call, args)
   local keys, token, topic = call.keys, args.token, args.topic
   if redis.call('SISMEMBER', keys.subscribers(), token) == 0 then return 'subscriber_not_found' end
-  if redis.call('SISMEMBER', keys.topics(), topic) == 0 then return 'topic_not_found' end
+  if not args.is_foreign and redis.call('SISMEMBER', keys.topics(), topic) == 0 then return 'topic_not_found' end
   return topics.unsubscribe(call, token, topic) and 'ok' or 'not_subscribed'
 end

@@ -43,6 +43,9 @@ const needed = {
   redisPrefix: setting('ROUTEMASTER_REDIS_PREFIX', keyPrefix, '').help(
     'Prefix of all keys and channels, so that several buses can share a Redis.',
   ),
+  maxOutboxBytes: setting('ROUTEMASTER_MAX_OUTBOX_BYTES', bytes, '67108864').help(
+    'Bytes that may wait in a partition for another one. Beyond them publications that need it are refused with 503.',
+  ),
   partitions: setting('ROUTEMASTER_PARTITIONS', whole(1, 256), '1').help(
     'Number of partitions, fixed when the bus is created. Only 1 works in this release.',
   ),

@@ -72,11 +72,11 @@ export class Delaying {
   }
 
   async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {
-    const { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys } = this.#limits;
+    const { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes } = this.#limits;
     const { maxClientDelayed, maxClientBytes } = this.#limits;
     const calling = partition.run('delay', {
       uidSeed: uidSeed(),
-      ...{ idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys },
+      ...{ idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes },
       ...{ maxClientDelayed, maxClientBytes, maxDelayMs: MAX_DELAY_MS },
       publications: group.map(argumentsOf),
     });

@@ -5,8 +5,10 @@ import { tickMs, Workers } from '../delivering/workers.ts';
 import { agendaOf } from '../flow/agenda.ts';
 import { uids } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
+import type { Outbox } from '../publishing/outbox.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 import type { JobParts } from './job_parts.ts';
+import { outboxJob } from './outbox_job.ts';
 import { type PeriodicJob, periodicJobs } from './periodic_jobs.ts';
 import { RubyWatch } from './ruby_watch.ts';
 import { Scheduler } from './scheduler.ts';
@@ -19,6 +21,7 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
 const WORKERS = 2;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
+  outbox: Outbox;
   /** The maintenance closes these wake-ups when it stops. */
   wakeups: Wakeups;
 }
@@ -40,9 +43,10 @@ export class Maintenance {
     const { all } = partitions;
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
+    const moveOutbox = outboxJob({ ...parts, leaseMs: config.leaseMs });
     this.#wakeups = wakeups;
     this.#workers = new Workers(
-      { queue, handler: byName(jobs, log), recorder, log },
+      { queue, handler: byName(jobs, moveOutbox, log), recorder, log },
       { ids: uids(WORKERS), tickMs: tickMs(config), ticksPerAsk: all.length === 1 ? 1 : 2 },
     );
     wakeups.on('aux', () => this.#workers.wake());
@@ -80,11 +84,13 @@ export class Maintenance {
 }
 
 /**
- * Returns a handler that runs the periodic job that has the name of the acquired job. Jobs of other names
- * are deleted.
+ * Returns a handler that runs the periodic job that has the name of the acquired job, or moves an outbox. Jobs of
+ * other names are deleted.
  */
-function byName(jobs: readonly PeriodicJob[], log: Log): JobHandler {
-  return async ({ job, packed }, signal) => {
+function byName(jobs: readonly PeriodicJob[], moveOutbox: JobHandler, log: Log): JobHandler {
+  return async (grant, signal) => {
+    const { job, packed } = grant;
+    if (job?.name === 'outbox') return moveOutbox(grant, signal);
     const periodic = jobs.find(({ name }) => name === job?.name);
     if (periodic) await periodic.run(signal);
     else log.error({ job: job ?? packed.toBuffer().toString('hex') }, 'deleted a job of an unknown name');

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { BusError } from '../errors.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { marksIn } from '../subscribing/topic_marks.ts';
 import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
@@ -56,8 +57,14 @@ export class Copies {
 
   async #countSubscribers(topic: string): Promise<void> {
     const home = this.#partitions.ofTopic(topic);
-    const count = home.command((redis, keys) => redis.scard(keys.topic_subscribers(topic)));
-    this.#subscribers.set(topic, await count);
+    const [here, elsewhere] = await home.command((redis, keys) =>
+      Promise.all([redis.scard(keys.topic_subscribers(topic)), redis.hget(keys.topic(topic), 'elsewhere')]),
+    );
+    const others = [...marksIn(elsewhere).values()].map(({ subscribers }) => subscribers);
+    this.#subscribers.set(
+      topic,
+      others.reduce((sum, count) => sum + count, here),
+    );
   }
 
   /** Throws body_too_large unless the idempotency key was used before, since a repeat copies nothing. */

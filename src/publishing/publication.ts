@@ -24,7 +24,7 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
  * before under the same key. `key_reused`: another publication was accepted under its key.
  * `claimed_by_other`: the topic belongs to another client. `no_room`: the bus may have no further topic.
  * `owns_too_many`: the client may own no further topic. `too_many_keys`: the client has used too many
- * idempotency keys.
+ * idempotency keys. `outbox_full`: another partition with subscribers of the topic is away, and too much waits for it.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
@@ -55,7 +55,7 @@ export interface Stored {
 export async function storePublications(
   partition: Partition,
   publications: readonly Publication[],
-  { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys }: PublishLimits,
+  { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes }: PublishLimits,
 ): Promise<Stored> {
   const runs: Publication[][] = [];
   let before: Publication | undefined;
@@ -66,7 +66,7 @@ export async function storePublications(
   }
   const reply = await partition.run('publish', {
     uidSeed: uidSeed(),
-    ...{ idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys },
+    ...{ idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes },
     publications: runs.map(joined),
   });
   return {

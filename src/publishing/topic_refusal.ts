@@ -3,6 +3,12 @@ import type { TimedOutcome } from './publication.ts';
 
 /** Returns the error of a publication whose client may not publish to its topic; undefined for other outcomes. */
 export function topicRefusal(outcome: TimedOutcome['outcome'], topic: string): BusError | undefined {
+  if (outcome === 'outbox_full')
+    return new BusError(
+      'storage_unavailable',
+      `a partition of the bus with subscribers of ${topic} is away, and as much waits for it as may; nothing was stored. Try again in a while`,
+      { headers: { 'Retry-After': '5' } },
+    );
   if (outcome === 'no_room')
     return new BusError(
       'limit_reached',

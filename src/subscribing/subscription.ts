@@ -5,6 +5,7 @@ import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
+import { type Flushing, TopicMarks } from './topic_marks.ts';
 
 /** Maximum subscribers that are read at a time. Each takes nine commands. */
 const LIST_SLICE = 50;
@@ -40,9 +41,14 @@ export class Subscriptions {
   readonly #partitions: Partitions;
   readonly #defaults: Settings;
   readonly #deadLetters: DeadLetters;
+  readonly #marks: TopicMarks;
+  readonly #outbox: Flushing | undefined;
 
-  constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters) {
+  /** With several partitions, subscriptions that end need the `outbox`. */
+  constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;
+    this.#marks = new TopicMarks(partitions);
+    this.#outbox = outbox;
     this.#defaults = defaults;
     this.#deadLetters = deadLetters;
   }
@@ -52,24 +58,54 @@ export class Subscriptions {
    * limit on subscribers or topics would be exceeded.
    */
   async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
-    const { ordered, signingKey, topics } = wanted;
+    const { ordered, signingKey } = wanted;
     const { laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
-    return this.#partitions.ofSubscriber(token).run('subscribe', {
+    const partition = this.#partitions.ofSubscriber(token);
+    const topics = [...new Set(wanted.topics)];
+    const foreign = this.#marks.foreign(partition, topics);
+    if (!(await this.#marks.reserve(partition, foreign, maxTopics))) return 'too_many_topics';
+    const leaving = await this.#leavingElsewhere(token, (topic) => !topics.includes(topic));
+    const reply = await partition.run('subscribe', {
       ...wanted,
       token,
       ordered: ordered === undefined ? undefined : Number(ordered),
       signingKey: signingKey === null ? 'none' : signingKey,
       signingOverlapMs: SIGNING_OVERLAP_MS,
-      topics: [...new Set(topics)],
+      topics: topics.filter((topic) => !foreign.includes(topic)),
+      foreign,
       laneLimitMax,
       maxTopics,
       maxSubscribers,
     });
+    await this.#marks.refresh(partition, [...foreign, ...leaving]);
+    return reply;
   }
 
   /** Ends one subscription. Queued events are still delivered. */
   async unsubscribe(token: string, topic: string): Promise<Reply<'unsubscribe'>> {
-    return this.#partitions.ofSubscriber(token).run('unsubscribe', { token, topic });
+    const partition = this.#partitions.ofSubscriber(token);
+    const home = this.#partitions.ofTopic(topic);
+    const isForeign = home !== partition;
+    const leaving = await this.#leavingElsewhere(token, (each) => each === topic);
+    const reply = await partition.run('unsubscribe', { token, topic, isForeign });
+    await this.#marks.refresh(partition, leaving);
+    if (reply !== 'not_subscribed' || !isForeign) return reply;
+    const exists = await home.command((redis, keys) => redis.sismember(keys.topics(), topic));
+    return exists === 1 ? reply : 'topic_not_found';
+  }
+
+  /**
+   * Returns those of the subscriber's topics that live in other partitions and that `isLeft` is true of, once all of their
+   * events that were accepted so far are in its queue.
+   */
+  async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
+    if (this.#partitions.all.length === 1) return [];
+    const partition = this.#partitions.ofSubscriber(token);
+    const topics = await partition.command((redis, keys) => redis.smembers(keys.subscriber_topics(token)));
+    const leaving = this.#marks.foreign(partition, topics.filter(isLeft));
+    const homes = new Set(leaving.map((topic) => this.#partitions.ofTopic(topic)));
+    for (const home of homes) await this.#outbox?.flush(home, partition);
+    return leaving;
   }
 
   /** Delivers nothing more to the subscriber until it is resumed. A repeat changes nothing. */
@@ -90,10 +126,12 @@ export class Subscriptions {
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
+    const topics = await this.#leavingElsewhere(token, () => true);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
+    await this.#marks.refresh(partition, topics);
     // Purges even if the subscriber is not found, because an earlier removal may have been interrupted here.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;

@@ -5,6 +5,7 @@ import type { Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import type { Flushing } from './topic_marks.ts';
 
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
 const SLICE = 500;
@@ -44,9 +45,12 @@ interface TopicSubscribers {
 
 export class Topics {
   readonly #partitions: Partitions;
+  readonly #outbox: Flushing | undefined;
 
-  constructor(partitions: Partitions) {
+  /** With several partitions, removals need the `outbox`. */
+  constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
+    this.#outbox = outbox;
   }
 
   /** Returns whether there is such a topic. */
@@ -99,9 +103,12 @@ export class Topics {
    * Removes a topic, its delayed events and its subscriptions. Queued events are still delivered. If `client` is
    * given, it must own the topic.
    */
-  remove(name: string, client?: string): Promise<Reply<'remove_topic'>> {
+  async remove(name: string, client?: string): Promise<Omit<Reply<'remove_topic'>, 'partitions'>> {
     const series = seriesOf({ topic: name });
-    return this.#partitions.ofTopic(name).run('remove_topic', { topic: name, client, series });
+    const home = this.#partitions.ofTopic(name);
+    const { partitions, ...reply } = await home.run('remove_topic', { topic: name, client, series });
+    for (const index of partitions) await this.#outbox?.flush(home, this.#partitions.all[index] as Partition);
+    return reply;
   }
 }
 

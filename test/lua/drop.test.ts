@@ -135,7 +135,10 @@ describe('when memory is exhausted', () => {
       true,
     );
     assert.deepEqual((await bus.scrub(-1)).jobs, [0, 1]);
-    assert.equal(await bus.store.run('unsubscribe', { token: 'alice', topic: 'widgets' }), 'ok');
+    assert.equal(
+      await bus.store.run('unsubscribe', { token: 'alice', topic: 'widgets', isForeign: false }),
+      'ok',
+    );
     await bus.store.run('remove_subscriber', { token: 'bob', series: [] });
     assert.deepEqual(await bus.dropQueue('bob'), { batches: 1, events: 1 });
     const { outcome } = await bus.store.run('remove_topic', { topic: 'gadgets', series: [] });

@@ -48,7 +48,7 @@ async function everything(bus: Bus): Promise<void> {
   await bus.schedule();
   await store.run('count', { process: 'process', flush: 1, counts: [{ field: 'field', count: 1 }] });
   await store.run('report', { reports: [{ field: 'field', from: 0, to: 1 }] });
-  await store.run('unsubscribe', { token: 'bob', topic: 'gadgets' });
+  await store.run('unsubscribe', { token: 'bob', topic: 'gadgets', isForeign: false });
   await store.run('remove_topic', { topic: 'gadgets', series: [] });
   await store.run('remove_subscriber', { token: 'carol', series: [] });
   await bus.dropQueue('carol');

@@ -81,7 +81,7 @@ describe('unsubscribe', () => {
   test('ends one subscription and keeps queued events', async () => {
     await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
     await bus.publish('a', 'widgets', ['e1']);
-    assert.equal(await run('unsubscribe', { token: 'alice', topic: 'widgets' }), 'ok');
+    assert.equal(await run('unsubscribe', { token: 'alice', topic: 'widgets', isForeign: false }), 'ok');
     assert.deepEqual(await members('topics:alice'), ['gadgets']);
     assert.deepEqual(await members('subscribers:widgets'), []);
     assert.deepEqual((await bus.state()).queued, { alice: ['a1'] });
@@ -91,9 +91,18 @@ describe('unsubscribe', () => {
     await bus.subscribe('alice', { topics: ['widgets'] });
     await bus.subscribe('bob', { topics: ['gadgets'] });
     const before = await snapshot(bus.store);
-    assert.equal(await run('unsubscribe', { token: 'carol', topic: 'widgets' }), 'subscriber_not_found');
-    assert.equal(await run('unsubscribe', { token: 'alice', topic: 'unheard_of' }), 'topic_not_found');
-    assert.equal(await run('unsubscribe', { token: 'alice', topic: 'gadgets' }), 'not_subscribed');
+    assert.equal(
+      await run('unsubscribe', { token: 'carol', topic: 'widgets', isForeign: false }),
+      'subscriber_not_found',
+    );
+    assert.equal(
+      await run('unsubscribe', { token: 'alice', topic: 'unheard_of', isForeign: false }),
+      'topic_not_found',
+    );
+    assert.equal(
+      await run('unsubscribe', { token: 'alice', topic: 'gadgets', isForeign: false }),
+      'not_subscribed',
+    );
     assert.deepEqual(await snapshot(bus.store), before);
   });
 });

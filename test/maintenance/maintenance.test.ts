@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { Bus } from '../../harness/scripts/bus.ts';
+import { Bus, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { jobName, nthWord } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
@@ -12,9 +12,11 @@ import { readConfig } from '../../src/config.ts';
 import { Turns } from '../../src/delivering/turns.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { Outbox } from '../../src/publishing/outbox.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
+import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -30,9 +32,15 @@ test('a stopping process does not wait for a sweep to finish', async () => {
   const { log, lines } = capturedLog();
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
   const recorder = new Recorder({ increment: () => {} });
+  const partitions = new Partitions(store);
+  const outbox = new Outbox({
+    applying: partitions,
+    ...{ figures: recorder, marks: new TopicMarks(partitions), limits: PUBLISH_LIMITS, log },
+  });
   const maintenance = new Maintenance(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), {
     partition: store,
-    partitions: new Partitions(store),
+    partitions,
+    outbox,
     publicNames: new PublicNames(new Clients(store, []), new NameKey(store)),
     wakeups,
     recorder,

@@ -54,7 +54,7 @@ test('topics show how many of their events are delayed, if any are', async () =>
 describe('subscribers', () => {
   test('show their queued events and batches, or 0', async () => {
     await subscribe('empty', 0, 10);
-    await redis.store.run('unsubscribe', { token: 'empty', topic: 'widgets' });
+    await redis.store.run('unsubscribe', { token: 'empty', topic: 'widgets', isForeign: false });
     await subscribe('full', 1000, 2);
     await publish(5);
     const { subscribers } = await gauges();

@@ -104,7 +104,7 @@ export async function unsubscribe(world: World, model: Model, token: string, top
       : left
         ? 'ok'
         : 'not_subscribed';
-  assert.equal(await world.bus.store.run('unsubscribe', { token, topic }), expected);
+  assert.equal(await world.bus.store.run('unsubscribe', { token, topic, isForeign: false }), expected);
   return `unsubscribe ${token} ${topic}`;
 }
 
@@ -117,7 +117,7 @@ export async function leave(world: World, model: Model, token: string): Promise<
 
 export async function removeTopic(world: World, model: Model, topic: string): Promise<string> {
   const outcome = model.topics.has(topic) ? 'ok' : 'topic_not_found';
-  const expected = { outcome, delayed: model.delayedOf(topic).length };
+  const expected = { outcome, delayed: model.delayedOf(topic).length, partitions: [] };
   assert.deepEqual(await world.bus.store.run('remove_topic', { topic, series: [] }), expected);
   model.removeTopic(topic);
   return `removeTopic ${topic}`;

@@ -62,10 +62,12 @@ describe('a script', () => {
     assert.deepEqual(
       refused.map(({ name }) => name),
       [
+        'apply_outbox',
         'delay',
         'expire_keys',
         'fire_triggers',
         'join_events',
+        'mark_topics',
         'publish',
         'publish_delayed',
         'put_join',

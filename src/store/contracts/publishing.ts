@@ -6,10 +6,12 @@ export const LIMITS = {
   maxTopics: 'number',
   maxClientTopics: 'number',
   maxClientKeys: 'number',
+  maxOutboxBytes: 'number',
 } as const;
 
 /** The outcomes of a publication. The header of publish.lua explains them. */
-export const OUTCOMES = 'accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys';
+export const OUTCOMES =
+  'accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys|outbox_full';
 
 export const publishingContracts = {
   publish: {
@@ -29,6 +31,35 @@ export const publishingContracts = {
   send_test: {
     arguments: { token: 'text', uidSeed: 'text', event: 'text' },
     reply: { bid: 'text?' },
+  },
+  read_outbox: {
+    arguments: {
+      partition: 'text',
+      applied: 'number?',
+      checked: 'number',
+      maxEntries: 'number',
+      maxBytes: 'number',
+      worker: 'text?',
+      lease: 'digits?',
+      leaseMs: 'number',
+    },
+    reply: { entries: ['bytes'], ended: 'flag' },
+  },
+  apply_outbox: {
+    arguments: {
+      uidSeed: 'text',
+      source: 'text',
+      maxTopics: 'number',
+      maxClientTopics: 'number',
+      entries: ['bytes'],
+    },
+    reply: {
+      applied: 'number',
+      added: [{ events: 'number', subscribers: 'text' }],
+      published: [{ topic: 'text', events: 'number', bytes: 'number' }],
+      refused: [{ topic: 'text', join: 'text', reason: 'text', events: 'number' }],
+      unused: ['text'],
+    },
   },
   spend: {
     arguments: {

@@ -23,11 +23,12 @@ export const subscribingContracts = {
       maxTopics: 'number',
       maxSubscribers: 'number',
       topics: ['text'],
+      foreign: ['text'],
     },
     reply: 'ok|too_many_topics|too_many_subscribers',
   },
   unsubscribe: {
-    arguments: { token: 'text', topic: 'text' },
+    arguments: { token: 'text', topic: 'text', isForeign: 'flag' },
     reply: 'ok|subscriber_not_found|topic_not_found|not_subscribed',
   },
   pause: {
@@ -44,7 +45,19 @@ export const subscribingContracts = {
   },
   remove_topic: {
     arguments: { topic: 'text', client: 'text?', series },
-    reply: { outcome: 'ok|topic_not_found|forbidden', delayed: 'number' },
+    reply: { outcome: 'ok|topic_not_found|forbidden', delayed: 'number', partitions: ['number'] },
+  },
+  mark_topics: {
+    arguments: {
+      partition: 'text',
+      maxTopics: 'number',
+      topics: [{ topic: 'text', subscribers: 'number' }],
+    },
+    reply: 'ok|too_many_topics',
+  },
+  unmark_topics: {
+    arguments: { partition: 'text', topics: [{ topic: 'text', markedUs: 'text' }] },
+    reply: 'number',
   },
   drop_queue: {
     arguments: { token: 'text', maxBatches: 'number', untilMs: 'number', deliveryLog: 'number' },

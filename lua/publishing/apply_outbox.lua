@@ -1,0 +1,91 @@
+#!lua
+--[[
+apply_outbox: do what another partition has in its outbox for this one, in the order of the entries.
+
+`source` is the number of that partition. Entries whose number is not above the last one that was applied are ignored,
+so each is applied once, however often and by however many processes this is called.
+
+`applied` is the number of the last entry that is applied now. `added` has the events of each topic and the
+subscribers here that got them (storing.lua). `published` has the events and bytes of topics that live here, to which
+joins of the other partition publish. `refused` names those that may not any more, with the reason; their events are
+dropped. `unused` has topics of the other partition that have no subscriber here.
+]]
+local intake = include('intake')
+local outboxes = include('outboxes')
+local storing = include('storing')
+local topics = include('topics')
+
+local function slice_of(events)
+  return { list = events, first = 1, last = #events }
+end
+
+-- Gives events of a topic of another partition to its subscribers here.
+local function take_events(call, state, name, events)
+  local topic = intake.foreign_topic(call, state.taken, name)
+  intake.add(call, state.taken, topic, slice_of(events))
+  if #topic.subscribers == 0 then state.unused[name] = true end
+end
+
+local function end_subscriptions(call, state, name)
+  intake.end_run(state.taken)
+  topics.end_subscriptions(call, name)
+  state.taken.topics[name] = nil
+  state.unused[name] = true
+end
+
+-- Publishes events of a join of another partition to a topic that lives here.
+local function publish(call, state, name, about)
+  local client, join, events = unpack(about)
+  local publication = { topic = name, client = client, events = slice_of(events) }
+  local reason = redis.call('HGET', call.keys.joins_into(), name) ~= join and 'replaced'
+    or intake.judge(call, state.taken, publication)
+  if reason then
+    state.refused[#state.refused + 1] = { topic = name, join = join, reason = reason, events = #events }
+    return
+  end
+  local topic = intake.accept(call, state.taken, publication)
+  intake.add(call, state.taken, topic, publication.events)
+  local bytes = 0
+  for _, event in ipairs(events) do bytes = bytes + #event end
+  topic.bytes = (topic.bytes or 0) + bytes
+end
+
+local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
+
+local function published(taken)
+  local found = {}
+  for _, topic in ipairs(taken.accepted) do
+    if topic.bytes then
+      found[#found + 1] = { topic = topic.name, events = topic.events, bytes = topic.bytes }
+    end
+  end
+  return found
+end
+
+local function names_in(set)
+  local names = {}
+  for name in pairs(set) do names[#names + 1] = name end
+  return names
+end
+
+return function(call, args)
+  local applied = call.keys.outboxes_applied()
+  local last = tonumber(redis.call('HGET', applied, args.source)) or 0
+  local state = { taken = intake.begin_unlimited(), unused = {}, refused = {} }
+  state.taken.max_topics, state.taken.max_client_topics = args.max_topics, args.max_client_topics
+  for _, entry in ipairs(args.entries) do
+    local number = outboxes.number_of(entry)
+    if number > last then
+      local work = outboxes.work_of(entry)
+      for i = 1, #work, 3 do DO[work[i]](call, state, work[i + 1], work[i + 2]) end
+      last = number
+    end
+  end
+  intake.end_run(state.taken)
+  storing.store(call, args.uid_seed, state.taken)
+  redis.call('HSET', applied, args.source, string.format('%d', last))
+  return {
+    applied = last, added = storing.added(state.taken), published = published(state.taken),
+    refused = state.refused, unused = names_in(state.unused),
+  }
+end

@@ -1,0 +1,39 @@
+--[[
+Elsewhere: the other partitions that have subscribers of a topic.
+
+A topic lives in one partition, its home. The field `elsewhere` of its hash there has a mark for each other partition
+with subscribers of the topic: the number of the partition, how many of these subscribers it has, and the time (µs) at
+which the mark was set, such as `3:120:1795400000000000`. Marks are separated by spaces.
+]]
+local elsewhere = {}
+
+-- Returns the marks in the text of the field; none if the topic has no such field.
+function elsewhere.read(text)
+  local marks = {}
+  for partition, subscribers, marked_us in (text or ''):gmatch('(%d+):(%d+):(%d+)') do
+    marks[#marks + 1] = { partition = partition, subscribers = tonumber(subscribers), marked_us = marked_us }
+  end
+  return marks
+end
+
+-- Stores the marks of a topic.
+function elsewhere.store(call, topic, marks)
+  local texts = {}
+  for i, mark in ipairs(marks) do
+    texts[i] = ('%s:%d:%s'):format(mark.partition, mark.subscribers, mark.marked_us)
+  end
+  if #texts == 0 then
+    redis.call('HDEL', call.keys.topic(topic), 'elsewhere')
+  else
+    redis.call('HSET', call.keys.topic(topic), 'elsewhere', table.concat(texts, ' '))
+  end
+end
+
+-- Returns how many subscribers these partitions have.
+function elsewhere.count(marks)
+  local count = 0
+  for _, mark in ipairs(marks) do count = count + mark.subscribers end
+  return count
+end
+
+return elsewhere

@@ -1,0 +1,29 @@
+#!lua flags=allow-oom
+--[[
+unmark_topics: remove the marks of a partition that has no subscribers of these topics any more.
+
+A mark that was set anew after the caller had read it (`marked_us`) stays: there may be a subscriber again. A topic
+without a publisher ends with its last subscription.
+]]
+local elsewhere = include('elsewhere')
+local topics = include('topics')
+
+return function(call, args)
+  local removed = 0
+  for _, each in ipairs(args.topics) do
+    local kept, found = {}, false
+    for _, mark in ipairs(elsewhere.read(redis.call('HGET', call.keys.topic(each.topic), 'elsewhere'))) do
+      if mark.partition == args.partition and mark.marked_us == each.marked_us then
+        found = true
+      else
+        kept[#kept + 1] = mark
+      end
+    end
+    if found then
+      elsewhere.store(call, each.topic, kept)
+      topics.remove_if_unused(call, each.topic)
+      removed = removed + 1
+    end
+  end
+  return removed
+end

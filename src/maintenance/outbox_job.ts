@@ -1,0 +1,28 @@
+import { clock } from '../clock.ts';
+import type { Grant } from '../delivering/grant.ts';
+import { DONE, GIVEN_BACK, type Settlement } from '../delivering/settlement.ts';
+import type { Outbox } from '../publishing/outbox.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+
+/** Time after which a busy outbox lets other jobs of its queue have their turn. */
+const TURN_MS = 100;
+
+interface OutboxJobParts {
+  partition: Partition;
+  partitions: Partitions;
+  outbox: Outbox;
+  leaseMs: number;
+}
+
+/** The job `outbox`: moves what its partition has for another one, whose number is its argument. */
+export function outboxJob({ partition, partitions, outbox, leaseMs }: OutboxJobParts) {
+  return async ({ job, worker, lease }: Grant, signal: AbortSignal): Promise<Settlement> => {
+    const to = partitions.all[Number(job?.args[0])];
+    if (!to || to === partition) return DONE;
+    const endMs = clock.monotonicMs() + TURN_MS;
+    const isOver = () => signal.aborted || clock.monotonicMs() >= endMs;
+    const end = await outbox.empty(partition, to, { worker, lease, leaseMs }, isOver);
+    return end === 'left' ? GIVEN_BACK : { end: 'settled', held: end === 'ended' };
+  };
+}

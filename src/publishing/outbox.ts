@@ -1,0 +1,102 @@
+import { uidSeed } from '../ids.ts';
+import type { Log } from '../log.ts';
+import type { Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import type { TopicMarks } from '../subscribing/topic_marks.ts';
+import { addedBySubscriber } from './publication.ts';
+import type { PublishFigures } from './publisher.ts';
+
+/** Maximum entries that are moved at a time, and about how many bytes. Each is what one call published. */
+const MAX_ENTRIES = 100;
+const MAX_BYTES = 1_000_000;
+
+interface OutboxParts {
+  /** The partitions by which entries are applied. With ROUTEMASTER_MIN_REPLICAS they wait for replicas. */
+  applying: Partitions;
+  figures: PublishFigures;
+  marks: Pick<TopicMarks, 'refresh'>;
+  limits: { maxTopics: number; maxClientTopics: number };
+  log: Log;
+}
+
+/** The worker that holds the job of an outbox. */
+export interface OutboxHolder {
+  worker: string;
+  lease: number;
+  leaseMs: number;
+}
+
+/**
+ * Moves what happened in one partition and has to be done in another. Any number of processes may do so at the same
+ * time: the other partition applies each entry once, in order.
+ */
+export class Outbox {
+  readonly #parts: OutboxParts;
+
+  constructor(parts: OutboxParts) {
+    this.#parts = parts;
+  }
+
+  /** Resolves when all that `home` has for the partition now is applied there. Throws as Partition does. */
+  async flush(home: Partition, to: Partition): Promise<void> {
+    const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), String(to.index)));
+    const last = Number(sent ?? 0);
+    for await (const applied of this.#move(home, to)) if (applied >= last) return;
+  }
+
+  /**
+   * Moves entries until there are none. The job of the holder ends in the step that finds none. Returns 'left' if
+   * `isOver` told to stop before, and 'lost' if the worker does not hold the job any more.
+   */
+  async empty(
+    home: Partition,
+    to: Partition,
+    holder: OutboxHolder,
+    isOver: () => boolean,
+  ): Promise<'ended' | 'left' | 'lost'> {
+    const moving = this.#move(home, to, holder);
+    for (let step = await moving.next(); ; step = await moving.next()) {
+      if (step.done) return step.value ? 'ended' : 'lost';
+      if (isOver()) return 'left';
+    }
+  }
+
+  /** Yields the number of the last entry that is applied, after each step. Returns whether the job has ended. */
+  async *#move(home: Partition, to: Partition, holder?: OutboxHolder): AsyncGenerator<number, boolean> {
+    let applied: number | undefined;
+    for (let checked = 0; ; ) {
+      const { entries, ended } = await home.run('read_outbox', {
+        ...{ partition: String(to.index), maxEntries: MAX_ENTRIES, maxBytes: MAX_BYTES },
+        ...{ applied, checked, leaseMs: 0, ...holder },
+      });
+      if (entries.length === 0) return ended;
+      applied = await this.#apply(home, to, entries);
+      checked = entries.length;
+      yield applied;
+    }
+  }
+
+  /** Returns the number of the last entry that is applied. */
+  async #apply(home: Partition, to: Partition, entries: readonly Buffer[]): Promise<number> {
+    const { applying, figures, marks, limits } = this.#parts;
+    const { maxTopics, maxClientTopics } = limits;
+    const reply = await (applying.all[to.index] as Partition).run('apply_outbox', {
+      ...{ uidSeed: uidSeed(), source: String(home.index), entries },
+      ...{ maxTopics, maxClientTopics },
+    });
+    for (const [subscriber, events] of reply.added.flatMap(addedBySubscriber))
+      figures.added(subscriber, events);
+    for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
+    for (const refusal of reply.refused) this.#report(refusal);
+    if (reply.unused.length > 0) await marks.refresh(to, reply.unused);
+    return reply.applied;
+  }
+
+  #report({ topic, reason, events }: Reply<'apply_outbox'>['refused'][number]): void {
+    this.#parts.log.error(
+      { topic, reason, events },
+      'a join may not publish to its topic any more; its events are dropped',
+    );
+  }
+}

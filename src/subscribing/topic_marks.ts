@@ -1,0 +1,110 @@
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+
+/** Moves what one partition has for another. */
+export interface Flushing {
+  /** Resolves when all that `home` has for the partition now is applied there. Throws as Partition does. */
+  flush(home: Partition, to: Partition): Promise<void>;
+}
+
+/** A mark in the `elsewhere` field of a topic: partition, number of subscribers, time (µs). */
+const MARK = /(\d+):(\d+):(\d+)/g;
+
+/**
+ * The marks in the homes of topics that tell which other partitions have subscribers of a topic. A mark without
+ * subscribers costs a visit of that partition for each publish; subscribers without a mark would get nothing. So a mark
+ * is set before the first subscription, and removed only if it is still the one that was there when nobody was subscribed.
+ */
+export class TopicMarks {
+  readonly #partitions: Partitions;
+
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
+  }
+
+  /** Returns those of the topics that live in another partition. */
+  foreign(partition: Partition, topics: readonly string[]): string[] {
+    return topics.filter((topic) => this.#partitions.ofTopic(topic) !== partition);
+  }
+
+  /**
+   * Marks the partition as having one subscriber more of these topics, and creates those that do not exist. Call it
+   * before subscribing, and `refresh` afterwards. Returns false if there would be too many topics. Those that were created until
+   * then end with the next sweep.
+   */
+  async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {
+    for (const [home, names] of this.#byHome(partition, topics)) {
+      const counts = await countSubscribers(partition, names);
+      const marks = names.map((topic, index) => ({ topic, subscribers: (counts[index] ?? 0) + 1 }));
+      const marked = home.run('mark_topics', {
+        partition: String(partition.index),
+        maxTopics,
+        topics: marks,
+      });
+      if ((await marked) === 'too_many_topics') return false;
+    }
+    return true;
+  }
+
+  /** Makes the marks of these topics say what is true of the partition. Topics that nobody uses any more end. */
+  async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
+    for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
+  }
+
+  #byHome(partition: Partition, topics: readonly string[]): [Partition, string[]][] {
+    return [...Map.groupBy(this.foreign(partition, topics), (topic) => this.#partitions.ofTopic(topic))];
+  }
+}
+
+async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
+  // The marks are read before the subscribers: a subscription in between sets its mark anew.
+  const marks = await readMarks(home, names, partition.index);
+  const counts = await countSubscribers(partition, names);
+  const there = names.flatMap((topic, index) => {
+    const subscribers = counts[index] ?? 0;
+    return subscribers > 0 && subscribers !== marks[index]?.subscribers ? { topic, subscribers } : [];
+  });
+  const gone = names.flatMap((topic, index) => {
+    const mark = marks[index];
+    return mark && counts[index] === 0 ? { topic, markedUs: mark.markedUs } : [];
+  });
+  const to = { partition: String(partition.index) };
+  if (there.length > 0)
+    await home.run('mark_topics', { ...to, maxTopics: Number.MAX_SAFE_INTEGER, topics: there });
+  if (gone.length > 0) await home.run('unmark_topics', { ...to, topics: gone });
+}
+
+interface Mark {
+  subscribers: number;
+  /** The time of the mark, which tells it from later ones. */
+  markedUs: string;
+}
+
+/** Returns the marks of a partition at these topics; undefined where it has none. */
+async function readMarks(
+  home: Partition,
+  topics: readonly string[],
+  partition: number,
+): Promise<(Mark | undefined)[]> {
+  const texts = await home.command((redis, keys) =>
+    Promise.all(topics.map((topic) => redis.hget(keys.topic(topic), 'elsewhere'))),
+  );
+  return texts.map((text) => marksIn(text).get(partition));
+}
+
+/** Returns the marks in the field `elsewhere` of a topic, by partition. */
+export function marksIn(text: string | null): Map<number, Mark> {
+  const marks = [...(text ?? '').matchAll(MARK)];
+  return new Map(
+    marks.map(([, partition, subscribers, markedUs = '']) => [
+      Number(partition),
+      { subscribers: Number(subscribers), markedUs },
+    ]),
+  );
+}
+
+function countSubscribers(partition: Partition, topics: readonly string[]): Promise<number[]> {
+  return partition.command((redis, keys) =>
+    Promise.all(topics.map((topic) => redis.scard(keys.topic_subscribers(topic)))),
+  );
+}

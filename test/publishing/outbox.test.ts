@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
+import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
+import { DEFAULTS } from '../../harness/subscriptions.ts';
+import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import { outboxJob } from '../../src/maintenance/outbox_job.ts';
+import { Outbox } from '../../src/publishing/outbox.ts';
+import { Publisher } from '../../src/publishing/publisher.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
+import { Subscriptions } from '../../src/subscribing/subscription.ts';
+import { Topics } from '../../src/subscribing/topic.ts';
+import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
+
+const redis = new TestStore();
+const LEASE_MS = 30_000;
+const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: LEASE_MS, deliveryLog: 0 };
+
+class Bus {
+  readonly partitions = Partitions.on(redis.store.redis, { partitions: 4 });
+  readonly added: Record<string, number> = {};
+  readonly #figures = {
+    published: () => {},
+    added: (token: string, events: number) => {
+      this.added[token] = (this.added[token] ?? 0) + events;
+    },
+  };
+  readonly outbox = new Outbox({
+    applying: this.partitions,
+    figures: this.#figures,
+    marks: new TopicMarks(this.partitions),
+    limits: PUBLISH_LIMITS,
+    log: capturedLog().log,
+  });
+  readonly publisher = new Publisher(this.partitions, this.#figures, {
+    ...PUBLISH_LIMITS,
+    maxOutboxBytes: 20_000,
+  });
+  readonly topics = new Topics(this.partitions, this.outbox);
+  readonly subscriptions = new Subscriptions(
+    this.partitions,
+    DEFAULTS,
+    new DeadLetters(this.partitions, DEFAULTS, () => {}),
+    this.outbox,
+  );
+  /** A topic that lives in the first partition. */
+  readonly topic = nameIn(this.partitions, 0, 'widgets');
+
+  subscribe(token: string, ...topics: string[]) {
+    return this.subscriptions.subscribe(token, { topics, callback: `https://${token}.example/`, uuid: 'u' });
+  }
+
+  publish(...events: string[]) {
+    return this.publisher.publish({ topic: this.topic, client: 'shop', events });
+  }
+
+  token(index: number, stem = 'alice'): string {
+    return nameIn(this.partitions, index, stem);
+  }
+
+  /** Runs the jobs of all outboxes until none is left. */
+  async runJobs(): Promise<void> {
+    for (const partition of this.partitions.all) {
+      const queue = new Queue(partition, 'aux', SETTINGS);
+      const run = outboxJob({
+        partition,
+        partitions: this.partitions,
+        outbox: this.outbox,
+        leaseMs: LEASE_MS,
+      });
+      for (;;) {
+        const [grant] = (await queue.acquire(['w'])).grants;
+        if (!grant) break;
+        assert.deepEqual(await run(grant, new AbortController().signal), { end: 'settled', held: true });
+      }
+    }
+  }
+
+  /** Returns the events that wait for a subscriber, in order. */
+  async queued(token: string): Promise<string[]> {
+    const { redis, keys } = this.partitions.ofSubscriber(token);
+    const bids = await redis.zrange(keys.batches_queued(token), '0', '-1');
+    const batches = await Promise.all(bids.map((bid) => redis.lrange(keys.batch(bid), 3, -1)));
+    return batches.flat();
+  }
+
+  homeOfTopic(): Partition {
+    return this.partitions.ofTopic(this.topic);
+  }
+
+  entries(to: number): Promise<string[]> {
+    const { redis, keys } = this.homeOfTopic();
+    return redis.lrange(keys.outbox(String(to)), 0, -1);
+  }
+}
+
+let bus: Bus;
+beforeEach(async () => {
+  await redis.flush();
+  bus = new Bus();
+});
+
+describe('with several partitions, a publish', () => {
+  test('reaches the subscribers of all of them, each event once and in order', async () => {
+    const tokens = [0, 1, 2, 3].map((index) => bus.token(index));
+    for (const token of tokens) assert.equal(await bus.subscribe(token, bus.topic), 'ok');
+    for (let n = 0; n < 50; n++) assert.equal(await bus.publish(`e${n}`, `f${n}`), 'accepted');
+    const events = Array.from({ length: 50 }, (_, n) => [`e${n}`, `f${n}`]).flat();
+    assert.deepEqual(await bus.queued(tokens[0] as string), events, 'at once where the topic lives');
+    assert.deepEqual(await bus.queued(tokens[1] as string), []);
+    await bus.runJobs();
+    for (const token of tokens) assert.deepEqual(await bus.queued(token), events);
+    assert.deepEqual(bus.added, Object.fromEntries(tokens.map((token) => [token, 100])));
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('leaves nothing behind where a partition has no subscriber', async () => {
+    await bus.subscribe(bus.token(0), bus.topic);
+    await bus.publish('e');
+    for (const to of [1, 2, 3]) assert.deepEqual(await bus.entries(to), []);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('is refused once too much waits for another partition, and accepted again afterwards', async () => {
+    await bus.subscribe(bus.token(1), bus.topic);
+    assert.equal(await bus.publish('x'.repeat(30_000)), 'accepted');
+    assert.equal(await bus.publish('e'), 'outbox_full');
+    await bus.runJobs();
+    assert.equal(await bus.publish('f'), 'accepted');
+    await bus.runJobs();
+    assert.deepEqual(
+      (await bus.queued(bus.token(1))).map((event) => event.slice(0, 1)),
+      ['x', 'f'],
+    );
+    await assertPartitionsConsistent(bus.partitions);
+  });
+});
+
+describe('an outbox', () => {
+  test('is applied once, whoever applies it how often, and whatever was not removed', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const [before = ''] = await bus.entries(1);
+    const home = bus.homeOfTopic();
+    const to = bus.partitions.all[1] as Partition;
+    await Promise.all([1, 2, 3].map(() => bus.outbox.flush(home, to)));
+    await home.redis.lpush(home.keys.outbox('1'), before);
+    await home.redis.hincrby(home.keys.outboxes_bytes(), '1', Buffer.byteLength(before));
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('keeps what another partition cannot take yet', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const home = bus.homeOfTopic();
+    const away = { run: () => Promise.reject(new Error('away')), index: 1 } as unknown as Partition;
+    const failing = new Outbox({
+      applying: new Partitions(home, away),
+      figures: { published: () => {}, added: () => {} },
+      marks: { refresh: async () => {} },
+      limits: PUBLISH_LIMITS,
+      log: capturedLog().log,
+    });
+    await assert.rejects(failing.flush(home, away), /away/);
+    assert.equal((await bus.entries(1)).length, 1);
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1']);
+  });
+});
+
+describe('a subscription to a topic that lives elsewhere', () => {
+  test('counts for the next event, and no longer when it has ended', async () => {
+    const [token, other] = [bus.token(1), bus.token(1, 'bob')];
+    await bus.subscribe(token, bus.topic);
+    await bus.subscribe(other, bus.topic);
+    await bus.publish('e1');
+    assert.equal(await bus.subscriptions.unsubscribe(token, bus.topic), 'ok');
+    assert.equal(await bus.subscriptions.unsubscribe(token, bus.topic), 'not_subscribed');
+    assert.equal(
+      await bus.subscriptions.unsubscribe(token, nameIn(bus.partitions, 2, 'none')),
+      'topic_not_found',
+    );
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1'], 'what was accepted before is delivered');
+    assert.deepEqual(await bus.queued(other), ['e1', 'e2']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('ends with the subscriber, and a topic without publisher with its last subscription', async () => {
+    await bus.subscribe(bus.token(1), bus.topic);
+    await bus.subscribe(bus.token(2), bus.topic, nameIn(bus.partitions, 3, 'gadgets'));
+    await bus.subscribe(bus.token(2), bus.topic);
+    assert.deepEqual(await bus.topics.names(), [bus.topic]);
+    await bus.subscriptions.remove(bus.token(1));
+    assert.deepEqual(await bus.topics.names(), [bus.topic]);
+    await bus.subscriptions.remove(bus.token(2));
+    assert.deepEqual(await bus.topics.names(), []);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('ends with the topic, which is then gone', async () => {
+    await bus.subscribe(bus.token(0), bus.topic);
+    await bus.subscribe(bus.token(1), bus.topic);
+    await bus.publish('e1');
+    assert.deepEqual(await bus.topics.remove(bus.topic), { outcome: 'ok', delayed: 0 });
+    assert.deepEqual(await bus.topics.names(), []);
+    assert.deepEqual(await bus.queued(bus.token(1)), ['e1'], 'what was accepted before is delivered');
+    assert.deepEqual(
+      (await bus.subscriptions.list()).map(({ topics }) => topics),
+      [[], []],
+    );
+    await bus.runJobs();
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('stays when it comes while the last one ends', async () => {
+    const [token, other] = [bus.token(1), bus.token(1, 'bob')];
+    for (let n = 0; n < 20; n++) {
+      await bus.subscribe(token, bus.topic);
+      await Promise.all([bus.subscriptions.remove(token), bus.subscribe(other, bus.topic)]);
+      await bus.publish(`e${n}`);
+      await bus.runJobs();
+      assert.deepEqual(await bus.queued(other), [`e${n}`]);
+      await bus.subscriptions.remove(other);
+    }
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('is refused if there would be too many topics', async () => {
+    const subscriptions = new Subscriptions(
+      bus.partitions,
+      { ...DEFAULTS, maxTopics: 1 },
+      new DeadLetters(bus.partitions, DEFAULTS, () => {}),
+      bus.outbox,
+    );
+    const wanted = { callback: 'https://a.example/', uuid: 'u' };
+    const [one, two] = [nameIn(bus.partitions, 0, 'one'), nameIn(bus.partitions, 0, 'two')];
+    assert.equal(await subscriptions.subscribe(bus.token(1), { ...wanted, topics: [one] }), 'ok');
+    assert.equal(
+      await subscriptions.subscribe(bus.token(1), { ...wanted, topics: [two] }),
+      'too_many_topics',
+    );
+    assert.deepEqual(await bus.topics.names(), [one]);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+});
+
+afterEach(async () => {
+  const strays = await redis.store.redis.keys('[^{]*');
+  assert.deepEqual(strays, [], 'every key has the tag of its partition');
+});
