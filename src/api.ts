@@ -137,7 +137,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     },
   };
 
-  const clients = new Clients(control, config.clients);
+  const clients = new Clients(control, config.clients, partitions.all.slice(1));
   const directory = new ClientDirectory(clients);
   const nameKey = new NameKey(control);
   const publicNames = new PublicNames(directory, nameKey);

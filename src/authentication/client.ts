@@ -4,6 +4,7 @@ import { secret as newSecret } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';
+import { registerIn } from './client_copies.ts';
 import { madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
 import { readScopes, scopeFields } from './scope.ts';
@@ -33,13 +34,20 @@ type ListedClient = { token: string; name: string } & Scopes;
 
 type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
-/** The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. */
+/**
+ * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. They are in the
+ * control partition; the others have a copy without secrets, which changes after it. A call that is cut off between
+ * the two may be repeated; otherwise a sweep completes it.
+ */
 export class Clients {
   readonly #control: Partition;
+  readonly #others: readonly Partition[];
   readonly #fixed: ReadonlyMap<string, Client>;
 
-  constructor(control: Partition, fixedTokens: readonly string[]) {
+  /** `others` are the other partitions, for those who change clients. */
+  constructor(control: Partition, fixedTokens: readonly string[], others: readonly Partition[] = []) {
     this.#control = control;
+    this.#others = others;
     this.#fixed = new Map(fixedTokens.map((token) => [token, { token, name: nameIn(token), ha1: null }]));
   }
 
@@ -56,6 +64,8 @@ export class Clients {
     await this.#control.command((redis, keys) =>
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
+    // If a partition is away, a sweep registers the client there. Without an answer, its secret would be lost.
+    await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
 
@@ -64,12 +74,12 @@ export class Clients {
    * client loses the subscriptions and joins that the scopes do not permit; `ended` has the tokens of the joins.
    * Returns `has_secret`, and changes nothing, if a client with a secret has this token.
    */
-  register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
-    const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
-    return this.#control.run('register_client', {
-      ...{ token, name },
-      scopes: fields.map(([of, patterns]) => ({ of, patterns })),
-    });
+  async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
+    const client = { token, name, scopes };
+    const { outcome, ended } = await registerIn(this.#control, client);
+    if (outcome !== 'ok') return { outcome, ended };
+    const copies = await Promise.all(this.#others.map((each) => registerIn(each, client)));
+    return { outcome, ended: [...ended, ...copies.flatMap((copy) => copy.ended)] };
   }
 
   /** Replaces the secret. The present secret stays valid for `graceMs`; one from before it is no longer valid. */
@@ -129,8 +139,10 @@ export class Clients {
   }
 
   /** Removes a client and its triggers, even if Redis is full. Resolves with true if the client was in Redis. */
-  remove(token: string): Promise<boolean> {
-    return this.#control.run('remove_client', { token });
+  async remove(token: string): Promise<boolean> {
+    const removed = await this.#control.run('remove_client', { token });
+    await Promise.all(this.#others.map((each) => each.run('remove_client', { token })));
+    return removed;
   }
 
   /** True if `ROUTEMASTER_CLIENTS` contains the token. */

@@ -1,3 +1,4 @@
+import { repairCopies } from '../authentication/client_copies.ts';
 import { promoteDue } from '../delivering/queue.ts';
 import { STEPS } from '../metrics/history.ts';
 import type { Partition } from '../store/partition.ts';
@@ -23,6 +24,10 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   // With several partitions some jobs are less frequent, so that an idle process sends less.
   const isAlone = partitions.all.length === 1;
   const sweep = sweepJob(parts);
+  const sweepAll = async (signal: AbortSignal) => {
+    if (partition !== partitions.control) await repairCopies(partitions.control, partition, signal);
+    await sweep(signal);
+  };
   // Only the control partition's job sends the figures, because they are of the whole bus. With Prometheus
   // none does, as Prometheus scrapes the figures.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
@@ -38,7 +43,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,
-      run: (signal) => sweeps.take(() => sweep(AbortSignal.any([signal, stopping]))),
+      run: (signal) => sweeps.take(() => sweepAll(AbortSignal.any([signal, stopping]))),
     },
   ];
 }

@@ -3,9 +3,14 @@ import { createHash } from 'node:crypto';
 import { beforeEach, describe, test } from 'node:test';
 import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { putTrigger } from '../../harness/scripts/triggers.ts';
 import { byPlace, Clients } from '../../src/authentication/client.ts';
+import { repairCopies } from '../../src/authentication/client_copies.ts';
 import { ha1 } from '../../src/authentication/digests.ts';
 import { StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const ruby = 'legacy--0123456789abcdef0123456789abcdef';
@@ -170,4 +175,56 @@ test('when Redis is full, making a client fails and stores nothing; finding and 
     await redis.store.redis.config('SET', 'maxmemory', '0');
   }
   assert.deepEqual(await redis.store.redis.keys('*'), []);
+});
+
+describe('with several partitions', () => {
+  let partitions: Partitions;
+  let others: Partition[];
+  const changing = () => new Clients(partitions.control, [], others);
+  const known = (partition: Partition) => partition.redis.hgetall(partition.keys.api_tokens());
+  const fieldsOf = (partition: Partition, token: string) =>
+    partition.redis.hkeys(partition.keys.api_token(token));
+
+  beforeEach(() => {
+    partitions = Partitions.on(redis.store.redis, { partitions: 3 });
+    others = partitions.all.slice(1);
+  });
+
+  test('a client is known in all of them, its secret only in the control partition', async () => {
+    const { token } = await changing().create('billing', { publish: ['a*'] });
+    for (const each of partitions.all) assert.deepEqual(await known(each), { [token]: 'billing' });
+    for (const each of others) assert.deepEqual(await fieldsOf(each, token), ['created_at', 'publish']);
+    assert.ok((await changing().find(token))?.ha1);
+    assert.equal(await changing().remove(token), true);
+    assert.deepEqual(await redis.store.redis.keys('*'), []);
+  });
+
+  test('narrower scopes and the removal end what it has in each', async () => {
+    await changing().register('shop', ruby);
+    for (const partition of others) {
+      await new Bus(() => partition).subscribe(ruby, { topics: ['widgets', 'gadgets'] });
+      await putTrigger(partition, 'hourly', { client: ruby, topic: 'widgets' });
+    }
+    await changing().register('shop', ruby, { subscribe: ['gadgets'] });
+    for (const { redis, keys } of others)
+      assert.deepEqual(await redis.smembers(keys.subscriber_topics(ruby)), ['gadgets']);
+    await changing().remove(ruby);
+    for (const { redis, keys } of others) assert.equal(await redis.zcard(keys.triggers_due()), 0);
+  });
+
+  test('a sweep completes a change that was cut off', async () => {
+    const [near, far] = others as [Partition, Partition];
+    const cutOff = new Clients(partitions.control, [], [near]);
+    const all = new AbortController().signal;
+    const made = await cutOff.create('made');
+    await changing().register('narrowed', 'narrowed--1');
+    await cutOff.register('narrowed', 'narrowed--1', { publish: ['a'] });
+    await changing().register('removed', 'removed--1');
+    await putTrigger(far, 'hourly', { client: 'removed--1' });
+    await cutOff.remove('removed--1');
+    assert.deepEqual(await repairCopies(partitions.control, far, all), []);
+    assert.deepEqual(await known(far), { [made.token]: 'made', 'narrowed--1': 'narrowed' });
+    assert.equal(await far.redis.hget(far.keys.api_token('narrowed--1'), 'publish'), 'a');
+    assert.equal(await far.redis.zcard(far.keys.triggers_due()), 0);
+  });
 });

@@ -1,0 +1,84 @@
+import type { Scopes } from '../caller.ts';
+import type { Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+import { replies } from '../store/replies.ts';
+import { readScopes, scopeFields } from './scope.ts';
+
+/** Clients that one call compares; 300 take Redis about 1 ms. */
+const SLICE = 300;
+
+/** What other partitions than the control partition know of a client: scripts there judge its triggers. No secrets. */
+export interface KnownClient {
+  token: string;
+  name: string;
+  scopes: Scopes;
+}
+
+/** Registers a client in a partition, as `Clients.register` says. A repeat is harmless. */
+export function registerIn(
+  partition: Partition,
+  { token, name, scopes }: KnownClient,
+): Promise<Reply<'register_client'>> {
+  const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
+  return partition.run('register_client', {
+    ...{ token, name },
+    scopes: fields.map(([of, patterns]) => ({ of, patterns })),
+  });
+}
+
+/**
+ * Registers in a partition the clients of the control partition that it does not know, or knows otherwise, and removes
+ * those that are gone: a call that changed a client may have been cut off. Resolves with the tokens of joins that ended.
+ */
+export async function repairCopies(
+  control: Partition,
+  other: Partition,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const ended: string[] = [];
+  for await (const tokens of tokensOf(control, signal)) {
+    const [clients, copies] = await Promise.all([readKnown(control, tokens), readKnown(other, tokens)]);
+    for (const token of tokens) {
+      if (isSame(clients.get(token), copies.get(token))) continue;
+      const now = (await readKnown(control, [token])).get(token);
+      if (now) ended.push(...(await registerIn(other, now)).ended);
+    }
+  }
+  // A client is registered in the control partition first. So one that is gone there now was removed.
+  for await (const tokens of tokensOf(other, signal)) {
+    const clients = await readKnown(control, tokens);
+    for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
+  }
+  return ended;
+}
+
+async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenerator<string[]> {
+  let cursor = '0';
+  do {
+    const [next, flat] = await partition.command((redis, keys) =>
+      redis.hscan(keys.api_tokens(), cursor, 'COUNT', SLICE),
+    );
+    cursor = next;
+    yield flat.filter((_, index) => index % 2 === 0);
+  } while (cursor !== '0' && !signal.aborted);
+}
+
+/** Returns those of the clients that the partition knows, by token. */
+async function readKnown(partition: Partition, tokens: readonly string[]): Promise<Map<string, KnownClient>> {
+  if (tokens.length === 0) return new Map();
+  const [names, ...scopes] = (await partition.command((redis, keys) => {
+    const reads = redis.pipeline().hmget(keys.api_tokens(), ...tokens);
+    for (const token of tokens) reads.hmget(keys.api_token(token), 'publish', 'subscribe');
+    return replies(reads);
+  })) as (string | null)[][];
+  const known = new Map<string, KnownClient>();
+  for (const [index, token] of tokens.entries()) {
+    const [name, [publish = null, subscribe = null] = []] = [names?.[index], scopes[index]];
+    if (typeof name === 'string') known.set(token, { token, name, scopes: readScopes(publish, subscribe) });
+  }
+  return known;
+}
+
+function isSame(one: KnownClient | undefined, other: KnownClient | undefined): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
