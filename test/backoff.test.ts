@@ -6,7 +6,7 @@ import { Backoff } from '../src/backoff.ts';
 const EARLY_MS = 1;
 const LATE_MS = 1000;
 
-/** Waits once and returns how long that took (ms). */
+/** Waits once. Resolves with the time that this took (ms). */
 async function waitOf(backoff: Backoff): Promise<number> {
   const startMs = performance.now();
   await backoff.wait(new AbortController().signal);

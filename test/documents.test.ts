@@ -14,7 +14,7 @@ import { readScripts } from '../src/store/script_source.ts';
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 const layout = Object.values(LAYOUT).map(({ pattern, type }) => `${pattern} ${type}`);
 
-/** The cells of all rows of the tables of a section, without the heads. */
+/** Returns the cells of all rows of the tables of a section, without the heads. */
 function rows(document: string, heading: string): string[][] {
   const section = read(document)
     .split(new RegExp(`^##+ ${heading}$`, 'm'))[1]
@@ -52,7 +52,7 @@ const DOCUMENTS = ['*.md', 'docs/*.md', 'packages/*/README.md']
   .flatMap((pattern) => globSync(pattern, { cwd: root }))
   .sort();
 
-/** What a link to a heading ends in. */
+/** Returns the anchors of a document's headings, which links to them end in. */
 const anchors = (document: string) =>
   [...read(document).matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
     title

@@ -7,7 +7,7 @@ import { root } from '../harness/processes/command.ts';
 const OLDER =
   'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.1.0"}})';
 
-/** A Node before 24 that is installed on this machine, if there is one. */
+/** Returns the path of a Node before 24 that is on PATH, if there is one. */
 function olderNode(): string | undefined {
   return process.env.PATH?.split(delimiter)
     .map((dir) => join(dir, 'node'))

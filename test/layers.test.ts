@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { root } from '../harness/processes/command.ts';
 
-/** A project of these files alone, under our layer rules; gives what dependency-cruiser finds in it. */
+/** Checks a project of these files alone by the rules of layers. Resolves with the output of dependency-cruiser. */
 async function cruise(files: Record<string, string>): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'routemaster-layers-'));
   try {

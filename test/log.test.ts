@@ -8,7 +8,7 @@ import { root } from '../harness/processes/command.ts';
 
 const LINES = 20_000;
 
-/** A process that logs, waits until that is written, and exits with 3. */
+/** Starts a process that logs, waits until the lines are written, and exits with 3. */
 function logging(): ChildProcess {
   const script = `
     import { createLog, logged } from ${JSON.stringify(join(root, 'src', 'log.ts'))};

@@ -7,7 +7,7 @@ import { openStore } from '../harness/redis/store.ts';
 import { behavesAsTheModel } from './model/property.ts';
 
 const MAX_SEQUENCE_STEPS = 300;
-/** Sequences in one check. The number of steps is compared with --steps after each check. */
+/** Number of sequences of calls in one check. The steps so far are compared with --steps after each check. */
 const SEQUENCES_PER_CHECK = 5;
 const REPORT_EVERY_MS = 5000;
 

@@ -20,7 +20,7 @@ const numbered = (from: number) =>
     data: 'x'.repeat(EVENT_BYTES),
   }));
 
-/** Publishes numbered events until the storage is full; answers how many were accepted. */
+/** Publishes numbered events until the storage is full. Resolves with the number of the first refused event. */
 async function fill(publisher: Client, topic: string, from: number): Promise<number> {
   for (let n = from; ; n += EVENTS_A_REQUEST) {
     try {
@@ -74,7 +74,7 @@ test('a full Redis drops its oldest batches, counts them, and takes events again
   const { callback } = presentReceiver;
   await present.call('POST', '/subscription', { topics: [topic], callback, timeout: 0, max: 50 });
 
-  // Its first batch is in nobody's hands any more: a batch that is being delivered would be passed over.
+  // Waits until the first batch is not being delivered any more: autodrop would pass over it.
   let accepted = 3 * EVENTS_A_REQUEST;
   for (let n = 0; n < accepted; n += EVENTS_A_REQUEST) await publisher.publish(topic, numbered(n));
   await until(() => firstAttemptFailed(away.token));
@@ -93,7 +93,7 @@ test('a full Redis drops its oldest batches, counts them, and takes events again
       assert.deepEqual(queued, newest);
       return first > 0;
     });
-    // Half of it was the queue of the one that is present, which goes on being delivered meanwhile.
+    // Half of the memory was the queue of `present`, whose batches are delivered meanwhile.
     assert.ok((await memoryUsed()) > MOST_BYTES / 4, `${await memoryUsed()} bytes are left in use`);
   });
 
@@ -131,7 +131,7 @@ test('a publisher is told that the storage is full, and a subscriber of what it 
   const total = () => (accepted[topic] ?? 0) + (accepted[other] ?? 0);
 
   await t.test('a publisher is refused for a while, again and again', async () => {
-    // It is paused, and its batches are kept, until it subscribes again.
+    // 410 pauses the subscriber: its batches are kept until it subscribes again.
     receiver.answers(answer.status(410));
     let refusals = 0;
     while (total() * EVENT_BYTES < 2 * MOST_BYTES) {
@@ -182,7 +182,7 @@ test('a publisher is told that the storage is full, and a subscriber of what it 
   });
 });
 
-/** A publication, with its answer whatever it is. */
+/** Publishes events. Resolves with the answer, also if it is an error. */
 function post(publisher: Client, topic: string, events: object[]): Promise<Response> {
   const authorization = `Basic ${btoa(`${publisher.token}:${publisher.secret}`)}`;
   const body = JSON.stringify(events.map((event) => ({ type: 'create', ...event })));

@@ -24,7 +24,7 @@ describe('a worker whose clock is off by a day', {
       const { time } = await wrong.logs('delivering');
       assert.ok(Math.abs(Date.parse(String(time)) - Date.now() - days * DAY_MS) < DAY_MS / 2, `${time}`);
 
-      // One of the two holds it for longer than the lease, while the scrubs of both go on.
+      // One of the two workers holds the batch for longer than the lease, while the scrubs of both go on.
       const release = receiver.hold();
       await publisher.publish(topic, { url: 'https://shop.example.com/1' });
       const { atMs } = await receiver.delivery(1);

@@ -37,7 +37,7 @@ test('a worker that stops during a delivery finishes it, and no event is deliver
   await publisher.publish(topic, { url: url(2) });
   release();
   assert.deepEqual(await ended, { code: 0, signal: null });
-  // A thread that was not told yet may have taken the second event as well.
+  // A thread that did not know of the stop yet may have taken the second event as well.
   const { queued } = (await subscriber.report()).events;
   assert.deepEqual(receiver.urls, [url(1), url(2)].slice(0, 2 - queued));
   assert.deepEqual(await bus.store.redis.hkeys(bus.store.keys.workers()), [], 'its workers are retired');
@@ -136,7 +136,7 @@ test('every accepted event arrives while workers are killed again and again', as
   };
   for (let round = 0; round < 5; round++) {
     const killed = new Promise<void>((resolve) => {
-      // By turns before the answer, and after it but before the worker could have told Redis.
+      // The worker is killed in turns: before the answer, and after it but before it can have told Redis.
       receiver.answers(answer.status(204), answer.status(204), (response) => {
         if (round % 2 === 0) answer.status(204)(response);
         resolve(bus.process('worker').kill());

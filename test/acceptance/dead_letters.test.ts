@@ -18,7 +18,7 @@ interface Letter {
   events: { url: string }[];
 }
 
-/** A subscriber of which every batch dies at its second attempt. */
+/** Makes a subscriber whose batches become dead letters at the second attempt. */
 async function strict(t: TestContext): Promise<Scene> {
   const scene = await bus.scene(t);
   const { subscriber, topic, receiver } = scene;

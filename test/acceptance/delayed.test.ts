@@ -15,7 +15,7 @@ bus.announceError(/Redis is short of memory, and dropping batches does not help/
 
 const url = (n: number | string) => `https://shop.example.com/widgets/${n}`;
 const ids = (receiver: Receiver) => receiver.events.map(({ id }) => id);
-/** Redis's clock, by which events are due. */
+/** Returns the time of Redis's clock, by which events are due. */
 async function nowMs(): Promise<number> {
   const [seconds, micros] = await bus.store.redis.time();
   return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
@@ -138,7 +138,7 @@ test('a client may have so many, and is told what to change', async (t) => {
   await bus.start('web');
 });
 
-/** Checks that each event was stored once: what came twice came in the same batch. */
+/** Checks that each event was stored once: an event that came twice came in the same batch. */
 function assertStoredOnce(receiver: Receiver, expected: readonly string[]): void {
   const batches = new Map<string, string>();
   for (const { id: batch, taken, events } of receiver.deliveries)

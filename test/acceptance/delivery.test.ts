@@ -130,7 +130,7 @@ test('data arrives as it was sent', async (t) => {
     });
     assert.equal(response.status, 204, await response.text());
     const delivery = await receiver.delivery(index + 1);
-    // Read from the text: as an object, "__proto__" would compare as anything.
+    // Taken from the text of the body: parsed, "__proto__" would be equal to anything.
     const data = /"data":(.*)\}\]$/s.exec(delivery.body)?.[1] ?? '';
     assert.equal(JSON.stringify(JSON.parse(data)), JSON.stringify(JSON.parse(text)));
   }

@@ -11,7 +11,7 @@ const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 
 const bus = RunningBus.forTests({ env: { ROUTEMASTER_TIMEOUT: String(TIMEOUT_MS / 1000) } });
 
-/** Waits until the one event of a test was taken after one failure, and gives both attempts. */
+/** Waits until the one event of a test was taken after one failure. Resolves with both attempts. */
 async function takenAtTheSecondAttempt({ publisher, topic, subscriber, receiver }: Scene) {
   await publisher.publish(topic, { url: url(1) });
   const first = await receiver.delivery(1);

@@ -25,7 +25,7 @@ const QUEUE_SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: MINUTE_MS, d
 
 const redis = new TestStore();
 
-/** Workers wired as a delivery thread wires them, with more time for a delivery than the stop gives. */
+/** Returns workers wired as in a delivery thread. A delivery may take longer than they wait when they stop. */
 function workersFor(t: TestContext): Workers {
   const { store } = redis;
   const { log } = capturedLog();
@@ -43,7 +43,7 @@ function workersFor(t: TestContext): Workers {
   return workers;
 }
 
-// The worker process gives 22 s, which no test should wait for; hence the class that keeps the promise.
+// The worker process waits 22 s for deliveries when it stops, too long for a test. So the class `Workers` is tested.
 test('a delivery that outlasts the stop is given back, and another worker acquires it at once', async (t) => {
   const { store } = redis;
   const receiver = await Receiver.start();

@@ -7,7 +7,7 @@ import { until } from '../../harness/until.ts';
 
 /** Length of the measurement: as long as the interval of the job that samples the history. */
 const WINDOW_MS = 10_000;
-/** It is 1.0 on average. Jobs that run every 30 s may fall into the window. */
+/** Maximum commands a second. The average is 1.0, and jobs that run every 30 s may fall into the window. */
 const MOST_PER_SECOND = 1.25;
 
 const bus = RunningBus.forTests({

@@ -43,7 +43,7 @@ interface JoinData {
 
 let tests = 0;
 
-/** A client that publishes and joins, and a receiver of these topics. */
+/** Makes a client that publishes and has joins, and a receiver of these topics. */
 async function open(t: Owner, ...topics: string[]): Promise<Shop> {
   const prefix = `t${++tests}`;
   const topic = (name: string) => `${prefix}_${name}`;
@@ -67,7 +67,7 @@ const lettersOf = (client: Client, query = '') =>
   client.call('GET', `/dead_letters${query}`) as Promise<Letter[]>;
 const keysOf = (receiver: Receiver) => receiver.events.map(({ data }) => (data as JoinData).key);
 
-/** Publishes `paid` and `packed` of each order; they are all that a key needs. */
+/** Publishes `paid` and `packed` of each order: both together complete a key. */
 async function publishOrders({ shop, topic }: Shop, from: number, to: number): Promise<void> {
   for (const name of ['paid', 'packed']) {
     const events = Array.from({ length: to - from }, (_, n) => ({

@@ -12,7 +12,7 @@ import { batchBody } from '../../src/delivering/batch.ts';
 
 const TOKEN = 'old--0123456789abcdef';
 
-/** The keys that are removed on the way back. */
+/** The keys that docs/migrating.md removes on the way back. */
 const [, KEYS = ''] = /redis-cli DEL (.+)/.exec(readFileSync(join(root, 'docs/migrating.md'), 'utf8')) ?? [];
 
 /** Subscribes the token to `widgets`, as the Ruby Routemaster stores it. */
@@ -72,7 +72,7 @@ test('a move as docs/migrating.md has it, and the way back: nothing is lost', as
   await bus.start('web');
   await publishAsRuby();
   await arrived();
-  // The watch says it, or the sweep that it caused.
+  // Logged by the watch for Ruby processes, or by the sweep that it starts.
   await until(() => ours.log.some(({ msg }) => msg.startsWith('a Ruby process still writes here')));
   const client = await bus.client('new');
   urls.push('https://shop.example.com/new');

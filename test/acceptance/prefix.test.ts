@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
 
 /**
- * Together these use every folder of src/ that has keys. Each test ends with a check that no key is outside the prefix. Any test
- * of test/acceptance/ can be run with ROUTEMASTER_REDIS_PREFIX; all of them would take five times as long.
+ * Together these tests use every folder of src/ that has keys. Each test ends with a check that no key is outside the
+ * prefix. Any test of test/acceptance/ can run with ROUTEMASTER_REDIS_PREFIX; all of them would take five times as long.
  */
 const FILES = [
   'acceptance/dead_letters',

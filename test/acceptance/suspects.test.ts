@@ -7,12 +7,12 @@ import { until } from '../../harness/until.ts';
 
 const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' } });
 bus.announceError(/^(a thread died|a quarantine died|gave up on a batch: it is a dead letter now)$/);
-// The report of Node when a process has no memory left.
+// The lines that Node writes when a process has no memory left.
 bus.announceError(/^$|<---|Mark-Compact|FATAL ERROR|Native stack trace|^ ?\d+: 0x/);
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 
-/** An event as the Ruby Routemaster stored it, in MessagePack, which takes a hundred times its size once decoded. */
+/** Returns an event in MessagePack, as the Ruby Routemaster stored it. Decoded, it takes a hundred times its size. */
 function poison(): Buffer {
   const maps = 3_000_000;
   const before = Buffer.from('\x92\xa1e\x85\xa1t\x01\xa1o\xa1x\xa1y\xa1x\xa1u\xa1x\xa1d\xdd----', 'latin1');
@@ -20,7 +20,7 @@ function poison(): Buffer {
   return Buffer.concat([before, Buffer.alloc(maps, 0x80)]);
 }
 
-/** Has the only batch of the subscriber deliver the poison in place of its event. */
+/** Puts the poison in place of the event in the subscriber's only batch. */
 async function poisonBatch({ subscriber }: Scene): Promise<void> {
   const { redis, keys } = bus.store;
   const [bid = ''] = await redis.zrange(keys.batches_queued(subscriber.token), '0', '-1');

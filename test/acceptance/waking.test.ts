@@ -7,7 +7,7 @@ import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 
 const THREADS = 2;
-/** Two in each thread, and a spare one. Each lane holds one of so few. */
+/** Two workers in each thread, and a spare one. With so few, each lane holds only one. */
 const WORKERS = 2 * THREADS;
 const SPARE = THREADS;
 
@@ -25,7 +25,7 @@ const bus = RunningBus.forTests({
 
 const isDrained = async () => (await bus.store.redis.hlen(bus.store.keys.gauge_batches())) === 0;
 
-/** The subscriber has accepted a batch already. Before that, it would get one delivery at a time. */
+/** Makes a scene whose subscriber has accepted a batch. Before that, it would get one delivery at a time. */
 async function scene(t: Parameters<RunningBus['scene']>[0]): Promise<Scene> {
   const made = await bus.scene(t);
   await publish(made, 0);
@@ -54,19 +54,19 @@ async function callsDuring(work: () => Promise<void>): Promise<string[]> {
   return text.split('\r\n').filter((line) => /"fcall" "\w+_acquire" "1" "schema" "main"/i.test(line));
 }
 
-/** Has the receiver answer its next request when the returned function is called. */
+/** Makes the receiver answer its next request only when the returned function is called. */
 function answerLater(receiver: Receiver, later: Answer): () => void {
   const held = Promise.withResolvers<void>();
   receiver.answers((response, delivery) => void held.promise.then(() => later(response, delivery)));
   return held.resolve;
 }
 
-/** As many scenes as there are workers, spare ones included. */
+/** Makes as many scenes as there are workers, spare ones included. */
 function crowd(t: Parameters<RunningBus['scene']>[0]): Promise<Scene[]> {
   return Promise.all(Array.from({ length: WORKERS + SPARE }, () => scene(t)));
 }
 
-/** Has every worker make a delivery that is answered when its returned function is called. */
+/** Gives every worker a delivery. Returns a function for each of them that answers it. */
 async function occupyWorkers(busy: Scene[], later: Answer): Promise<(() => void)[]> {
   const ends = busy.map(({ receiver }) => answerLater(receiver, later));
   for (const each of busy) {

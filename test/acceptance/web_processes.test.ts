@@ -8,13 +8,13 @@ const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 
 const bus = RunningBus.forTests({ env: { WEB_CONCURRENCY: '2' } });
 
-/** The web processes that have begun to listen, by their pids. */
+/** Returns the pids of the web processes that have begun to listen. */
 function listening(): number[] {
   const lines = bus.process('web').log.filter(({ msg }) => msg === 'listening');
   return lines.map(({ pid }) => Number(pid));
 }
 
-/** Connections are handed out in turns: of ten, each process gets some. */
+/** Resolves with true if all processes answer. Connections go to them in turns: each gets some of ten. */
 async function allWork(): Promise<boolean> {
   if (listening().length < 2) return false;
   await Promise.all(Array.from({ length: 10 }, () => bus.root.call('GET', '/pulse')));
@@ -37,7 +37,7 @@ test('a killed web process is replaced, the other continues, and every accepted 
   await Promise.all(ledgers.map((each) => each.accepts(20)));
   process.kill(Number(listening()[0]), 'SIGKILL');
   await bus.process('web').logs('a web process died');
-  // One of them may hang until its client gives up: its connection was on its way to the process that died.
+  // A publisher may hang until its client gives up, if its connection was on its way to the process that died.
   await Promise.any(ledgers.map((each) => each.accepts(50)));
   await until(() => listening().length === 3);
   await until(allWork);

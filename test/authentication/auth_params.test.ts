@@ -80,7 +80,7 @@ describe('the parameters of an Authorization header', () => {
     );
   });
 
-  // A quadratic reader would need hours for each of these; Node lets 16 KB of headers through.
+  // A reader of quadratic cost would need hours for each of these texts. Node lets 16 KB of headers through.
   test('take time in proportion to their length, for any content', () => {
     const long = 256 * 1024;
     const hostile = [

@@ -17,7 +17,7 @@ beforeEach(async () => {
 const challenges = async () =>
   (await server.get('/client')).challenges.filter((each) => each.startsWith('Digest'));
 
-/** The parameters of a right answer to a fresh challenge, which the test may spoil. */
+/** Resolves with the parameters of a right answer to a fresh challenge; the test may then spoil them. */
 async function answer(
   algorithm = 'SHA-256',
   changes: Partial<Parameters & { user: string }> = {},

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { expectedResponse, readAnswer } from '../../src/authentication/digest_answer.ts';
 import { BusError } from '../../src/errors.ts';
 
-/** RFC 7616, section 3.9.1. */
+/** The example of RFC 7616, section 3.9.1. */
 const rfc = `username="Mufasa", realm="http-auth@example.org", uri="/dir/index.html", algorithm=SHA-256,
   nonce="7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v", nc=00000001,
   cnonce="f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ", qop=auth,

@@ -8,7 +8,7 @@ export function parametersOf(challenge: string): Parameters {
   return Object.fromEntries([...pairs].map(([, name, quoted, plain]) => [name, quoted ?? plain]));
 }
 
-/** The challenge for an algorithm, among several. */
+/** Returns the challenge for this algorithm, among several. */
 export function challengeFor(algorithm: string, challenges: string[]): Parameters {
   const found = challenges.map(parametersOf).find((challenge) => challenge.algorithm === algorithm);
   if (!found) throw new Error(`no challenge for ${algorithm} in ${challenges.join('; ')}`);
@@ -24,7 +24,7 @@ export interface Wanted {
   count?: number;
 }
 
-/** What a client that knows the secret answers to a challenge, written down from RFC 7616 and not from our code. */
+/** Returns the right answer to a challenge. It is written from RFC 7616, not from the code of the bus. */
 export function answerParameters(
   challenge: Parameters,
   { user, secret, uri, method = 'GET', count = 1 }: Wanted,
@@ -39,7 +39,7 @@ export function answerParameters(
   return { username: user, realm, uri, algorithm, nonce, nc, cnonce, qop, response };
 }
 
-/** The header for these parameters; those that are undefined are left out. */
+/** Returns the header with these parameters; undefined ones are left out. */
 export function header(parameters: Record<string, string | undefined>): string {
   const plain = new Set(['algorithm', 'nc', 'qop', 'userhash', 'username*']);
   const pairs = Object.entries(parameters).filter(([, value]) => value !== undefined);

@@ -33,7 +33,7 @@ export class GuardedServer {
   #server: Server | undefined;
   readonly #options: Partial<AuthenticationParts>;
 
-  /** Two servers on one Redis are two web processes. */
+  /** Two servers with the same `redis` stand for two web processes. */
   constructor(options: Partial<AuthenticationParts> = {}, redis = new TestStore()) {
     this.#options = options;
     this.redis = redis;
@@ -54,7 +54,7 @@ export class GuardedServer {
     return address.port;
   }
 
-  /** The request, as it is: a target in any form, and headers as often as they are given. */
+  /** Sends a request with the target as it is given, and with an Authorization header for each value. */
   async get(target: string, ...authorization: string[]): Promise<Answer> {
     return this.call(
       target,
@@ -62,7 +62,7 @@ export class GuardedServer {
     );
   }
 
-  /** The same with any headers. */
+  /** Sends a request with any headers. */
   async call(target: string, more: [name: string, value: string][]): Promise<Answer> {
     const headers = ['Host', `127.0.0.1:${this.port}`, ...more.flat()];
     const call = request({ host: '127.0.0.1', port: this.port, path: target, headers, agent: false }).end();
@@ -80,7 +80,7 @@ export class GuardedServer {
       { write: (line) => void this.log.push(JSON.parse(line)) },
     );
     const clients = new ClientDirectory({ find: (token) => this.clients.find(token) });
-    // Hooks before tests run at once: the store comes later than this server.
+    // Hooks of a file do not wait for each other, so the store may be there later than this server.
     const store: AuthenticationParts['store'] = {
       run: (...call) => this.redis.store.run(...call),
       command: (command) => this.redis.store.command(command),

@@ -21,10 +21,10 @@ for (const mode of ['routemaster', 'none'] satisfies Compatibility[]) {
     const inMode = mode === 'routemaster';
     const root = () => new RubyGem(bus.url, ROOT_KEY);
 
-    /** Registers a token that is the credential in either mode, as clients had it before the move. */
+    /** Registers a token that is the whole credential in either mode, as clients had it before the move. */
     const tokenOf = (name: string) => root().tokenAdd(name, newToken(name));
 
-    /** The next deliveries carry this user, and these events. */
+    /** Waits until deliveries with this user have brought these events. */
     const delivered = (receiver: Receiver, user: string, urls: string[]) =>
       until(() => {
         const authorization = `Basic ${btoa(`${user}:x`)}`;

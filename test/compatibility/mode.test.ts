@@ -26,7 +26,7 @@ async function started(
   return bus;
 }
 
-/** What a client without a secret gets for a publish. */
+/** Resolves with the status that a client without a secret gets for a publish. */
 async function published(bus: RunningBus): Promise<number> {
   await bus.root.call('POST', '/api_tokens', { name: 'demo', token: RUBY_TOKEN });
   const headers = { authorization: basic(RUBY_TOKEN, 'x') };

@@ -15,7 +15,7 @@ import { WebProcess } from '../../harness/processes/web_process.ts';
 import { type Exchange, readTranscript } from '../http/transcript.ts';
 import { type Expected, has, Replay } from './replay.ts';
 
-/** Why an answer differs on purpose from what the Ruby Routemaster was seen to answer. */
+/** Reasons why an answer differs on purpose from the recorded answer of the Ruby Routemaster. */
 const REASONS = {
   fault: 'Routemaster failed with 500 where the request is wrong, or right',
   wider: 'Routemaster refused what is taken here; nobody can rely on that',
@@ -37,7 +37,7 @@ const REASONS = {
 
 const used = new Set<string>();
 
-/** Splits `answer ≠ status reason,… answer` into what was recorded and what this bus answers. */
+/** Splits `answer ≠ status reason,… answer` into the recorded answer and that of this bus. */
 function expectedOf({ status, answer = '' }: Exchange): Expected {
   const [recorded = '', other] = answer.split(/(?:^| )≠ /);
   if (other === undefined) return { status, answer: recorded };
@@ -49,7 +49,7 @@ function expectedOf({ status, answer = '' }: Exchange): Expected {
   return { status: Number(digits), answer: ours };
 }
 
-/** A path such as /rc404 says how the subscriber answers. At /events it is slow, so that others see what is queued. */
+/** Answers with the status in the path, such as /rc404. At /events it is slow, so that later calls see queued events. */
 function usual({ path }: Delivery): ReceiverAnswer {
   if (path === '/events') return answer.late(2000);
   return answer.status(Number(/^\/rc(\d+)$/.exec(path)?.[1] ?? 204));
@@ -67,7 +67,7 @@ async function forcingSsl(t: TestContext, bus: RunningBus): Promise<number> {
   return web.port();
 }
 
-/** Of the four events of the first section, the second had a timestamp and the third data; `max` was 3. */
+/** Checks the four events of the first section: the second has a timestamp, the third has data, and `max` is 3. */
 function assertDelivered({ deliveries }: Receiver): void {
   const authorization = basic('delivery-token', 'x');
   const batches = deliveries.filter(({ headers }) => headers.authorization === authorization).slice(0, 2);

@@ -5,7 +5,7 @@ import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { until } from '../../harness/until.ts';
 import type { Exchange } from '../http/transcript.ts';
 
-/** `answer` is JSON; empty if there is none, or any will do. */
+/** The answer that is expected. `answer` is JSON; empty if there is none, or if any is right. */
 export interface Expected {
   status: number;
   answer: string;
@@ -26,7 +26,7 @@ export class Replay {
   async exchange(each: Exchange, expected: Expected): Promise<void> {
     const once = async () => this.#check(each, await this.#call(each), expected);
     if (each.method !== 'GET') return once();
-    // Deliveries change what is queued, and a client that was removed is known for a second.
+    // Repeated until it is right: deliveries change the queues, and a removed client stays known for a second.
     await until(() => once().then(() => true), { everyMs: 50, what: each.line });
   }
 
@@ -72,14 +72,14 @@ export class Replay {
 
   #fits({ status, text }: Answer, expected: Expected): boolean {
     if (expected.answer === '') return true;
-    // A token that is made now is known only by its form.
+    // The bus makes a new token, so only its form can be checked.
     const made = status === 201 && expected.answer.startsWith('{"token":"<');
     const wanted = JSON.parse(this.#fill(expected.answer));
     return has(JSON.parse(text), made ? { ...wanted, token: /^[a-z0-9]+--[0-9a-f]{32}$/ } : wanted);
   }
 }
 
-/** True if a value has all that was recorded. `…` is any text. Routemaster showed null for what it did not know. */
+/** Returns true if `value` has all of `recorded`. `…` stands for any text. Routemaster showed unknown values as null. */
 export function has(value: unknown, recorded: unknown): boolean {
   if (recorded instanceof RegExp) return recorded.test(String(value));
   if (typeof recorded === 'string')

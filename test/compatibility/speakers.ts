@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Answer, basic, send } from '../../harness/http/api.ts';
 
-/** A client of Routemaster as its source has it: what it sends, and what it does with the answer. */
+/** An imitation of a client of Routemaster, from its source: it sends the same, and treats answers in the same way. */
 abstract class Speaker {
   readonly #port: number;
   readonly #headers: Record<string, string>;
@@ -52,7 +52,7 @@ export class RubyGem extends Speaker {
     assert.ok(isSuccess(await this.call('GET', '/pulse')), 'cannot connect to bus');
   }
 
-  /** `created`, `updated`, `deleted` and `noop`, also those by Sidekiq, which always have a timestamp. */
+  /** Sends an event. With Sidekiq the gem always sends a timestamp too. */
   async sendEvent(
     type: string,
     topic: string,

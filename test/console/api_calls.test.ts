@@ -8,7 +8,7 @@ import { ALL, ok, route } from '../../src/route.ts';
 const PIECES = 1000;
 const EVENT = JSON.stringify({ data: 'x'.repeat(10_000) });
 
-/** Answers in pieces, as long answers are. Returns how many were read. */
+/** Returns an API that answers `GET /long` in pieces, as long answers are. `read` tells how many pieces were read. */
 function answering(first: string, last: string) {
   let read = 0;
   async function* pieces() {

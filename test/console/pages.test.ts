@@ -252,7 +252,7 @@ async function letterId(): Promise<string> {
   return letters[0]?.id ?? '';
 }
 
-/** Sends a form that no page offers. */
+/** Sends a form that the page does not offer. Resolves with the status. */
 function post({ page }: TestPage, path: string, fields: Record<string, string> = {}): Promise<number> {
   const script = `(async () => {
     const form_token = document.querySelector('[name=form_token]')?.value ?? '';

@@ -27,7 +27,7 @@ class EventfulQueue extends Queue {
   }
 }
 
-/** Has a worker acquire the batch `a1` of two events. */
+/** Makes a worker acquire the batch `a1` of two events. */
 async function assign(handler: JobHandler = async () => DONE, together?: AssignmentParts['acknowledge']) {
   await bus.subscribe('alice', { max: 2 });
   await bus.publish('a', 'widgets', ['e1', 'e2']);

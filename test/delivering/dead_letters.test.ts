@@ -32,14 +32,14 @@ beforeEach(async () => {
 });
 afterEach(() => assertConsistent(redis.store));
 
-/** `count` letters of a subscriber with one event each: a1, a2, … for the seed a. */
+/** Makes `count` dead letters of a subscriber with one event each: a1, a2, … for the seed a. */
 async function deaths(token: string, seed: string, count: number): Promise<void> {
   await bus.subscribe(token, { topics: [token], max: 1 });
   await bus.publish(seed, token, Array<string>(count).fill('e'));
   await buryAll(redis.store);
 }
 
-/** Has letters of a subscriber die at this time instead. */
+/** Changes the time of death of these dead letters. */
 async function diedAt(token: string, ms: number, ...letters: string[]): Promise<void> {
   const { redis: commands, keys } = redis.store;
   for (const id of letters.map(longName)) {

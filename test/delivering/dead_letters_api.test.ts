@@ -32,13 +32,13 @@ const read = async (as: string, path: string) => JSON.parse((await ok(as, 'GET',
 const idsOf = (letters: Letter[]) => letters.map(({ id }) => id);
 const dead = async () => Object.values(await readDeadLetters(api.store));
 
-/** What Redis holds, but for the counters, which are flushed at any time. */
+/** Returns the contents of Redis without counters, which are flushed at any time. */
 async function stored() {
   const all = Object.entries(await snapshot(api.store));
   return all.filter(([key]) => !key.startsWith('counters'));
 }
 
-/** Dead letters of `name`, each with one event of its own topic; gives their ids, the newest first. */
+/** Makes dead letters of `name` with one event each. Resolves with their ids, the newest first. */
 async function deaths(name: string, count: number): Promise<string[]> {
   await ok(name, 'POST', '/subscription', { topics: [name], callback: CALLBACK, max: 1 });
   const events = Array.from({ length: count }, (_, i) => ({ type: 'noop', url: `https://a.example/${i}` }));
@@ -192,7 +192,7 @@ describe('root', () => {
 
   test('cannot retry what has no subscriber any more, but purge it', async () => {
     const [id = ''] = await deaths('alpha', 1);
-    // As if the process that removed it had died before it purged its letters.
+    // As if the process that removed the subscriber had died before it purged the dead letters.
     await api.store.run('remove_subscriber', { token: await api.token('alpha'), series: [] });
     const all = await api.call('POST', `/dead_letters/retry?subscriber=${await api.token('alpha')}`, {
       as: 'root',
@@ -250,7 +250,7 @@ describe('while memory is short', () => {
     await other.subscribe(sub, { max: 1 });
     await other.publish('a', 'widgets', ['e1', 'e2']);
     await buryAll(full.store);
-    // The first look at the memory comes with a call.
+    // Web looks at the memory first when a publish comes.
     const event = '{"type":"noop","url":"https://a.example/1"}';
     const publish = () => full.call('POST', '/topics/gadgets', { as: 'pub', body: event });
     await until(async () => (await publish()).status === 503);

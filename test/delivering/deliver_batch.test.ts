@@ -28,7 +28,7 @@ const event = (n: number) =>
 let receiver: Receiver;
 let closing: (() => Promise<void>)[] = [];
 
-/** Starts delivering workers. They try failures again at once. */
+/** Starts workers that deliver, and try failed batches again at once. */
 async function deliver(settings: HandlerSettings = {}, count = 1): Promise<Workshop> {
   const { handler, close } = batchHandler(redis.store, log, { maxBackoffMs: 1, ...settings });
   const shop = await Workshop.open(redis.store, redis.redis.url, handler, { count });

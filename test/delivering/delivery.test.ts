@@ -7,7 +7,7 @@ import { setImmediate } from 'node:timers/promises';
 import { sender } from '../../harness/http/sender.ts';
 import { type DeliveryOutcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
 
-/** Sends a batch to a callback at 127.0.0.1, as often as it is called. */
+/** Returns a function that sends a batch to a callback at 127.0.0.1. */
 function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<DeliveryOutcome> {
   const send = sender(t, { allow: ['127.0.0.1'] });
   return (uuid = '') => send(`http://127.0.0.1:${port}/`, { uuid });

@@ -18,7 +18,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 let shop: Workshop | undefined;
 
-/** A handler whose jobs end when, and as, the test decides. */
+/** A handler whose job ends when the test ends it, with the settlement that the test gives. */
 class Held {
   #end!: (settlement: Settlement) => void;
   readonly #settlement = new Promise<Settlement>((resolve) => {
@@ -103,7 +103,7 @@ describe('workers', () => {
     await bus.enqueue('scrub');
     await until(() => other.grants.length === 1);
     await other.close();
-    // enqueue, acquire, ack, retire; one more acquire is allowed.
+    // Four calls are enqueue, acquire, ack and retire. Another acquire may find no job.
     assert.ok((await scriptCalls(redis.store)) - before <= 6);
   });
 
@@ -276,7 +276,7 @@ describe('during a long job', () => {
     await until(async () => (await scriptCalls(redis.store)) >= beats + 3, { what: 'more heartbeats' });
     const before = await snapshot(redis.store);
     deaf.resolve(DONE);
-    // Once idle, the worker looks for jobs, which is its heartbeat.
+    // An idle worker looks for jobs, which counts as its heartbeat.
     await until(async () => (await redis.store.redis.hkeys('workers')).includes(grants[0]?.worker ?? ''));
     await shop?.close();
     const { workers: _, ...after } = await snapshot(redis.store);

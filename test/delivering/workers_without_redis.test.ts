@@ -13,7 +13,7 @@ const bus = new Bus(() => redis.store);
 let shop: Workshop;
 let end: (settlement: Settlement) => void;
 
-/** A worker delivers `a1` while `b1` is instant. */
+/** Makes two batches: a worker will deliver `a1` while `b1` is instant. */
 beforeEach(async () => {
   await redis.flush();
   await bus.subscribe('alice', { max: 1 });

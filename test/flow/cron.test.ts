@@ -12,7 +12,7 @@ const HOUR_MS = 3_600_000;
 const zone = (name: string): Zone => zoneCalled(name) ?? assert.fail(name);
 const cron = (text: string, name = 'UTC') => CronTimes.of(text, zone(name));
 
-/** The next times after this one, as ISO texts. */
+/** Returns the next `count` times after `after`, as ISO texts. */
 function next(times: Times, after: string, count: number): string[] {
   const found: string[] = [];
   let at: number | undefined = Date.parse(after);
@@ -118,12 +118,12 @@ const expression = fc
     ),
   )
   .map((fields) => fields.join(' '));
-// One that does not change, one by half an hour, by two hours, at midnight, with the winter as the change, and others.
+// Zones without a change, and with changes of half an hour, of two hours, at midnight, and to an earlier time in winter.
 const zoneName = fc.constantFrom(
   ...['UTC', 'Asia/Kolkata', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Antarctica/Troll'],
   ...['America/Santiago', 'Africa/Casablanca', 'Pacific/Chatham', 'America/Sao_Paulo'],
 );
-/** Changes of daylight saving in these zones, and 29 February. */
+/** Times of clock changes in these zones, and the eve of 29 February. */
 const change = fc.constantFrom(
   ...[
     '2026-03-29T01:00Z',
@@ -147,7 +147,7 @@ const time = fc.oneof(
   fc.integer({ min: Date.parse('2026-01-01'), max: Date.parse('2032-01-01') }),
 );
 
-/** The same by croner alone, for the same years. */
+/** Returns the same schedule by croner alone, within the eight years before and after. */
 function bare(text: string, name: string, nearMs: number): Cron {
   const year = new Date(nearMs).getUTCFullYear();
   return new Cron(`${text} ${year - 8}-${year + 8}`, { timezone: name, mode: '7-part' });
@@ -190,7 +190,7 @@ describe('a hostile expression', () => {
       return error.message;
     }
   };
-  /** Each hour of a day that is skipped in spring, at weekdays that are nearest to a Sunday, and so on. */
+  /** Expressions that no time fits, such as 30 February, a skipped hour in spring, or a Sunday that is a weekday. */
   const never = [
     ...[
       '0 0 30 2 *',

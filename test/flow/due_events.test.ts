@@ -42,7 +42,7 @@ const delay = (n: number) =>
   );
 const waiting = async () => (await readDelayed(redis.store)).widgets?.length ?? 0;
 
-/** Fills Redis to some MB above the mark, because Redis tells only later what of it was a buffer of this client. */
+/** Fills Redis to some MB above the mark, as Redis tells only later how much of that was a buffer of this client. */
 async function fill(): Promise<void> {
   const isFull = async () => (await readMemory(redis.store, limits)).used > 18 * MB;
   for (let i = 0; !(await isFull()); i++) await redis.store.redis.set(`other${i}`, 'x'.repeat(MB));

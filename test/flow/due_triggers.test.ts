@@ -44,7 +44,7 @@ function firing({ full = (): boolean => false } = {}) {
     log,
     onFull: () => filled++,
   });
-  /** As the scheduler does. */
+  /** Publishes until nothing is due, as the scheduler does. */
   const publishAll = async () => {
     for (let left = 1; left > 0; ) {
       await triggers.publish();
@@ -54,7 +54,7 @@ function firing({ full = (): boolean => false } = {}) {
   return { triggers, publishAll, lines, counted, filled: () => filled };
 }
 
-/** The due times that were published, in order, by the name of the trigger. */
+/** Resolves with the due times that were published, in order, by the name of the trigger. */
 async function published(): Promise<Record<string, number[]>> {
   const events = Object.values((await bus.state()).batches).flatMap((batch) =>
     batch.events.map((each) => JSON.parse(each)),
@@ -68,7 +68,7 @@ async function published(): Promise<Record<string, number[]>> {
   return times;
 }
 
-/** Puts a trigger for each second whose due time was so long ago. Returns that time. */
+/** Puts a trigger that fires every second and has been due for `lateMs`. Resolves with its due time. */
 async function putLate(name: string, lateMs: number, wanted: WantedTrigger = {}): Promise<number> {
   const dueMs = Math.floor((await bus.nowMs()) / 1000) * 1000 - lateMs;
   await putTrigger(redis.store, name, { timing: SECOND, nextAt: dueMs, ...wanted });
@@ -188,7 +188,7 @@ describe('a worker', () => {
 const seconds = (fromMs: number, endMs: number) =>
   Array.from({ length: (endMs - fromMs) / 1000 }, (_, i) => fromMs + 1000 * i);
 
-/** What a worker does at a time, with the due times that it computes; the scripts run as they are. */
+/** The part of a worker that fires triggers, step by step at times that the test gives. It calls the real scripts. */
 class Worker {
   readonly #store: Partition;
   #firings: Firing[] = [];
@@ -213,7 +213,7 @@ class Worker {
       });
   }
 
-  /** May be called again: the reply was lost, or the call came late. */
+  /** Fires the due times read last. May be called again, as if the reply was lost or the call came late. */
   async fire(): Promise<void> {
     const seed = String.fromCharCode(97 + (this.#calls++ % 26));
     await fireTriggers(this.#store, seed, this.#firings);
@@ -250,7 +250,7 @@ test('each due time is fired once, however two workers and the client come betwe
       else await workers[each.worker]?.fire();
     }
     for (const name of ['a', 'b'] as const) await put(name);
-    // Until nothing is due.
+    // Twelve rounds are enough until nothing is due.
     for (let i = 0; i < 12; i++) {
       await workers[0]?.read(nowMs);
       await workers[0]?.fire();

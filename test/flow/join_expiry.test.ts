@@ -56,7 +56,7 @@ async function openKeys(name: string, rules: Rules, count: number): Promise<void
   await bus.publishAll('a', ['paid', 'pub', events]);
   while ((await bus.acquire([])).left > 0) await joins.work(name);
   const { redis: commands, keys } = redis.store;
-  // Several calls may have opened them, so the last one expires after the first.
+  // Several calls may have opened the keys, so the last key expires after the first.
   const [, since] = await commands.zrange(
     keys.open_keys_since(joinToken(name, CLIENT)),
     '-1',

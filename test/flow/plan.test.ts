@@ -12,7 +12,7 @@ const every = (ms: number, end: number | null = null) =>
 const planned = (catchUp: CatchUp, lateMs: number, periodMs = MINUTE_MS) =>
   plan({ times: every(periodMs), catchUp, dueMs: START, nowMs: START + lateMs });
 
-/** Plans until nothing is due, as a worker does. Returns what fires and how much is missed. */
+/** Plans until nothing is due, as a worker does. Returns the times that fire, and how many are missed. */
 function settled(catchUp: CatchUp, lateMs: number, periodMs = MINUTE_MS) {
   const nowMs = START + lateMs;
   const fired: number[] = [];

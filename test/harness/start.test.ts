@@ -23,7 +23,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true, maxRetries: 5 });
 });
 
-/** bin/start with its data in `dir`, and nothing from the environment of who runs the tests. */
+/** Starts bin/start with its data in `dir`, without the settings in the environment of the tests. */
 function start(args: string[] = [], env: Record<string, string> = {}): Command {
   const unset = Object.fromEntries(
     Object.keys(process.env)
@@ -40,7 +40,7 @@ function start(args: string[] = [], env: Record<string, string> = {}): Command {
   });
 }
 
-/** All that bin/start runs on `dir`, down to Redis and the processes that guard it. */
+/** Returns all processes that bin/start runs with `dir`, down to Redis and the processes that guard it. */
 const started = () => processesWith(dir);
 const startedAs = (name: string) => until(() => started().find(({ command }) => command.includes(name)));
 

@@ -7,7 +7,7 @@ import { until } from '../../harness/until.ts';
 import type { BusError } from '../../src/errors.ts';
 import { Admission } from '../../src/http/admission.ts';
 
-/** A server that answers when it is `released`; refusals are answered at once. */
+/** Starts a server that answers admitted requests when it is released, and refuses others at once. */
 async function house(t: TestContext, admission: Admission) {
   const under: (() => void)[] = [];
   let clients = 0;

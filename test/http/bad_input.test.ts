@@ -23,7 +23,7 @@ const event = (members: string) => `{"type":"noop","url":"${URL}"${members}}`;
 const data = (json: string) => event(`,"data":${json}`);
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
 
-/** The event accepted last, as its subscriber will get it. */
+/** Resolves with the event accepted last, as its subscriber will get it. */
 async function lastStored(): Promise<string> {
   const { redis, keys } = api.store;
   const [bid = ''] = await redis.zrange(keys.batches_queued(await api.token('sub')), '-1', '-1');
@@ -103,7 +103,7 @@ describe('a body is refused', () => {
     const tooLong = Buffer.alloc(5 * 1024 * 1024 + 1, ' ');
     await assertRefused(api, () => publish(tooLong), refusal);
     await assertRefused(api, () => publish(tooLong, { 'transfer-encoding': 'chunked' }), refusal);
-    // Much more than the sockets' buffers take: the client is still sending when it is answered.
+    // Much more than the buffers of sockets hold, so the client is still sending when the answer comes.
     const endless = Buffer.alloc(50 * 1024 * 1024, ' ');
     await assertRefused(api, () => publish(endless), refusal);
     await assertRefused(api, () => publish(endless, { 'transfer-encoding': 'chunked' }), refusal);

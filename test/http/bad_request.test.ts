@@ -9,7 +9,7 @@ const api = new Api({ prepare: assertWorks });
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 
-/** A publish of `body` by `pub`, on a connection of its own; the headers are written as they are. */
+/** Publishes `body` as `pub`, on a connection of its own; the headers are written as they are. */
 async function publish(headers: string[], body = EVENT, options = {}) {
   const authorization = `Authorization: ${await api.authorization('pub')}`;
   const head = ['POST /topics/widgets HTTP/1.1', authorization, 'Connection: close', ...headers];

@@ -193,7 +193,7 @@ async function open(port: number, bytes: string): Promise<Socket> {
   return socket;
 }
 
-/** What comes, until the other end closes. */
+/** Collects the text that comes, until the other end closes. */
 function read(socket: Socket): { text: string; ended: Promise<unknown> } {
   const answer = { text: '', ended: once(socket, 'end') };
   socket.setEncoding('utf8').on('data', (text) => {

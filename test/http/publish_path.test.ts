@@ -3,7 +3,8 @@ import { describe, test } from 'node:test';
 import { type Answer, Api, basic } from '../../harness/http/api.ts';
 import { ROOT_KEY } from '../../harness/processes/web_process.ts';
 
-// A plainly written publish finds its row of the table without Express, any other request by Express. The answers are the same.
+// A plainly written publish finds its row of the route table without Express, any other request by Express. Both get the
+// same answers.
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -37,11 +38,11 @@ async function answer(target: string, sent: Sent) {
   return comparable(await api.raw(`${head.join('\r\n')}\r\n\r\n${body}`));
 }
 
-/** An answer without what differs between any two: the time, and nonces. */
+/** Returns an answer without the parts that always differ: the time, and nonces. */
 function comparable({ status, headers, text }: Answer) {
   const { date: _, ...rest } = headers;
   const known = JSON.stringify(rest).replaceAll(/nonce=\\"[^"]*"/g, '');
-  // After `100 Continue` the answer itself is what we take for its text.
+  // After `100 Continue`, `send` takes the answer itself for the text of one.
   return { status, headers: known, text: text.replace(/^Date: .*$/m, '') };
 }
 

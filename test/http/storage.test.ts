@@ -8,7 +8,7 @@ import { openStore } from '../../harness/redis/store.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 
-/** "At once", with room for a machine that is busy. */
+/** Maximum time of an answer that comes at once, on a busy machine. */
 const AT_ONCE_MS = 900;
 const ROOT = basic(ROOT_KEY, '');
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -196,7 +196,7 @@ function webProcess(t: TestContext, env: Record<string, string>): WebProcess {
   return web;
 }
 
-/** The port of a web process whose storage is prepared. */
+/** Resolves with the port of a web process when its storage is prepared. */
 async function ready(web: WebProcess) {
   const port = await web.port();
   const pulse = () => send(port, 'GET', '/pulse', { authorization: ROOT });

@@ -24,12 +24,12 @@ export interface Section {
 }
 
 const URLS = { url: 'https://app.example.com/widgets/1', callback: 'https://app.example.com/events' };
-/** The part of `GET /subscriptions` that is the same for every subscriber with default settings and no losses. */
+/** The members of `GET /subscriptions` that are the same for every subscriber with default settings and no losses. */
 const UNSET = [
   '"max_bytes":1048576,"ordered":false,"max_in_flight":16,"max_attempts":1500,"max_age":86400000,"signing":null',
   '"paused_at":null,"paused_by":null,"dead_letters":{"batches":0,"events":0},"dropped":null',
 ].join(',');
-/** The part of `GET /topics` that is the same for every topic without delayed events. */
+/** The members of `GET /topics` that are the same for every topic without delayed events. */
 const UNDELAYED = '"delayed":0,"dropped":null';
 const HEADERS = /((?: \[[A-Z][\w-]*: [^\]]*\])*)/.source;
 const LINE = new RegExp(`^(\\S+) ([A-Z]+) (\\S+)${HEADERS}(?: (.*?))? → (\\d{3})${HEADERS}(?: (.*))?$`);

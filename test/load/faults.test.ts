@@ -14,8 +14,8 @@ const draw = (seed: string) => {
 };
 
 /**
- * What these show, tests of `test/acceptance/`, `test/http/overload.test.ts` and the fences show too. The command
- * `npm run faults -- --quick` runs all scenarios.
+ * Scenarios that are left out here, as `test/acceptance/`, `test/http/overload.test.ts` and the fences test the same. The
+ * command `npm run faults -- --quick` runs all scenarios.
  */
 const ELSEWHERE = [
   ...['worker-kill', 'frozen-worker', 'storage-full', 'rolling-move', 'bad-subscribers'],

@@ -6,7 +6,7 @@ import { behavesAsTheModel } from '../model/property.ts';
 
 const redis = new TestStore();
 const MAX_SEQUENCE_STEPS = 100;
-/** A busy machine makes fewer steps in this time. */
+/** Maximum time of the test. A busy machine makes fewer steps in it. */
 const TIME_LIMIT_MS = 20_000;
 const MIN_STEPS = 300;
 

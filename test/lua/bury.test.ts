@@ -14,7 +14,7 @@ const MINUTE_MS = 60_000;
 const acquire = async (...workers: string[]) => (await bus.acquire(workers)).grants.map(({ job }) => job);
 const history = (name: string) => redis.store.redis.lrange(redis.store.keys.attempts(longName(name)), 0, -1);
 
-/** Batches a1 and b1 of two events each; a1 is in the hands of w1. */
+/** Makes batches a1 and b1 of two events each; w1 delivers a1. */
 async function delivering(): Promise<void> {
   await bus.subscribe('alice', { max: 2 });
   await bus.publish('a', 'widgets', ['e1', 'e2']);

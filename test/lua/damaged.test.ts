@@ -7,7 +7,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const WORKERS = ['w1', 'w2', 'w3'];
 
-/** Nobody can read the subscriber any more. */
+/** Makes the subscriber unreadable. */
 async function damage(token: string): Promise<void> {
   await bus.store.redis.del(`subscriber:${token}`);
   await bus.store.redis.set(`subscriber:${token}`, 'not a hash');

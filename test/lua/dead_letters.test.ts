@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 afterEach(() => assertConsistent(redis.store));
 
-/** Has the batches of the subscribers die, which are instant: one after the other, as the queue hands them out. */
+/** Makes dead letters of these batches, which are instant, one after the other as the queue hands them out. */
 async function die(...names: string[]): Promise<void> {
   for (const name of names) {
     const { grants } = await bus.acquire(['w1']);
@@ -33,7 +33,7 @@ async function die(...names: string[]): Promise<void> {
   }
 }
 
-/** Dead letters of alice (a1 with e1 and e2, a2 with e3) and bob (b1 with e4). */
+/** Makes dead letters of alice (a1 with e1 and e2, a2 with e3) and bob (b1 with e4). */
 async function deaths() {
   await bus.subscribe('alice', { max: 2, timeout: 0 });
   await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);

@@ -79,7 +79,7 @@ describe('a delayed event', () => {
     await bus.delay('a', 'widgets', [{ id: 'e1', delay: 1000 }]);
     assert.deepEqual(await bus.store.redis.smembers('topics:owned:shop'), ['widgets']);
     await changesNothing(async () => {
-      // Nobody learns from the answer which ids wait in a topic of another.
+      // The answer must not tell a client which ids wait in a topic of another client.
       const other = await bus.delay('b', 'widgets', [{ id: 'e1', delay: 1000 }], { client: 'mill' });
       assert.equal(other.outcome, 'claimed_by_other');
     });

@@ -18,7 +18,7 @@ afterEach(async () => {
 
 let calls = 0;
 
-/** Has a subscriber take this many batches, one event each. */
+/** Makes a subscriber take this many batches of one event each. */
 async function take(token: string, count: number, deliveryLog: number): Promise<void> {
   for (let left = count; left > 0; left -= 8) {
     const workers = Array.from({ length: Math.min(8, left) }, (_, i) => `w${i}`);

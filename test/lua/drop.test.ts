@@ -11,14 +11,15 @@ import { StorageFull } from '../../src/errors.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 
-/** Makes sure that what comes next is younger by Redis's clock. */
+/** Resolves when Redis's clock is a millisecond ahead, so that the next batch is younger. */
 async function aMillisecondPasses(): Promise<void> {
   const now = await bus.nowMs();
   await until(async () => (await bus.nowMs()) > now);
 }
 
 /**
- * From the oldest: alice's ready batches a1 (2 events) and b1 (2), bob's c1 (1, scheduled), alice's d1 (1, scheduled, current).
+ * Makes batches. From the oldest: alice's ready batches a1 (2 events) and b1 (2), bob's c1 (1, scheduled), alice's d1 (1,
+ * scheduled, current).
  */
 async function queues(): Promise<void> {
   await bus.subscribe('alice', { max: 2 });

@@ -61,7 +61,7 @@ describe('a drop notice', () => {
 });
 
 describe('a drop notice is sent', () => {
-  /** What the batches that these workers get tell of. */
+  /** Resolves with the number of dropped events that each batch which these workers get tells of. */
   const told = async (...workers: string[]) => {
     const { grants } = await bus.acquire(workers);
     return Object.fromEntries(grants.map(({ job, gap }) => [job, gap?.events]));
@@ -144,7 +144,7 @@ describe('a drop notice is sent', () => {
 describe('whatever happens in whatever order', () => {
   const WORKERS = ['w1', 'w2', 'w3'];
 
-  /** What was told with batches that were taken, and with which batch each worker tells of what. */
+  /** Collects the drop notices of batches that were taken, and the notice that each worker is delivering. */
   class Reader {
     readonly told: DropNotice[] = [];
     readonly #held = new Map<string, { job: string; gap: DropNotice | null | undefined }>();

@@ -21,7 +21,7 @@ const PAID_AND_PACKED: Rules = {
   ],
 };
 
-/** Publishes one batch. */
+/** Publishes these events in one call, so that they share a batch. */
 const publish = (seed: string, ...events: string[]) =>
   bus.publishAll(seed, ...events.map((text): Published => [JSON.parse(text).topic, 'pub', [text]]));
 
@@ -33,7 +33,7 @@ interface JoinedEvent {
   data: { join: string; key: string; events: string[]; counts?: Record<string, number>; early?: boolean };
 }
 
-/** What the joins have published so far, as the subscriber `office` will get it. */
+/** Resolves with the events that the joins have published so far, as the subscriber `office` will get them. */
 async function published(): Promise<JoinedEvent[]> {
   const { batches, queued } = await bus.state();
   const names = queued.office ?? [];
@@ -124,7 +124,7 @@ describe('a join', () => {
     assert.deepEqual(await open(), { A: { counts: { paid: 0, packed: 160 }, events: ids.slice(60) } });
     await publish('c', joinEvent('paid', 'A', 'p1'));
     await joins.work('order');
-    // The oldest id gave way to that of the payment.
+    // A key keeps 100 ids: the oldest gave way to that of the payment.
     assert.deepEqual(await publishedFor(), [['A', 'p1', ...ids.slice(61, 150)]]);
     assert.deepEqual(await open(), { A: { counts: { paid: 0, packed: 10 }, events: ids.slice(150) } });
   });
@@ -473,7 +473,7 @@ describe('what a join publishes', () => {
     await publish('a', joinEvent('paid', 'A'));
     await bus.acquire(['w1']);
     const { redis: commands, keys } = redis.store;
-    // The topic was deleted, another client took it for a join, and deleted it again.
+    // As if the topic had been deleted and another client's join had taken it. Afterwards the topic is as before.
     const into = await commands.hget(keys.joins_into(), 'ready');
     await commands.hset(keys.joins_into(), 'ready', 'join:other:mail');
     assert.equal((await joins.count('order', 'w1', 'a1')).reason, 'replaced');

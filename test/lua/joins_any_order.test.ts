@@ -18,7 +18,10 @@ const KEYS = ['x', 'y', 'z'];
 
 type Sent = [topic: string, key: string];
 
-/** Counts by one worker: the sizes of the slices, and how often each call arrives. Then the worker dies, or its join is put again. */
+/**
+ * One worker's counting of a batch: the number of events in each call, and how often the call arrives. Then the worker
+ * may die, and its join may be put again.
+ */
 interface Work {
   slices: { size: number; times: number }[];
   dies: boolean;
@@ -46,7 +49,7 @@ const steps = fc.array(
 );
 const counts = fc.tuple(...TOPICS.map(() => fc.integer({ min: 1, max: 3 })));
 
-/** What a join does, in plain words: for each key a queue of each source. */
+/** A plain model of a join: for each key a queue for each source. */
 class Model {
   readonly completed: [key: string, ...ids: string[]][] = [];
   readonly #counts: Map<string, number>;
@@ -74,7 +77,7 @@ class Model {
 
 async function work({ slices, dies, puts }: Work, worker: string, rules: Rules): Promise<void> {
   const [grant] = (await bus.acquire([worker])).grants;
-  // A batch of which two workers died is given to a quarantine alone.
+  // A batch that two workers held when they died is given only to a quarantine.
   const job = (grant ?? (await bus.acquire([worker], { kind: 'quarantine' })).grants[0])?.job;
   if (!job) return;
   let isDone = false;

@@ -10,7 +10,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const laneLimit = 2;
 
-/** The jobs that go to these workers. */
+/** Resolves with the jobs that these workers get. */
 async function acquire(...workers: string[]): Promise<string[]> {
   return (await bus.acquire(workers, { laneLimit })).grants.map(({ job }) => job);
 }
@@ -19,7 +19,7 @@ async function lanes() {
   return (await bus.state()).lanes;
 }
 
-/** Ready batches of one event each for alice, and then for bob. */
+/** Makes ready batches of one event each for alice, and then for bob. */
 async function publishForBoth(forAlice: string[], forBob: string[] = []): Promise<void> {
   await bus.subscribe('alice', { max: 1 });
   await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
@@ -226,14 +226,14 @@ describe('a lane, whatever its subscriber asked for,', () => {
   const SPARE = Array.from({ length: 22 }, (_, i) => `spare${i}`);
   const TOKENS = ['ann', 'ben', 'cat', 'dan', 'eve'];
 
-  /** These subscribers have a hundred ready batches each, and ask for as many deliveries as there may be. */
+  /** Makes subscribers with a hundred ready batches each, which ask for the maximum of deliveries in flight. */
   async function greedy(...tokens: string[]): Promise<void> {
     for (const token of tokens) {
       await bus.subscribe(token, { topics: [token], max: 1, inFlight: 100 });
       await bus.publish(token, token, Array(100).fill('e'));
     }
   }
-  /** A call passes over 500 jobs at most, and these are up to 1,500. */
+  /** Gives jobs to all workers, in four calls: a call passes over 500 jobs at most, and up to 1,500 are ready. */
   async function fill(workers = WORKERS, kind: WorkerKind = 'regular'): Promise<void> {
     for (let calls = 0; calls < 4; calls++) await bus.acquire(workers, { idle: 0, laneLimit: 100, kind });
   }

@@ -16,15 +16,15 @@ afterEach(async () => {
   await assertNothingToSweep(redis.store);
 });
 
-/** An event whose text has so many bytes. A delivery of 1 KB has room for four of 254 bytes. */
+/** Returns an event whose text has this many bytes. A delivery of 1 KB has room for four of 254 bytes. */
 const event = (bytes: number, n = 0) => `{"n":${n},"x":"`.padEnd(bytes - 2, 'x').concat('"}');
 const events = (count: number, bytes = 254) => Array.from({ length: count }, (_, n) => event(bytes, n));
 const bodyBytes = (batch: string[] | undefined) => Buffer.byteLength(`[${batch?.slice(3).join(',')}]`);
 
-/** Calls that may have cut a batch. No two batches may have the same name. */
+/** Number of calls that may have cut a batch. It becomes part of names, as no two batches may have the same. */
 let calls = 0;
 
-/** Delivers what is ready, one after the other, until nothing is left; answers the batches. */
+/** Delivers ready batches one after the other until none is left. Resolves with them. */
 async function deliverAll(): Promise<{ job: string; events: string[]; bytes: number }[]> {
   const delivered = [];
   for (let n = 0; ; n++) {
@@ -217,7 +217,7 @@ describe('a delivery carries no more than max and max_bytes', () => {
 });
 
 describe('a batch of an older release', () => {
-  /** Makes a batch of so many MB, of which a worker of an older release has tried to deliver all. */
+  /** Enlarges a batch to this many MB, as if a worker of an older release had tried to deliver all of it. */
   async function enlarge(name: string, mb: number, attempts: number): Promise<void> {
     const key = bus.store.keys.batch(longName(name));
     await bus.store.redis.rpush(key, ...events(mb * 16, 64 * KB));

@@ -8,7 +8,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const LEASE_MS = 30_000;
 
-/** A batch `a1` of two events in the hands of w1, and a batch `b1` that waits. Answers the number of the lease. */
+/** Makes a batch `a1` of two events that w1 delivers, and a batch `b1` that waits. Resolves with the lease of `a1`. */
 async function delivering(): Promise<number> {
   await bus.subscribe('alice', { max: 2 });
   await bus.publish('a', 'widgets', ['e1', 'e2']);
@@ -20,7 +20,7 @@ async function delivering(): Promise<number> {
 const leaseOf = (worker: string) => bus.leases.get(worker) ?? assert.fail(`${worker} never had a lease`);
 const heard = async (worker: string) => Number(await bus.store.redis.hget('workers', worker));
 
-/** Was last heard of so long ago, by Redis's clock. */
+/** Makes a worker last heard of `ms` ago, by Redis's clock. */
 async function silentFor(worker: string, ms: number): Promise<void> {
   await bus.store.redis.hset('workers', worker, (await bus.nowMs()) - ms);
 }

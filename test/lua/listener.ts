@@ -14,7 +14,7 @@ export class Listener {
   readonly #channels: string[];
   readonly #heard: string[] = [];
 
-  /** Listens to partitions; without prefixes, to the one that has none. */
+  /** Listens to the partitions with these prefixes; by default to the one without a prefix. */
   static async open(url: string, ...prefixes: string[]): Promise<Listener> {
     const partitions = (prefixes.length > 0 ? prefixes : ['']).map(keyspace);
     const channels = partitions.flatMap((keys) => KINDS.map((kind) => keys.wake(kind)));
@@ -38,7 +38,7 @@ export class Listener {
     return this.#take(store);
   }
 
-  /** Takes the messages published so far. A mark is published last, so that its arrival shows that all are here. */
+  /** Takes the messages published so far. It publishes a mark last: when the mark has arrived, all messages have. */
   async #take(store: Partition): Promise<string[]> {
     const marks = this.#channels.map((channel) => `${channel} ${MARK}`);
     for (const channel of this.#channels) await store.redis.publish(channel, MARK);

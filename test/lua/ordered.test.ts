@@ -13,12 +13,12 @@ const subscribe = (wanted: Wanted = {}) => bus.subscribe('alice', { max: 1, orde
 const acquire = async (...workers: string[]) => (await bus.acquire(workers)).grants.map(({ job }) => job);
 const waiting = async () => (await bus.state()).lanes.waiting.alice ?? [];
 
-/** Batches of one event each, one call for each. */
+/** Makes batches of one event each, by a call for each. */
 async function publish(...seeds: string[]): Promise<void> {
   for (const seed of seeds) await bus.publish(seed, 'widgets', [`event ${seed}`]);
 }
 
-/** Autodrop goes by milliseconds. */
+/** Makes such batches at least a millisecond apart, as autodrop compares whole milliseconds. */
 async function publishApart(...seeds: string[]): Promise<void> {
   for (const seed of seeds) {
     await publish(seed);
@@ -27,14 +27,14 @@ async function publishApart(...seeds: string[]): Promise<void> {
   }
 }
 
-/** The seeds are in no order: what was first is not what sorts first. */
+/** Makes five batches whose names do not sort in the order in which they were made. */
 async function five(wanted: Wanted = {}): Promise<void> {
   await subscribe(wanted);
   await publish('d', 'b', 'e', 'a', 'c');
 }
 const FIVE = ['d1', 'b1', 'e1', 'a1', 'c1'];
 
-/** All that is left is delivered, one at a time. Answers in which order. */
+/** Delivers all batches that are left, one at a time. Resolves with their order. */
 async function drain(): Promise<string[]> {
   const jobs: string[] = [];
   for (;;) {

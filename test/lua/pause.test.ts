@@ -17,7 +17,7 @@ const acquire = async (...workers: string[]) => (await bus.acquire(workers)).gra
 const gone = (worker: string, job: string) =>
   bus.nack(worker, job, { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS, attempt: '{}', pause: 1 });
 
-/** alice is paused by what came of a1, while a2 is still in flight and a3 and a4 wait. */
+/** Pauses alice by the end of a1's delivery, while a2 is still in flight and a3 and a4 wait. */
 async function paused(wanted: Wanted = {}): Promise<void> {
   await subscribe(wanted);
   await bus.publish('a', 'widgets', ['1', '2', '3', '4']);
@@ -89,7 +89,7 @@ describe('a subscriber that answers 410 Gone', () => {
     assert.deepEqual([batches.b1?.events, current], [['4', '5'], { alice: ['b1'] }]);
   });
 
-  /** What came of a2, which w2 delivered as this subscription had it. */
+  /** Reports that a2's callback is gone, by w2, which was given a2 when alice's subscription was of this time. */
   const goneSince = (subscribedAt: string) => {
     const held = { worker: 'w2', job: packNamed('a2'), lease: bus.leases.get('w2') ?? 0, leaseMs: 30_000 };
     const failure = { bid: longName('a2'), delayMs: MINUTE_MS, damage: 2, throttleMs: 0, attempt: '{}' };
@@ -139,7 +139,7 @@ describe('a subscriber that was paused', () => {
     return pauserOf(paused_at, paused_by);
   };
 
-  /** a1 is in flight, and a2 and a3 are queued, when it is paused. */
+  /** Pauses alice while a1 is in flight and a2 and a3 are queued. */
   async function pausedWith(by: 'operator' | 'subscriber', wanted: Wanted = {}): Promise<void> {
     await subscribe(wanted);
     await bus.publish('a', 'widgets', ['1', '2', '3']);

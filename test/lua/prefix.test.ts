@@ -19,7 +19,7 @@ const partition = (prefix: string) => {
 
 beforeEach(() => redis.flush());
 
-/** Every script once at least, and what the models write beside them. */
+/** Calls every script at least once, and the code of the bus that writes without scripts. */
 async function everything(bus: Bus): Promise<void> {
   const { store } = bus;
   await prepareStorage(store, 30_000, createLog('silent', {}));

@@ -259,7 +259,7 @@ describe('the index of a subscriber', () => {
 
   test('has batches of an ordered one strictly in their order, whatever they are named', async () => {
     await bus.subscribe('alice', { max: 1, ordered: 1 });
-    // A whole millisecond goes by only now and then, and later calls have the smaller names.
+    // Several calls fall into the same millisecond, and later calls get names that sort first.
     const seeds = ['zz', 'yy', 'cc', 'bb', 'aa'];
     for (const seed of seeds) await bus.publish(seed, 'widgets', many(50));
     const { names, scores: at } = await scores();

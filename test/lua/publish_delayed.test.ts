@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000;
 
 const event = (id: string, dueInMs = 0): Timed => ({ id, delay: HOUR_MS + dueInMs });
 const events = (n: number, name = 'e') => Array.from({ length: n }, (_, i) => event(`${name}${i}`));
-/** Has all delayed events fall due. */
+/** Makes all delayed events due. */
 async function hasten(): Promise<void> {
   for (const topic of await redis.store.redis.zrange('delayed:topics', '0', '-1'))
     await bus.hasten(topic, 2 * HOUR_MS);

@@ -32,7 +32,7 @@ async function watch(): Promise<string[]> {
   return lines.map(({ level, msg }) => `${level} ${msg}`);
 }
 
-/** Has a worker of this bus deliver all that is ready. Returns how many events that were. */
+/** Delivers all ready batches by a worker of this bus. Resolves with the number of their events. */
 async function deliverAll(): Promise<number> {
   const queue = new Queue(redis.store, 'main', {
     laneLimit: 10,
@@ -57,7 +57,7 @@ async function promote(): Promise<void> {
   await redis.store.run('schedule', { limit: 1000 });
 }
 
-/** A worker that ends with the test. */
+/** Makes a Ruby worker that stops with the test. */
 function rubyWorker(t: TestContext): RubyWorker {
   const worker = new RubyWorker(redis.store.redis);
   t.after(() => worker.stop());
@@ -127,7 +127,7 @@ describe('a Ruby web process that still runs', () => {
     await sweep(redis.store);
     await assertConsistent(redis.store);
     await promote();
-    // 4 of before, 1 of this bus, 3 of the web process.
+    // Four events of before, one of this bus, three of the Ruby web.
     assert.equal(await deliverAll(), 8);
     await assertNothingToSweep(redis.store);
   });

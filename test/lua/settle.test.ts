@@ -10,7 +10,7 @@ import { Listener } from './listener.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 
-/** A batch `a1` of two events in the hands of w1, and a batch `b1` that waits. */
+/** Makes a batch `a1` of two events that w1 delivers, and a batch `b1` that waits. */
 async function delivering(): Promise<void> {
   await bus.subscribe('alice', { max: 2 });
   await bus.publish('a', 'widgets', ['e1', 'e2']);
@@ -20,7 +20,7 @@ async function delivering(): Promise<void> {
 
 const due = async (name: string) =>
   Number(await bus.store.redis.zscore('jobs:scheduled:main', packNamed(name)));
-/** Runs `call` and gives what the Redis clock allows `at` to be, `afterMs` later. */
+/** Runs `call`, and checks that the time `at` is `afterMs` after the call, by Redis's clock. Resolves with its result. */
 async function within<T>(call: () => Promise<T>, afterMs: number, at: () => Promise<number>): Promise<T> {
   const earliest = (await bus.nowMs()) + afterMs;
   const result = await call();

@@ -13,7 +13,7 @@ const set = (...entries: string[]) => bus.store.redis.hset('subscriber:alice', '
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
-/** Bus.subscribe gives those before a minute. */
+/** `Bus.subscribe` lets a replaced key sign for a minute more. */
 describe('the keys of a subscriber', () => {
   test('are none unless it asks for one, and none again when it wants none', async () => {
     await sign('');

@@ -7,7 +7,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const laneLimit = 3;
-/** No other worker is live: shares are parts of these 16. */
+/** No other workers are live, so a share is a part of these 16. */
 const idle = 0;
 const SLOWLY = { laneLimit, tookMs: 1001 };
 const QUICKLY = { laneLimit, tookMs: 1000 };
@@ -16,7 +16,7 @@ const WORKERS = Array.from({ length: 16 }, (_, i) => `w${i + 1}`);
 const named = (prefix: string, from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, i) => `${prefix}${from + i}`);
 
-/** The jobs that go to these workers. */
+/** Resolves with the jobs that these workers get. */
 async function acquire(...workers: string[]): Promise<string[]> {
   return (await bus.acquire(workers, { laneLimit, idle })).grants.map(({ job }) => job);
 }
@@ -24,7 +24,7 @@ async function acquire(...workers: string[]): Promise<string[]> {
 const lanes = async () => (await bus.state()).lanes;
 const isSlow = async (token: string) => 'slow' in (await bus.subscriber(token));
 
-/** A subscriber with so many batches: alice1, alice2, … */
+/** Makes a subscriber with this many batches: alice1, alice2, … */
 async function subscriber(token: string, batches: number, how: 'slow' | 'quick' = 'slow'): Promise<void> {
   await bus.subscribe(token, { topics: [token], max: 1 });
   if (how === 'slow') await bus.store.redis.hset(`subscriber:${token}`, 'slow', 1);
@@ -142,14 +142,14 @@ describe('subscribers that are slow', () => {
 });
 
 describe('a delivery in flight for more than a second', () => {
-  /** Makes what these workers deliver older by a minute. */
+  /** Makes the deliveries of these workers older by a minute. */
   async function age(...workers: string[]): Promise<void> {
     for (const worker of workers)
       bus.leases.set(worker, await bus.store.redis.hincrby('leases', worker, -60_000_000));
     await bus.store.redis.decrby('leases:last', 60_000_000);
   }
 
-  /** alice, who was quick, holds w1 to w3. */
+  /** Gives w1 to w3 deliveries to alice, who was quick before. */
   async function hanging(): Promise<void> {
     await bus.acquire(WORKERS, { idle });
     await subscriber('alice', 9, 'quick');

@@ -26,7 +26,7 @@ async function dieOfJob(worker: string, job: string): Promise<void> {
   await bus.scrub(-1);
 }
 
-/** The batch a1 of two events, of which two workers have died. */
+/** Makes a suspect: the batch a1 of two events, which two workers held when they died. */
 async function suspect(): Promise<void> {
   await bus.subscribe('alice', { max: 2 });
   await bus.publish('a', 'widgets', ['e1', 'e2']);

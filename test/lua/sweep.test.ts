@@ -121,7 +121,7 @@ test('sweep_batches keeps a batch that it sets apart whole, with what was its he
 });
 
 describe('sweep_gauges', () => {
-  /** Calls until all is counted, with `between` after each call; answers how many calls that took, and what was mended. */
+  /** Calls the script until all is counted, and `between` after each call. Resolves with the calls and the repairs. */
   async function countAll(between: () => Promise<unknown> = async () => {}) {
     let cuts = 0;
     for (let calls = 1, counted: Reply<'sweep_gauges'>['counted'] = []; ; calls++) {
@@ -139,7 +139,7 @@ describe('sweep_gauges', () => {
   beforeEach(async () => {
     await bus.subscribe('carol', { topics: ['gizmos'], max: 1 });
     seeds = 0;
-    // The first is one long batch: it is more than a call opens.
+    // The first 1,000 events are one long batch, since a call does not open so many.
     await publish(1000);
     for (let n = 0; n < 15; n++) await publish(300);
   });

@@ -134,7 +134,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     const { grants } = await new Queue(redis.store, 'main', SETTINGS).acquire(['w1']);
     const [grant] = grants;
     assert.equal(grant?.batch?.bid, BID);
-    // It was tried twice before, which counts as once.
+    // Two attempts before the takeover count as one, and this is the second.
     assert.equal(grant?.batch?.attempts, 2);
     const callback = 'https://s.example/';
     assert.deepEqual(grant?.subscriber, { callback, uuid: 'hello', subscribedAt: '0', healthPoints: 96 });

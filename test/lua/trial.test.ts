@@ -16,10 +16,10 @@ const WORKERS = named('w', 8);
 /** Subscribers that never took a batch, and the seeds of their batches. */
 const NEWCOMERS = Array.from({ length: 20 }, (_, i) => `new${String.fromCharCode(97 + i)}`);
 
-/** The live workers beside those that acquire: none where shares are counted, which are parts of all of them. */
+/** Number of live workers beside those that acquire. None where a test counts shares, which are parts of all workers. */
 let idle: number;
 
-/** The jobs that go to these workers. */
+/** Resolves with the jobs that these workers get. */
 async function acquire(...workers: string[]): Promise<string[]> {
   return (await bus.acquire(workers, { laneLimit, idle })).grants.map(({ job }) => job);
 }
@@ -27,7 +27,7 @@ async function acquire(...workers: string[]): Promise<string[]> {
 const lanes = async () => (await bus.state()).lanes;
 const events = (n: number) => Array.from({ length: n }, (_, i) => `e${i}`);
 
-/** Each newcomer has so many ready batches: newa1, newa2, …, newb1, … */
+/** Makes newcomers with this many ready batches each: newa1, newa2, …, newb1, … */
 async function newcomers(count: number, batches = 1): Promise<void> {
   for (const token of NEWCOMERS.slice(0, count)) {
     await bus.subscribe(token, { topics: [token], max: 1, proven: false });
@@ -35,7 +35,7 @@ async function newcomers(count: number, batches = 1): Promise<void> {
   }
 }
 
-/** A subscriber that has taken batches before, with so many ready ones. */
+/** Makes a subscriber that has taken batches before, with this many ready ones. */
 async function proven(token: string, batches: number): Promise<void> {
   await bus.subscribe(token, { topics: [token], max: 1 });
   await bus.publish(token, token, events(batches));
@@ -170,7 +170,7 @@ describe('the trial job of a lane that fails', () => {
     idle = 100;
   });
 
-  /** bob1 has failed, bob2 and bob3 are in flight with w2 and w3, bob4 is the trial job, and bob5 and bob6 wait aside. */
+  /** Makes bob1 fail. bob2 and bob3 are in flight with w2 and w3, bob4 is the trial job, and bob5 and bob6 wait aside. */
   async function probing(): Promise<void> {
     await proven('bob', 6);
     await acquire('w1', 'w2', 'w3');
@@ -220,7 +220,7 @@ describe('the trial job of a lane that fails', () => {
 });
 
 describe('a delivery that waits for room on trial', () => {
-  /** Four newcomers hold w1 to w4, the fifth waits for room, and so does the sixth. */
+  /** Makes four newcomers hold w1 to w4, while the fifth and the sixth wait for room in the share. */
   async function crowd(): Promise<void> {
     await newcomers(6, 2);
     assert.deepEqual(await acquire(...WORKERS), ['newa1', 'newb1', 'newc1', 'newd1']);
@@ -247,7 +247,7 @@ describe('a delivery that waits for room on trial', () => {
     await crowd();
     await bus.store.redis.hset('workers', 'w1', 1);
     await bus.scrub(MINUTE_MS);
-    // Seven workers are left, of which three may be on trial, until the next is heard of.
+    // Seven workers are left, of which three may deliver to subscribers on trial. With w9 there are eight, and four may.
     assert.deepEqual(await acquire('w9'), ['newe1']);
     assert.deepEqual((await lanes()).shares.slow, ['w2', 'w3', 'w4', 'w9']);
   });
@@ -294,7 +294,7 @@ describe('a delivery that waits for room on trial', () => {
 
   test('survives autodrop of other lanes and of its own', async () => {
     await crowd();
-    // Those in flight are spared: newa2, newb2, newc2, newd2, newe1, newe2 and newf1 go.
+    // Batches in flight are spared: newa2, newb2, newc2, newd2, newe1, newe2 and newf1 are dropped.
     assert.equal((await bus.autodrop(7)).batches, 7);
     assert.deepEqual((await bus.state()).index, ['newa1', 'newb1', 'newc1', 'newd1', 'newf2']);
     await bus.ack('w1', 'newa1', { laneLimit });

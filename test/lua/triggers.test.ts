@@ -23,7 +23,7 @@ const state = (name: string, client = 'shop') =>
 const score = (name: string, client = 'shop') =>
   redis.store.redis.zscore(redis.store.keys.triggers_due(), `${name} ${client}`);
 
-/** A firing of a trigger that is due, as a worker computes it; by default it fires the due time. */
+/** Resolves with the firing of a due trigger, as a worker computes it; by default it fires the due time. */
 async function firingOf(name: string, wanted: Partial<Firing> = {}): Promise<Firing> {
   const found = (await due()).find((each) => each.name === name) ?? assert.fail(`${name} is due`);
   const { client, revision, dueAt } = found;

@@ -15,7 +15,7 @@ import { infoNumber, readMemory } from '../../src/store/memory.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
 const MB = 1024 * 1024;
-/** Marks at 14 and 13 MB. */
+/** The high mark is at 14 MB, the low mark at 13 MB. */
 const settings = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB };
 const TOKEN_ONLY = 'legacy--0123456789abcdef';
 
@@ -24,7 +24,7 @@ const bus = new Bus(() => redis.store);
 
 beforeEach(async () => {
   await redis.flush();
-  // What the test before filled is freed, and its buffers are summed up.
+  // Waits until the memory of the test before is freed, and its buffers are summed up.
   await until(async () => (await memory()).used < 3 * MB);
   await new Clients(redis.store, []).register('legacy', TOKEN_ONLY);
   await bus.subscribe('alice', { max: 50 });
@@ -33,7 +33,7 @@ beforeEach(async () => {
 
 const memory = () => readMemory(redis.store, settings);
 
-/** Redis does so once a second: until then what is stored may be more, or less, than it seems. */
+/** Redis sums up the buffers of its clients once a second. Until then the memory of the data is only known roughly. */
 const buffersAreSummedUp = async () =>
   infoNumber(await redis.store.redis.info('memory'), 'mem_clients_normal') < MB;
 
@@ -66,7 +66,7 @@ async function run(
   return { lines, counted, removed };
 }
 
-/** Has workers acquire all that is ready. */
+/** Makes workers acquire all ready jobs. */
 async function holdAll(): Promise<void> {
   // A lane holds a quarter of the workers at most.
   await bus.addIdleWorkers(2000);
@@ -198,7 +198,7 @@ describe('the job autodrop', () => {
       command: {
         value: async (call: Parameters<Partition['command']>[0]) => {
           const reply = await redis.store.command(call);
-          // What is held is estimated after the records of deliveries are gone, and before anything is dropped.
+          // The first reply that is no text estimates what is held: records are gone then, but nothing is dropped yet.
           isPlanned ||= typeof reply !== 'string';
           if (typeof reply !== 'string' || !isPlanned || looks++ === 10) return reply;
           return reply.replace(/lazyfree_pending_objects:\d+/, 'lazyfree_pending_objects:1');
@@ -221,7 +221,7 @@ describe('the job autodrop', () => {
 describe('dropping is fair', () => {
   const runFairly = () => run(undefined, 1, redis.store, 'fair');
 
-  /** Fills Redis with batches of carol, after an old one of dave that is as large as one of hers. */
+  /** Fills Redis with batches of carol, after an old batch of dave that is as large as one of hers. */
   async function fillByCarol(): Promise<void> {
     await bus.subscribe('dave', { topics: ['gadgets'], max: 50 });
     await bus.publish('dave', 'gadgets', Array(50).fill('x'.repeat(1000)));

@@ -20,14 +20,14 @@ import { Topics } from '../../src/subscribing/topic.ts';
 
 const MB = 1024 * 1024;
 const HOUR_MS = 3_600_000;
-/** Marks at 14 and 13 MB. */
+/** The high mark is at 14 MB, the low mark at 13 MB. */
 const settings = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB };
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const memory = () => readMemory(redis.store, settings);
 
-/** Redis does so once a second: until then what is stored may be more, or less, than it seems. */
+/** Redis sums up the buffers of its clients once a second. Until then the memory of the data is only known roughly. */
 const buffersAreSummedUp = async () =>
   infoNumber(await redis.store.redis.info('memory'), 'mem_clients_normal') < MB;
 
@@ -64,7 +64,7 @@ describe('delayedCuts', () => {
 });
 
 describe('the job autodrop', () => {
-  /** Delays events of 2 kB until Redis stores this much. */
+  /** Publishes delayed events of 2 kB until Redis uses this much memory. */
   async function delay(client: string, mb: number): Promise<void> {
     const id = (i: number, n: number) => `${client}-${i}-${n}`;
     for (let i = 0; (await memory()).used < mb * MB; i++) {

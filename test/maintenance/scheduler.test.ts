@@ -98,7 +98,8 @@ describe('the scheduler', () => {
     const before = await scriptCalls(redis.store);
     await bus.publish('a', 'widgets', ['e1']);
     await instant('a1');
-    // publish; one for the announcement, one at the deadline, and one before it, as a timer may fire up to a ms early.
+    // One call publishes. The scheduler makes one at the announcement, one at the deadline, and perhaps one before it, as
+    // a timer may fire up to a ms early.
     assert.ok((await scriptCalls(redis.store)) - before <= 4);
   });
 

@@ -12,7 +12,7 @@ const redis = new TestStore();
 const prepare = () => prepareStorage(redis.store, 30_000, createLog('silent', {}));
 const config = (name: string, value: string) => redis.store.redis.config('SET', name, value);
 
-/** Refused with this advice, and with nothing changed. */
+/** Checks that the storage is refused with this advice, and that nothing changes. */
 async function refused(advice: RegExp): Promise<void> {
   const before = await snapshot(redis.store);
   await assert.rejects(

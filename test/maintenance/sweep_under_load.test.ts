@@ -11,15 +11,15 @@ import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
 const redis = new TestStore();
 const SWEEPS = 4;
-/** A busy machine keeps workers from their next call for a while. Only those that retired with a job stay silent longer. */
+/** Silence after which a worker counts as dead. A busy machine delays calls for less; retired workers stay silent. */
 const SILENCE_MS = 300;
-/** Publishing pauses above this many batches, because a queue that only grows is never counted to its end. */
+/** Publishing pauses above this many queued batches, because a sweep never counts a queue to its end that only grows. */
 const MAX_BACKLOG = 1000;
 const SUBSCRIBERS = ['alice', 'bob', 'carol', 'dave', 'erin'];
 const WORKERS = Array.from({ length: 12 }, (_, n) => `w${n}`);
 
 let words = 0;
-/** Four letters that no call before had. */
+/** Returns a new word of four letters for the seed of a call. */
 function newWord(): string {
   const n = words++;
   return [17_576, 676, 26, 1].map((power) => String.fromCharCode(97 + (Math.floor(n / power) % 26))).join('');
@@ -27,7 +27,7 @@ function newWord(): string {
 
 const oneOf = <T>(all: readonly T[]): T => all[Math.floor(Math.random() * all.length)] as T;
 
-/** Everything that moves batches and jobs, all at once, each on as fast as it can. */
+/** Makes all calls that move batches and jobs at the same time, each again as soon as it is answered. */
 class Load {
   readonly #bus = new Bus(() => redis.store);
   readonly #loops: Promise<void>[] = [];
@@ -115,7 +115,7 @@ class Load {
   }
 }
 
-/** Sweeps again and again, on a connection of its own. */
+/** Sweeps again and again, on a connection of its own. Resolves with all findings. */
 async function sweeps(maxJobs?: number): Promise<Finding[]> {
   const store = await openStore(redis.redis.url);
   const findings: Finding[] = [];

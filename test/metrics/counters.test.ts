@@ -18,7 +18,7 @@ const { log } = capturedLog();
 const counting = (store: Partition = redis.store, flushIntervalMs = NEVER_MS) =>
   new Counters(new Partitions(store), { flushIntervalMs, log });
 
-/** What Redis holds, as `name tag:value…` → count. */
+/** Resolves with the counts in Redis, by `name tag:value…`. */
 async function totals(store: Partition = redis.store): Promise<Record<string, number>> {
   const shown = ({ name, tags }: { name: string; tags: object }) =>
     [name, ...Object.entries(tags).map((pair) => pair.join(':'))].join(' ');

@@ -37,7 +37,7 @@ const published = (value: number, topic = 'widgets'): CounterFigure => ({
   partition: redis.store,
 });
 
-/** The lines that arrived before the gauge `workers.count:<mark>`, which is sent last. */
+/** Sends figures. Resolves with the lines that arrived before the gauge `workers.count:<mark>`, which is sent last. */
 async function lines(sender: Datadog, figures: Figure[]): Promise<string[]> {
   const mark = Math.random();
   await sender.send([...figures, { kind: 'gauge', name: 'workers.count', value: mark, tags: {} }]);

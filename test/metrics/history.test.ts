@@ -18,7 +18,7 @@ async function nowSlot(): Promise<number> {
   return Math.floor(Number((await redis.store.redis.time())[0]) / 10);
 }
 
-/** Writes entries as the job `sample` does, each some slots before now. */
+/** Writes entries as the job `sample` does. The number before an entry is its age in slots. */
 async function write<K extends SubjectKind>(
   kind: K,
   name: string,
@@ -35,7 +35,7 @@ async function write<K extends SubjectKind>(
   }
 }
 
-/** The values of the last few slots. */
+/** Returns the values of the last few slots. */
 const last = (values: readonly (number | null)[] | undefined, count: number) => values?.slice(-count);
 
 describe('the history of the bus', () => {
@@ -79,7 +79,7 @@ describe('the history of the bus', () => {
     ]);
     const { values } = (await history().read('bus', '', '1h', 'published')).metrics.published ?? {};
     const lag = (await nowSlot()) - now;
-    // Totals that have become smaller were lost with Redis; there was no negative publishing.
+    // A total that became smaller was lost with Redis, so the rate is 0 and not negative.
     assert.deepEqual(last(values, 5 + lag)?.slice(0, 5), [10, null, null, 10, 0]);
   });
 });

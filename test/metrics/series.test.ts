@@ -18,7 +18,7 @@ const bus = new Bus(() => redis.store);
 const log = createLog('silent', {});
 const topics = () => new Topics(new Partitions(redis.store));
 
-/** Counts everything that there is about a topic and a subscriber. */
+/** Counts each counter that is about a topic or a subscriber. */
 async function countAll(
   counters = new Counters(new Partitions(redis.store), { flushIntervalMs: 1000, log }),
 ): Promise<void> {
@@ -34,7 +34,7 @@ async function countAll(
   await counters.flush();
 }
 
-/** The sum of each counter, and the tags of those that are about a topic or a subscriber. */
+/** Resolves with the sum of each counter, and the tags of the counters that are about a topic or a subscriber. */
 async function counts() {
   const all = await readCounts([redis.store], log);
   const sums: Record<string, number> = {};

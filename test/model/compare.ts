@@ -8,7 +8,7 @@ import { SHARES } from '../../src/store/job.ts';
 import { pauserOf } from '../../src/store/pause.ts';
 import type { Model } from './model.ts';
 
-/** What Redis holds is what the model says; `state` is read of what was seen. */
+/** Asserts that Redis holds what the model has. `seen` is an image of Redis, and `state` was read from it. */
 export async function assertEqual(model: Model, seen: Readable, state: State): Promise<void> {
   assertBatches(model, state);
   await assertLetters(model, seen);
@@ -108,7 +108,7 @@ async function assertSubscriber(model: Model, { redis, keys }: Readable, token: 
   assert.equal(untold + told, dropped, `${token} is told of each drop, once`);
 }
 
-/** Each event that was accepted is in one place: one batch, one dead letter, or an end. */
+/** Asserts that each accepted event is in one place: in one batch or dead letter, or it has ended in one way. */
 function assertPlaces(
   { accepted, endings }: Model,
   live: { token: string; events: string[] }[],

@@ -5,20 +5,20 @@ import { pick } from './step.ts';
 import type { DelayedEvent } from './things.ts';
 import type { World } from './world.ts';
 
-/** Events are due between two passes of time; each at a time of its own, in the order of acceptance. */
+/** Time by which a step `pass` moves the clock. Events are due between two passes, each at a time of its own. */
 const PASS_MS = 100_000;
 
 export interface DelayWish {
   topic: string;
   client: string;
-  /** For each event, how many passes of time it is to wait at least; undefined if it is not. */
+  /** For each event, the passes of time that it must wait at least; undefined if it is not delayed. */
   waits: (number | undefined)[];
-  /** The id of one is that of an event that waits. */
+  /** True if one event has the id of an event that waits already. */
   repeats: boolean;
   key: string | undefined;
 }
 
-/** A publication with events that are to be published later. */
+/** Makes a publication with delayed events. */
 export async function delay(world: World, model: Model, wish: DelayWish): Promise<string> {
   const { topic, client, waits, repeats, key } = wish;
   const ids = world.events(waits.length);
@@ -46,7 +46,7 @@ export async function delay(world: World, model: Model, wish: DelayWish): Promis
   return `delay ${client} ${topic} ${ids} ${waits}: ${outcome}`;
 }
 
-/** What is due is published, in one call. */
+/** Publishes the events that are due, in one call. */
 export async function publishDelayed(world: World, model: Model): Promise<string> {
   const expected = model.publishDelayed();
   const { published, lost, isLeft } = await world.bus.publishDelayed(world.seed());
@@ -54,7 +54,7 @@ export async function publishDelayed(world: World, model: Model): Promise<string
   return `publishDelayed ${JSON.stringify(published)}`;
 }
 
-/** Asked for by this client; by root if it is empty. */
+/** Deletes a delayed event for this client; for root if `client` is empty. */
 export async function deleteDelayed(world: World, model: Model, n: number, client: string): Promise<string> {
   const delayed = pick(model.delayed, n);
   if (!delayed) return 'deleteDelayed nothing';
@@ -66,7 +66,7 @@ export async function deleteDelayed(world: World, model: Model, n: number, clien
   return `deleteDelayed ${topic} ${id} for ${client}: ${outcome}`;
 }
 
-/** Those of a topic that are due last are dropped. */
+/** Drops the `n` events of a topic that are due last. */
 export async function dropDelayed(world: World, model: Model, topic: string, n: number): Promise<string> {
   const gone = model.delayedOf(topic).slice(-n);
   const drops = await world.bus.store.run('drop_delayed', { cuts: [{ topic, maxDeleted: n }] });

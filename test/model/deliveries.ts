@@ -5,7 +5,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import type { Model } from './model.ts';
 import type { Batch } from './things.ts';
 
-/** More than there ever are. */
+/** A page of this many batches has all of them. */
 const ALL = 1000;
 const PAGE = 2;
 
@@ -16,8 +16,8 @@ interface Listed {
 }
 
 /**
- * Each batch that was ever opened is in one state, the one that the model says. `opened` has the names of all batches
- * of subscribers that have not left since.
+ * Asserts that each batch that was ever opened is listed in the state that it has in the model. `opened` has the names of
+ * all batches of subscribers that have not left since.
  */
 export async function assertDeliveries(
   model: Model,
@@ -38,7 +38,7 @@ export async function assertDeliveries(
   await assertSome(store, all, step);
 }
 
-/** Pages of what is asked for have just that, in the same order; each step asks for something else. */
+/** Asserts that a listing by subscriber or state has just the batches asked for. Each step asks for something else. */
 async function assertSome(store: Partition, all: Listed[], step: number): Promise<void> {
   const tokens = [undefined, ...new Set(all.map(({ token }) => token))];
   const states = [undefined, ...STATES];

@@ -7,12 +7,12 @@ import { pick } from './step.ts';
 import type { Failure } from './things.ts';
 import type { World } from './world.ts';
 
-/** No throttling ends just when a step ends: what Redis's own clock adds does not matter. */
+/** One and a half passes of time, so that no throttling ends just at a pass: Redis's clock goes on a little meanwhile. */
 const THROTTLE_MS = 150_000;
 
 const SLOWLY_MS = SLOW_MS + 1;
 
-/** By the same call, what some of those that deliver have done is acknowledged. */
+/** Makes workers acquire jobs. The same call acknowledges the deliveries of the first `done` workers. */
 export async function acquire(
   world: World,
   model: Model,
@@ -49,7 +49,7 @@ export async function acquire(
   return `ack ${acked}, acquire ${grants.map(({ worker, job }) => `${worker} ${job}`)} of ${workers}`;
 }
 
-/** The leases that have not run out: who asks again has the same. */
+/** Returns the leases that have not run out, by worker. A worker that asks again keeps its lease. */
 export function ongoingLeases(model: Model): Map<string, number> {
   const ongoing = [...model.holds].filter(([worker]) => !model.isDead(worker, LEASE_MS));
   return new Map(ongoing.map(([worker, { lease }]) => [worker, lease]));
@@ -73,12 +73,12 @@ function take(
   } else {
     model.take(worker, { lease, sinceMs: model.nowMs, work: batch, telling, ...enter(model, batch, kind) });
   }
-  // Nothing is read of a batch whose subscriber has left.
+  // A batch whose subscriber has left is handed out without its contents.
   if (!model.subscribers.has(batch.token)) return;
   assert.deepEqual([token, Number(attempts), events], [batch.token, batch.attempts, batch.events]);
 }
 
-/** Those that hold a batch, under leases that have not run out. */
+/** Returns the workers that hold a batch under a lease that has not run out. */
 function delivering(model: Model): string[] {
   return [...model.holds.keys()].filter((worker) => model.nameOf(worker) && !model.isDead(worker, LEASE_MS));
 }
@@ -96,7 +96,7 @@ export async function ack(world: World, model: Model, n: number, slow: boolean):
   return `ack ${worker} ${name}${slow ? ' slowly' : ''}`;
 }
 
-/** What a delivery can fail with. */
+/** The ways in which a delivery can fail. */
 export interface Fault {
   delayed: boolean;
   throttled: boolean;
@@ -140,14 +140,14 @@ export async function bury(world: World, model: Model, n: number, throttled: boo
   return `bury ${worker} ${name}`;
 }
 
-/** The quarantine of this worker dies. */
+/** Makes the quarantine of this worker die. */
 export async function condemn(world: World, model: Model, worker: string): Promise<string> {
   const answer = await world.bus.condemn(worker);
   assert.deepEqual(answer, { job: undefined, token: undefined, ...model.condemn(worker) });
   return `condemn ${worker} ${answer.job}`;
 }
 
-/** A call that comes too late, of any lease that ever was: nothing changes. */
+/** Makes a call that comes too late, under any earlier lease. It must change nothing. */
 export async function settleLate(
   world: World,
   model: Model,
@@ -161,7 +161,7 @@ export async function settleLate(
   return `late ${how} ${worker} ${job} ${lease}`;
 }
 
-/** A call under a lease that, as this call has it, has run out: nothing changes. */
+/** Makes a call whose `leaseMs` is so short that the lease has run out. It must change nothing. */
 export async function settleExpired(
   world: World,
   model: Model,
@@ -193,7 +193,7 @@ async function settle(
   return bus.nack(worker, job, { ...under, damage: 2, throttleMs: 1, attempt: '{}' });
 }
 
-/** Under the leases that these workers were given last, whether or not they still have them. */
+/** Makes workers report that they live, under their latest leases, also if they have lost them. */
 export async function heartbeat(world: World, model: Model, any: string[]): Promise<string> {
   const busy = any.filter((worker) => model.holds.has(worker));
   const workers = busy.length > 0 ? busy : any;

@@ -4,13 +4,13 @@ import type { Share } from '../../src/store/job.ts';
 import { LANE_LIMIT, type Model } from './model.ts';
 import type { Batch, Hold } from './things.ts';
 
-/** What the lane of its subscriber makes of a batch that a worker is given. */
+/** How a batch that a worker is given enters the lane of its subscriber. */
 export interface Entry {
   share: Share | undefined;
   inOrder: boolean;
 }
 
-/** What part of the workers each share has. */
+/** The workers are divided by this number to get the size of each share. */
 const PARTS: Record<Share, number> = { slow: 2, failing: 4, joins: 16 };
 
 /** Checks that a worker may be given this batch now. */
@@ -18,10 +18,10 @@ export function enter(model: Model, batch: Batch, kind: WorkerKind): Entry {
   const { token, name } = batch;
   assert.equal(model.holderOf(batch), undefined, `${name} is nobody's`);
   const alone = kind === 'quarantine';
-  // A suspect that was revived is as any other batch, if it had to wait for its lane.
+  // A suspect that was revived from the dead letters is like any other batch, if it had to wait for its lane.
   if (alone || batch.attempts > 0) assert.equal(model.isSuspect(batch), alone, `${name} is a suspect`);
   const subscriber = model.subscribers.get(token);
-  // One that has left: the batch is only to be deleted.
+  // The subscriber has left: a worker gets the batch only to delete it.
   if (!subscriber) return { share: undefined, inOrder: false };
   const { ordered, pausedBy, proven, slow, throttledUntilMs, inFlight } = subscriber;
   const ofLane = [...model.holds.values()].filter((hold) => model.tokenOf(hold) === token);
@@ -54,7 +54,7 @@ function oldest(model: Model, token: string): Batch | undefined {
   return model.batches.find((each) => each.token === token);
 }
 
-/** A quarter is for lanes that hold no delivery, also where the share is overfull. */
+/** Returns the room in the share. A quarter is kept for lanes that hold no delivery, also if the share is overfull. */
 function roomOfSlow(model: Model, sharing: Hold[], part: number, holdsSome: boolean): number {
   const kept = Math.floor(part / 4);
   if (holdsSome) return part - kept - sharing.length;

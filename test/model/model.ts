@@ -10,31 +10,31 @@ import type {
   Subscriber,
 } from './things.ts';
 
-/** How long a worker holds a job without being heard of. Times are of the model: they pass when a step says so. */
+/** How long a worker holds a job without being heard of. The model's time passes only when a step says so. */
 export const LEASE_MS = 250_000;
-/** A delivery that is in flight for longer is late. Between steps the model's time passes in larger steps, Redis's in shorter ones. */
+/** A delivery in flight for longer is late. A pass of the model's time is longer, real time between steps is shorter. */
 export const SLOW_MS = 50_000;
 /** How many deliveries to one subscriber may be in flight, unless it asks for another number. */
 export const LANE_LIMIT = 2;
 const MOST_ATTEMPTS_KEPT = 20;
 
-/** What the bus must hold after any calls: plain data, and what each call does to them. */
+/** The data that the bus must hold after any calls: plain data, with a method for each call. */
 export class Model {
   nowMs = 0;
   readonly subscribers = new Map<string, Subscriber>();
   /** The client that owns each topic. */
   readonly publishers = new Map<string, string>();
   readonly topics = new Set<string>();
-  /** What went under each idempotency key. */
+  /** The fingerprint of the publication with each idempotency key. */
   readonly fingerprints = new Map<string, string>();
   /** In the order in which they were opened. */
   batches: Batch[] = [];
   letters: Batch[] = [];
   /** When each worker was last heard of. */
   readonly workers = new Map<string, number>();
-  /** The subscribers without order of which a batch was cut: it stands before what was opened by the same call. */
+  /** Unordered subscribers a batch of which was cut: `place` must find where the bus has put the new batch. */
   readonly unplaced = new Set<string>();
-  /** Those that deliver, or did. */
+  /** The workers that have asked for deliveries. */
   readonly mainWorkers = new Set<string>();
   readonly holds = new Map<string, Hold>();
   /** The jobs of `aux`. */
@@ -56,7 +56,7 @@ export class Model {
     return outcomes;
   }
 
-  /** The events of the publication are due; the others of it are to be published later. */
+  /** Accepts a publication. Its own events are published now, and `later` when they are due. */
   delay(publication: Publication, later: DelayedEvent[]): string {
     const { topic, client, key } = publication;
     const isRefused = key && this.fingerprints.has(key.digest);
@@ -74,7 +74,7 @@ export class Model {
     return this.delayed.filter((each) => each.topic === topic).sort((one, other) => one.dueMs - other.dueMs);
   }
 
-  /** Publishes what is due. Returns how many events of each topic. */
+  /** Publishes the events that are due. Returns their number by topic. */
   publishDelayed(): Record<string, number> {
     const due = this.delayed.filter(({ dueMs }) => dueMs <= this.nowMs);
     const published: Record<string, number> = {};
@@ -128,7 +128,7 @@ export class Model {
     return batch;
   }
 
-  /** New batches get the names that the bus gave them: they begin with the same event. */
+  /** Gives new batches the names that the bus gave them. A batch of both begins with the same event. */
   adopt(named: Readonly<Record<string, { token: string; events: string[] }>>): void {
     const nameless = this.batches.filter(({ name }) => name === undefined);
     if (nameless.length === 0) return;
@@ -157,7 +157,7 @@ export class Model {
     for (const topic of before?.topics ?? []) this.#endUnused(topic);
   }
 
-  /** Paused, it is tried at once. */
+  /** Ends a pause. The subscriber is then tried at once. */
   #lift(subscriber: Subscriber): void {
     if (subscriber.pausedBy) Object.assign(subscriber, { pausedBy: undefined, throttledUntilMs: undefined });
   }
@@ -177,7 +177,7 @@ export class Model {
     return 'ok';
   }
 
-  /** Answers whether there was such a subscription. */
+  /** Returns true if there was such a subscription. */
   unsubscribe(token: string, topic: string): boolean {
     const ended = this.subscribers.get(token)?.topics.delete(topic) ?? false;
     if (ended) this.#endUnused(topic);
@@ -207,8 +207,8 @@ export class Model {
   }
 
   /**
-   * The batch of that name, of which a worker got these events. No more than the subscriber's max are delivered at first: of a
-   * larger batch these are a new one, and the others stay behind it.
+   * Returns the batch of this name, of which a worker got these events. The first delivery has no more events than the
+   * subscriber's max: of a larger batch the bus makes a new one with these, and the others stay behind it.
    */
   cutTo(name: string, token: string, events: string[]): Batch {
     const whole =
@@ -222,7 +222,7 @@ export class Model {
     return head;
   }
 
-  /** Puts the batches of such subscribers into the order in which the bus has them. */
+  /** Puts the batches of `unplaced` subscribers into the order in which the bus has them. */
   place(queued: Readonly<Record<string, string[]>>): void {
     for (const token of this.unplaced) {
       const place = ({ name = '' }: Batch) => queued[token]?.indexOf(name) ?? -1;
@@ -242,7 +242,7 @@ export class Model {
     hold.work.attempts++;
   }
 
-  /** Before jobs are given out: late deliveries are of the slow share, and make their subscribers slow. */
+  /** Notes late deliveries, before jobs are given out: they join the slow share, and make their subscribers slow. */
   noticeLate(): void {
     for (const hold of this.#late()) {
       hold.share ??= 'slow';
@@ -256,7 +256,7 @@ export class Model {
     return [...this.holds.values()].filter(isLate);
   }
 
-  /** Its delivery was taken. */
+  /** Ends the worker's delivery: the batch was taken. */
   ack(worker: string, tookLong: boolean): void {
     const { work, telling, inOrder } = this.#release(worker);
     if (typeof work === 'string') return void this.aux.delete(work);
@@ -271,7 +271,7 @@ export class Model {
     this.end(work, 'received');
   }
 
-  /** What is taken in order is younger than all that was taken so before. */
+  /** Asserts that a batch taken in order is younger than all batches that were taken in order before. */
   #noteOrder({ token, events, name }: Batch): void {
     const accepted = this.accepted.get(token) ?? [];
     const first = accepted.indexOf(events[0] ?? '');
@@ -279,7 +279,7 @@ export class Model {
     this.#takenInOrder.set(token, first + events.length - 1);
   }
 
-  /** Its job is given back. */
+  /** Gives the worker's job back. */
   nack(worker: string, failure: Failure): void {
     const { work } = this.#release(worker);
     if (typeof work === 'string') return;
@@ -290,7 +290,7 @@ export class Model {
     if (pauses || failure.givenBack) work.attempts--;
   }
 
-  /** The quarantine of this worker has died. Answers which batch it held, if any, and how many events the dead letter has. */
+  /** Makes a dead letter of the batch that a dead quarantine held. Returns the batch and its number of events, if any. */
   condemn(worker: string): { job?: string; token?: string; buried: number } {
     this.workers.delete(worker);
     const work = this.holds.get(worker)?.work;
@@ -301,7 +301,7 @@ export class Model {
     return { job: name, token, buried };
   }
 
-  /** Answers how many events the dead letter has. */
+  /** Makes a dead letter of the batch that a worker delivers. Returns its number of events. */
   bury(worker: string, failure: Failure, reason = 'max_attempts'): number {
     const { work } = this.#release(worker);
     assert.ok(typeof work !== 'string');
@@ -349,7 +349,7 @@ export class Model {
     this.batches.push(Object.assign(letter, { attempts: 0, revived: true }));
   }
 
-  /** The batch or dead letter is no more. */
+  /** Ends a batch or dead letter. */
   end(batch: Batch, how: Ending): void {
     this.batches = this.batches.filter((each) => each !== batch);
     this.letters = this.letters.filter((each) => each !== batch);
@@ -373,12 +373,12 @@ export class Model {
     return this.nowMs - (this.workers.get(worker) ?? Number.NEGATIVE_INFINITY) > leaseMs;
   }
 
-  /** Whether a call of this worker under this lease counts. */
+  /** Returns true if a call of this worker under this lease counts. */
   isHeld(worker: string, lease: number, leaseMs = LEASE_MS): boolean {
     return this.holds.get(worker)?.lease === lease && !this.isDead(worker, leaseMs);
   }
 
-  /** Answers how many workers died, and how many jobs of `main` and `aux` they held. */
+  /** Returns how many workers died, and how many jobs of `main` and `aux` they held. */
   scrub(leaseMs: number): { workers: number; jobs: number[] } {
     let [main, aux] = [0, 0];
     for (const [worker, { work }] of [...this.holds]) {
@@ -396,7 +396,7 @@ export class Model {
     return { workers: dead.length, jobs: [main, aux] };
   }
 
-  /** Two of the workers that held it died. */
+  /** Returns true if two workers held the batch when they died. */
   isSuspect({ history }: Batch): boolean {
     return history.filter((death) => death).length >= 2;
   }
@@ -405,7 +405,7 @@ export class Model {
     return typeof work === 'string' ? undefined : work.token;
   }
 
-  /** The batch that a worker delivers. */
+  /** Returns the name of the batch that a worker delivers. */
   nameOf(worker: string): string | undefined {
     const work = this.holds.get(worker)?.work;
     return typeof work === 'string' ? undefined : work?.name;

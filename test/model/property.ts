@@ -10,8 +10,8 @@ import { pass, schedule, scrub } from './upkeep.ts';
 import { World } from './world.ts';
 
 /**
- * Whatever is called in whatever order, the bus does what the model does, and what waits is delivered in the end.
- * `counted` is told of each step.
+ * Returns the property that for any calls in any order, the bus does what the model does, and that everything queued is
+ * delivered in the end. `counted` is called after each step.
  */
 export function behavesAsTheModel(store: () => Partition, longest: number, counted = () => {}) {
   const sequences = fc.commands([anyStep], { maxCommands: longest, size: 'max' });
@@ -25,7 +25,7 @@ export function behavesAsTheModel(store: () => Partition, longest: number, count
   });
 }
 
-/** A subscriber in order, and one on trial. */
+/** Makes an ordered subscriber, and one on trial. */
 async function begin(world: World, model: Model): Promise<void> {
   const alice = { token: 'alice', topics: ['widgets'], max: 2, ordered: true, proven: true };
   const bob = { token: 'bob', topics: ['widgets', 'gadgets'], max: 3, ordered: false, proven: false };
@@ -34,7 +34,7 @@ async function begin(world: World, model: Model): Promise<void> {
   await world.verify(model);
 }
 
-/** Once subscribers take what they get, all that is queued is delivered, whatever had happened. */
+/** Lets all subscribers take what they get, and asserts that everything queued is then delivered. */
 async function drain(world: World, model: Model): Promise<void> {
   for (const [token, { pausedBy, topics, max, ordered }] of model.subscribers) {
     if (!pausedBy) continue;
@@ -44,7 +44,7 @@ async function drain(world: World, model: Model): Promise<void> {
   }
   await scrub(world, model, true);
   for (let left = countQueued(model); left > 0; ) {
-    // Longer than anything is put off.
+    // Ten passes of time are longer than any delivery is postponed.
     await pass(world, model, 10);
     await schedule(world, model, 1000);
     await acquire(world, model, WORKERS);

@@ -4,7 +4,7 @@ import type { Model } from './model.ts';
 import type { Publication } from './things.ts';
 import type { World } from './world.ts';
 
-/** What a client publishes: how many events, and under which idempotency key, if any. */
+/** A publication that a client wants: the number of its events, and its idempotency key, if any. */
 export interface Wish {
   topic: string;
   client: string;
@@ -14,7 +14,7 @@ export interface Wish {
 
 const digestOf = (key: string) => key.padEnd(22, '-');
 
-/** Some publications in one call. Under a key, what goes to the same topic is the same again. */
+/** Makes some publications in one call. With the same idempotency key and topic, a publication counts as repeated. */
 export async function publish(world: World, model: Model, wishes: Wish[]): Promise<string> {
   const publications = wishes.map(({ topic, client, count, key }): Publication => {
     const events = world.events(count);
@@ -54,7 +54,7 @@ export interface Request {
   proven: boolean;
 }
 
-/** Who is new may have taken batches before, in some other life. */
+/** Subscribes. A new subscriber may be `proven`, as if it had taken batches before; others keep what they are. */
 export async function subscribe(world: World, model: Model, request: Request): Promise<string> {
   const { token, topics, max, timeout, ordered } = request;
   const before = model.subscribers.get(token);

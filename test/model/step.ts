@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { Model } from './model.ts';
 import type { World } from './world.ts';
 
-/** Does something with the bus, checks its answer, and does the same to the model. Answers what it did. */
+/** Does something with the bus, checks its answer, and does the same to the model. Resolves with what it did, as text. */
 export type Action<A extends unknown[]> = (world: World, model: Model, ...args: A) => Promise<string>;
 
 export interface Weighted {
@@ -37,7 +37,7 @@ class Step<A extends unknown[]> implements fc.AsyncCommand<Model, World> {
   }
 }
 
-/** A kind of step, `weight` times as frequent as others. */
+/** Returns a kind of step, `weight` times as frequent as one of weight 1. */
 export function step<A extends unknown[]>(
   weight: number,
   action: Action<A>,
@@ -47,7 +47,7 @@ export function step<A extends unknown[]>(
   return { weight, arbitrary: tuple.map((given) => new Step(action, given)) };
 }
 
-/** One of a list by any number; undefined if it is empty. */
+/** Returns one of a list by any number; undefined if the list is empty. */
 export function pick<T>(list: readonly T[], n: number): T | undefined {
   return list[n % list.length];
 }

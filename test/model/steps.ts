@@ -7,7 +7,7 @@ import * as publishing from './publishing.ts';
 import { step } from './step.ts';
 import * as upkeep from './upkeep.ts';
 
-/** Enough for a lane of three. */
+/** The regular workers: so many that a lane may hold three, a quarter of them. */
 export const WORKERS = Array.from({ length: 14 }, (_, i) => `w${i + 1}`);
 /** Each is the only worker of a quarantine. */
 export const QUARANTINE = ['q1', 'q2'];
@@ -28,7 +28,7 @@ const seldom = fc.oneof(
   { weight: 1, arbitrary: fc.constant(true) },
 );
 const often = seldom.map((no) => !no);
-/** Who asks: root, or a client. */
+/** The caller: root if empty, or a client. */
 const client = fc.constantFrom('', '', ...TOKENS);
 const how = fc.constantFrom<('ack' | 'nack' | 'bury')[]>('ack', 'nack', 'bury');
 
@@ -64,7 +64,7 @@ const request = fc.record({
 });
 const fault = fc.record({ delayed: yes, throttled: often, noted: yes, pause: seldom });
 
-/** Any call of the bus, as frequent as it takes to come far. */
+/** Any call of the bus. Frequent calls have larger weights, so that sequences reach many states. */
 export const anyStep = fc.oneof(
   ...[
     step(6, publishing.publish, fc.array(wish, { minLength: 1, maxLength: 3 })),

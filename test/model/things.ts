@@ -10,11 +10,11 @@ export interface Subscriber {
   inFlight: number | undefined;
   /** It has taken a batch. */
   proven: boolean;
-  /** It took long over the last batch that it took. */
+  /** It was slow to accept the last batch that it took. */
   slow: boolean;
   pausedBy: Pauser | undefined;
   throttledUntilMs: number | undefined;
-  /** How many of its events were dropped since it subscribed, and of how many of these a batch that it took told. */
+  /** The number of its events dropped since it subscribed; `told` is how many of them drop notices have told it of. */
   dropped: number;
   told: number;
 }
@@ -23,12 +23,12 @@ export type Settings = Pick<Subscriber, 'max' | 'ordered' | 'inFlight'> & { topi
 
 /** A batch, or a dead letter. */
 export interface Batch {
-  /** Undefined until the bus is asked how it is called. */
+  /** The name that the bus gave it; undefined until Redis was read. */
   name: string | undefined;
   token: string;
   events: string[];
   attempts: number;
-  /** The attempts that are told of: true where a worker died. */
+  /** The attempts in its history: true for one at which a worker died. */
   history: boolean[];
   /** Why it is a dead letter. */
   reason?: string;
@@ -38,14 +38,14 @@ export interface Batch {
   revived: boolean;
 }
 
-/** What a worker has in its hands: a batch, or an aux job. */
+/** The work that a worker holds: a batch, or an aux job. */
 export interface Hold {
   lease: number;
   /** When the lease was given. */
   sinceMs: number;
   work: Batch | string;
   share: Share | undefined;
-  /** The lane was ordered when it was given out. */
+  /** The lane was ordered when the batch was given out. */
   inOrder: boolean;
   /** How many dropped events the delivery tells of. */
   telling: number;
@@ -58,14 +58,14 @@ export interface Publication {
   key?: { digest: string; fingerprint: string };
 }
 
-/** An event that waits for its time, which is of the model. */
+/** An event that waits until it is due, by the model's time. */
 export interface DelayedEvent {
   topic: string;
   event: string;
   dueMs: number;
 }
 
-/** Where an event is that is neither in a batch nor in a dead letter. */
+/** The end of an event that is neither in a batch nor in a dead letter. */
 export type Ending = 'received' | 'dropped' | 'purged' | 'left';
 
 export interface Failure {

@@ -5,7 +5,7 @@ import { pick } from './step.ts';
 import type { Batch } from './things.ts';
 import type { World } from './world.ts';
 
-/** A lease lasts for two of these, and runs out before the third. */
+/** Time by which a step `pass` moves the clock. A lease lasts for two passes, and runs out before the third. */
 const PASS_MS = 100_000;
 
 export async function pass(world: World, model: Model, times: number): Promise<string> {
@@ -32,7 +32,7 @@ export async function retire(world: World, model: Model, workers: string[]): Pro
   return `retire ${workers}`;
 }
 
-/** A job runs now if it was scheduled, whichever it is; otherwise nothing changes. */
+/** Runs a job now. It must have been scheduled; otherwise nothing changes. */
 export async function runJob(world: World, _: Model, n: number): Promise<string> {
   const { scheduled, index } = world.state.main;
   const name = pick([...scheduled, ...index], n) ?? 'none1';
@@ -46,7 +46,7 @@ export async function runJob(world: World, _: Model, n: number): Promise<string>
   return `run ${name}: ${outcome}`;
 }
 
-/** A batch is tried now if its job waits; then its subscriber is held back no longer. */
+/** Tries a batch now, if its job waits. Then its subscriber is not throttled any more. */
 export async function retryBatch(world: World, model: Model, n: number): Promise<string> {
   const batch = pick(model.batches, n);
   if (!batch) return 'retry nothing';
@@ -62,7 +62,7 @@ export async function retryBatch(world: World, model: Model, n: number): Promise
   return `retry ${name}: ${outcome}`;
 }
 
-/** One subscriber alone gets an event, in a batch of its own. */
+/** Sends a test event to one subscriber, in a batch of its own. */
 export async function sendTest(world: World, model: Model, token: string): Promise<string> {
   const [event = ''] = world.events(1);
   const sent = await world.bus.sendTest(token, event, world.seed());
@@ -70,7 +70,7 @@ export async function sendTest(world: World, model: Model, token: string): Promi
   return `test ${token} by ${event}: ${sent}`;
 }
 
-/** The oldest dead letters go, and then the oldest batches, but for those in flight. */
+/** Drops the oldest dead letters, and then the oldest batches except those in flight. */
 export async function autodrop(world: World, model: Model, n: number): Promise<string> {
   const dead = await world.letters();
   const queued = world.state.index.filter((name) => model.holderOf(model.find(name)) === undefined);
@@ -82,7 +82,7 @@ export async function autodrop(world: World, model: Model, n: number): Promise<s
   return `autodrop ${namesOf(gone)}`;
 }
 
-/** The oldest batches of one subscriber go, but for those in flight. */
+/** Drops the oldest batches of one subscriber, except those in flight. */
 export async function dropQueue(world: World, model: Model, token: string, n: number): Promise<string> {
   const mine = model.batches.filter((each) => each.token === token && model.holderOf(each) === undefined);
   const gone = mine.slice(0, n);
@@ -92,7 +92,7 @@ export async function dropQueue(world: World, model: Model, token: string, n: nu
   return `dropQueue ${token} ${namesOf(gone)}`;
 }
 
-/** Asked for by this client; by root if it is empty. */
+/** Revives a dead letter for this client; for root if `client` is empty. */
 export async function revive(world: World, model: Model, n: number, client: string): Promise<string> {
   const letter = pick(model.letters, n);
   if (!letter) return 'revive nothing';
@@ -118,7 +118,7 @@ export async function purge(world: World, model: Model, n: number, client: strin
   return `purge ${name} for ${client}`;
 }
 
-/** A sweep finds nothing, and changes nothing. */
+/** Asserts that a sweep finds nothing, and changes nothing. */
 export async function sweep(world: World): Promise<string> {
   await assertNothingToSweep(world.bus.store);
   await world.assertUnchanged();

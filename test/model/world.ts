@@ -8,7 +8,7 @@ import { assertEqual } from './compare.ts';
 import { assertDeliveries } from './deliveries.ts';
 import type { Model } from './model.ts';
 
-/** Time has passed: all that was to come is nearer, all that was is further away. */
+/** Lets time pass in Redis: makes all its times earlier by ARGV[1] ms. */
 const PASS = `
 local ms = tonumber(ARGV[1])
 for _, q in ipairs({ 'main', 'aux' }) do
@@ -29,10 +29,10 @@ for _, token in ipairs(redis.call('SMEMBERS', 'subscribers')) do
   if redis.call('HEXISTS', subscriber, 'throttled_until') == 1 then redis.call('HINCRBY', subscriber, 'throttled_until', -ms) end
 end`;
 
-/** The real bus, and what was seen of it last. */
+/** The real bus, and the state of Redis that was read last. */
 export class World {
   readonly bus: Bus;
-  /** Told of each step. */
+  /** Called after each step. */
   readonly counted: () => void;
   /** Leases that were given out. */
   readonly leases: { worker: string; job: string; lease: number }[] = [];
@@ -50,7 +50,7 @@ export class World {
     this.counted = counted;
   }
 
-  /** The lease by which a worker was given this job: the one that goes on, or else one that nobody ever had. */
+  /** Returns the lease under which a worker got this job. Asserts that it is `ongoing`, or else a new one. */
   leaseOf(worker: string, job: string, ongoing: number | undefined): number {
     const lease = this.bus.leases.get(worker) ?? assert.fail();
     if (ongoing !== undefined) {
@@ -62,7 +62,7 @@ export class World {
     return lease;
   }
 
-  /** The seed of one more call. They are in no order, as real ones. */
+  /** Returns the seed of one more call. Like real seeds, they do not sort in the order of calls. */
   seed(): string {
     let rest = (++this.#names * 7919) % 26 ** 4;
     let word = '';
@@ -82,13 +82,13 @@ export class World {
     return Array.from({ length: n }, () => `e${++this.#events}`);
   }
 
-  /** Dead letters, the first to have died first. */
+  /** Resolves with the names of the dead letters, the one that died first first. */
   async letters(): Promise<string[]> {
     const { redis, keys } = this.#seen;
     return (await redis.zrange(keys.dead_letters_index(), '0', '-1')).map(shortName);
   }
 
-  /** Leases have other numbers then, as these are times. */
+  /** Lets time pass in Redis and the model. The numbers of leases are times, so they change too. */
   async pass(model: Model, ms: number): Promise<void> {
     await this.bus.store.redis.eval(PASS, 0, ms);
     model.nowMs += ms;
@@ -96,18 +96,18 @@ export class World {
     for (const [worker, lease] of this.bus.leases) this.bus.leases.set(worker, lease - 1000 * ms);
   }
 
-  /** Has the next call look for late deliveries, which is done four times a second. */
+  /** Makes the next call look for late deliveries, which otherwise happens four times a second. */
   async lookForLate(): Promise<void> {
     await this.bus.store.redis.decrby(this.bus.store.keys.leases_last(), 250_000);
   }
 
-  /** Checks that nothing has changed since it was looked at last, down to the byte. */
+  /** Asserts that no byte in Redis has changed since it was read last. */
   async assertUnchanged(): Promise<void> {
     const { image } = await imageOf(this.bus.store);
     assert.equal(image.content, this.#seen.image.content, 'nothing has changed');
   }
 
-  /** Looks at all that Redis holds: it holds together, and is what the model says. */
+  /** Reads the whole Redis. Asserts that it is consistent, and that it holds what the model has. */
   async verify(model: Model): Promise<void> {
     this.#seen = await imageOf(this.bus.store);
     this.state = await readState(this.#seen);

@@ -7,16 +7,16 @@ export interface WantedRequest {
   path: string;
   headers: Record<string, string>;
   body?: string | undefined;
-  /** It is as the document wants it. */
+  /** True if it is as the document wants it. */
   isValid: boolean;
 }
 
-/** What gets far: names of clients, topics and ids that there are, and what others take for granted. */
+/** Values that get a request far, by parameter: existing clients, topics and ids, and values that calls expect. */
 export type Known = Record<string, readonly string[]>;
 
 const anything = fc.jsonValue({ maxDepth: 3 });
 
-/** Values that a schema permits. */
+/** Returns an arbitrary of values that a schema permits. */
 function valid(schema: JsonSchema, document: OpenApiDocument): fc.Arbitrary<unknown> {
   const of = (each: JsonSchema) => valid(each, document);
   if (schema.$ref) return of(document.components.schemas[schema.$ref.split('/').at(-1) ?? ''] ?? {});
@@ -67,7 +67,7 @@ function record(
   return fc.record(values, { requiredKeys: required });
 }
 
-/** What a body can be like instead: something else, with a member too many, too few, or of another kind. */
+/** Returns an arbitrary of spoiled bodies: any text, or a body with a member too many, too few, or of another kind. */
 function spoiled(schema: JsonSchema, document: OpenApiDocument): fc.Arbitrary<string> {
   const members = (value: unknown) => (typeof value === 'object' && value !== null ? value : {});
   const good = valid(schema, document);
@@ -104,7 +104,7 @@ const STRANGE = fc.oneof(
   ),
 );
 
-/** A value of a parameter: one that is known, one that fits, or a strange one. */
+/** Returns an arbitrary of values for a parameter: one that is known, one that fits, or a strange one. */
 function value(
   parameter: Parameter,
   document: OpenApiDocument,
@@ -122,7 +122,7 @@ function value(
   );
 }
 
-/** Requests for one operation, most of them as the document wants them. */
+/** Returns an arbitrary of requests for one operation, most of them as the document wants them. */
 export function requestsFor(
   method: string,
   template: string,
@@ -162,7 +162,7 @@ export function requestsFor(
   });
 }
 
-/** Encodes what may not stand in a path; lone surrogates are replaced. */
+/** Encodes characters that may not stand in a path; lone surrogates are replaced. */
 function encoded(text: string): string {
   return encodeURIComponent(text.toWellFormed()) || '%20';
 }

@@ -91,7 +91,7 @@ describe('every line for curl', () => {
   const api = new Api({ env: { ROUTEMASTER_CALLBACK_ALLOW: '203.0.113.0/24' } });
   beforeEach(() => api.reset());
 
-  /** What the lines take from the shell: a client that is a subscriber with a batch, a job, a topic, and what else the line is about. */
+  /** Makes the things that a line is about, such as a client and a topic. Resolves with the shell variables for them. */
   async function variables(line: string): Promise<Record<string, string>> {
     const made = await api.call('POST', '/api_tokens', { as: 'root', body: '{"name":"shop"}' });
     const { token, secret } = JSON.parse(made.text);
@@ -120,7 +120,7 @@ describe('every line for curl', () => {
 
   for (const line of lines) {
     test(`works when it is pasted: ${line.slice(0, 100)}`, async () => {
-      // Names of example.com are looked up where the machine may have no DNS.
+      // The bus would look up a name of example.com, and the machine may have no DNS.
       const pasted = line.replace('https://billing.example.com/events', 'https://203.0.113.9/events');
       const env = { PATH: process.env.PATH ?? '', ...(await variables(line)) };
       const command = pasted.replace('curl ', "curl -sS -o /dev/null -w '%{http_code}' ");

@@ -3,7 +3,7 @@ import type { Compatibility } from '../../src/dialect.ts';
 import type { OpenApiDocument } from '../../src/openapi/openapi.ts';
 import type { Call } from '../../src/route.ts';
 
-/** The answer of a route of the documentation, without a server. */
+/** Resolves with the answer of a route of the documentation, without a server. */
 async function answerOf(path: string, compatibility?: Compatibility, env?: Record<string, string>) {
   const route = routeTable(compatibility, env).find((each) => each.path === path);
   const answer = await route?.handle({} as Call);

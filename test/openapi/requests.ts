@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Answer, Api } from '../../harness/http/api.ts';
 import { type Known, requestsFor, type WantedRequest } from './arbitrary.ts';
 
-/** What a request can be refused for though its schema permits it: what only a text says. */
+/** Refusals of requests that the schema permits: their rules are only in the texts of the document. */
 const UNSAID: readonly { code: string; field?: string }[] = [
   // Numbers too large to keep, and lone surrogates.
   { code: 'bad_body' },
@@ -28,7 +28,7 @@ const UNSAID: readonly { code: string; field?: string }[] = [
 
 const CALLERS = ['root', 'viewer', 'pub', 'sub', 'sub', 'pub', undefined];
 
-/** Holds a bus to its document: whatever is asked, nothing is answered 5xx, and every answer is described. */
+/** Checks that for any request the document describes the answer, which is never 5xx. Resolves with counts by status. */
 export async function checkRequests(api: Api, count: number, seed: number): Promise<Record<string, number>> {
   const { contract } = api;
   const known = await prepared(api);
@@ -77,7 +77,7 @@ function assertAnswered(request: WantedRequest, { status, text }: Answer): void 
   );
 }
 
-/** A client that publishes, one that subscribes, a dead letter, and jobs; the names of which requests may use. */
+/** Makes a publisher, a subscriber, a dead letter and jobs. Resolves with their names, which requests may use. */
 async function prepared(api: Api): Promise<Known> {
   const tokens = [await api.token('pub'), await api.token('sub')];
   const call = async (as: string, path: string, body: object) => {

@@ -12,7 +12,7 @@ const TEXT = readFileSync(join(root, 'docs/api.md'), 'utf8');
 const routes = routeTable();
 const document: OpenApiDocument = await documentOf();
 
-/** The cells of the first table under a heading, without its head. */
+/** Returns the cells of the first table under a heading, without its head. */
 function rows(heading: string): string[][] {
   const section = TEXT.split(new RegExp(`^#+ ${heading}$`, 'm'))[1]?.split(/^#+ /m)[0] ?? '';
   const table = /(?:^\|.*\n)+/m.exec(section)?.[0] ?? '';
@@ -28,7 +28,7 @@ function rows(heading: string): string[][] {
     );
 }
 
-/** The names in the first cells of a table, such as `at` and `id` of "`id`, `at`". */
+/** Returns the names in the first cells of a table, such as `at` and `id` of "`id`, `at`". */
 const names = (heading: string) =>
   rows(heading).flatMap(([cell = '']) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name ?? ''));
 

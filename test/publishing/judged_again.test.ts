@@ -23,7 +23,7 @@ const LONG = `[${Array(1000).fill('{"type":"noop","url":"https://app.example.com
 
 beforeEach(() => redis.flush());
 
-/** Starts a web whose long bodies wait for their turn until `goOn`. Its clock, for clients, is `nowMs`. */
+/** Starts a web whose long bodies wait for their turn until `goOn`. `nowMs` is the clock of its directory of clients. */
 async function slowWeb(t: TestContext) {
   const clients = new Clients(redis.store, []);
   await clients.register('pub', 'pub');
@@ -58,7 +58,7 @@ async function slowWeb(t: TestContext) {
   const { port } = server.address() as AddressInfo;
   return {
     clients,
-    /** Publishes a long body. Resolves, when it waits for a turn, with a function that resolves with the answer. */
+    /** Publishes a long body. Resolves when it waits for its turn, with a function that resolves with the answer. */
     publish: async () => {
       const before = waiting;
       const answer = send(port, 'POST', '/topics/widgets', { authorization: basic('pub', '') }, LONG);

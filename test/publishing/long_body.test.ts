@@ -6,7 +6,7 @@ import { BusError } from '../../src/errors.ts';
 import { isLong, readEvents, readInSteps } from '../../src/publishing/event_input.ts';
 
 const LIMITS = { maxEventDataBytes: 65_536, ...DIALECTS.none.events };
-/** Bodies drawn by chance: many more with LONG_BODIES. */
+/** Number of random bodies; four times as many with LONG_BODIES. */
 const RUNS = process.env.LONG_BODIES ? { array: 100, changed: 2000 } : { array: 25, changed: 500 };
 const url = 'https://a.example.com/w/1';
 const event = (data: string, id = 'x') => `{"id":"${id}","type":"noop","url":"${url}","data":${data}}`;
@@ -146,7 +146,7 @@ describe('a long body that is no JSON is refused, wherever it is wrong', () => {
 
 describe('a body that would take long to parse is refused early', () => {
   const MIB = 2 ** 20;
-  /** Of CPU. These bodies took 100 to 1,200. */
+  /** Maximum CPU time of a refusal. These bodies took 100 to 1,200 ms before they were refused early. */
   const MAX_MS = 50;
   const bodies: [title: string, body: string, ndjson?: boolean][] = [
     ['of brackets', '['.repeat(5 * MIB)],

@@ -12,7 +12,7 @@ import { StorageUnavailable } from '../../src/errors.ts';
 import { connect } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
 
-/** A publication waits so long for a replica at most, and this is well before it does. */
+/** Maximum time of an answer that does not wait for a replica: well below the time for which a publication waits. */
 const AT_ONCE_MS = 700;
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const LATER = '{"type":"noop","url":"https://app.example.com/1","delay":60000}';

@@ -103,7 +103,7 @@ describe('group commit', () => {
   test('sends a publish alone if it exceeds the bounds by itself', async () => {
     const events = Array.from({ length: 10_000 }, (_, i) => `${i}`);
     const shared = publisher();
-    // It has to know how many subscribers there are.
+    // After a publish the publisher knows the number of subscribers, by which it sizes its calls.
     await shared.publish(one('first'));
     const all = [one('before'), { ...one(''), events }, one('after')];
     assert.deepEqual(
@@ -234,7 +234,7 @@ describe('when Redis', () => {
 
   test('hangs, publishes wait; when it is killed, they fail; when it is back, publishes succeed again', async () => {
     const shared = publisher();
-    // Everything that writes waits, as with a Redis that hangs.
+    // All writes wait, as with a Redis that hangs.
     await redis.store.redis.call('CLIENT', 'PAUSE', '60000', 'WRITE');
     const answers = Promise.allSettled(['e1', 'e2', 'e3'].map((event) => shared.publish(one(event))));
     await redis.redis.kill();

@@ -10,7 +10,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 
 const CLIENT = 'fixed--1';
-/** What a publish sends to Redis, and what Redis answers: accepted, for one subscriber. */
+/** Texts by which the proxy knows a publish and the reply to it: accepted, for one subscriber. */
 const SENT = 'https://app.example.com/1';
 const STORED = '*3\r\n*1\r\n$8\r\naccepted\r\n';
 const REPLAYED = 'idempotent-replayed';
@@ -59,7 +59,7 @@ async function proxyOf(t: TestContext): Promise<CuttingProxy> {
   return proxy;
 }
 
-/** How many copies of the event are in Redis, after checking that the topic has counted as many. */
+/** Resolves with the number of copies of the event in Redis. Asserts that the topic has counted the same number. */
 async function copies(): Promise<number> {
   const { gauges } = await bus.state();
   const counter = Number(await redis.store.redis.hget('topic:widgets', 'counter'));

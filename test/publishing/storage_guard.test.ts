@@ -19,7 +19,7 @@ const FRESH_MS = 250;
 let nowMs = 0;
 let timesFull = 0;
 let guard: StorageGuard;
-/** `INFO` commands that `looks` itself has sent: Redis counts them too. */
+/** Number of `INFO` commands that `looks` itself has sent, because Redis counts them too. */
 let countsAsked = 0;
 
 const guardOf = (store: Partition) =>
@@ -86,7 +86,7 @@ describe('below the high mark', () => {
   });
 });
 
-/** Looks until the memory has been short for a second. */
+/** Resolves when the guard has found memory short for a second. */
 async function foundFull(): Promise<void> {
   await looked();
   await until(() => timesFull === 1);

@@ -23,7 +23,7 @@ interface Entry {
 const read = async (api: Api, query = '', as = 'root'): Promise<Entry[]> =>
   JSON.parse((await api.call('GET', `/audit${query}`, { as })).text);
 
-/** The entries, the oldest first, when there are as many as this. */
+/** Waits for `count` entries. Resolves with all entries, the oldest first. */
 async function recorded(api: Api, count: number): Promise<Entry[]> {
   await until(async () => (await api.store.redis.xlen('audit')) >= count, { what: `${count} entries` });
   return (await read(api)).reverse();
@@ -36,7 +36,7 @@ describe('the audit', () => {
   const api = new Api({ env: { ROUTEMASTER_TRUSTED_PROXIES: '1' } });
   beforeEach(() => api.reset());
 
-  /** A client whose token is its credential. */
+  /** Makes a client whose token is its credential. */
   async function makeOld(): Promise<void> {
     const body = JSON.stringify({ name: 'old', token: OLD_TOKEN });
     await api.call('POST', '/api_tokens', { as: 'root', body });
@@ -71,7 +71,7 @@ describe('the audit', () => {
       `topic.delete client ${pub} widgets 204`,
       `subscriber.delete root - ${sub} 204`,
       `client.rotate_secret root - ${pub} 200`,
-      // By its name, which it had before it was removed.
+      // The client is shown by the public name that it had before it was removed.
       `client.delete root - ${pub} 204`,
     ]);
   });
@@ -89,7 +89,7 @@ describe('the audit', () => {
       problemIn(await api.call(method, path, { as, ...(body && { body }) }));
     assert.deepEqual((await recorded(api, 7)).slice(1).map(brief), [
       'topic.delete root - none 404 topic_not_found',
-      // What fits no rule might be a secret in the wrong place.
+      // A name that breaks the rules is left out: it might be a secret in the wrong place.
       'topic.delete root - - 400 bad_topic',
       `client.delete client ${sub} - 403 forbidden`,
       'topic.delete viewer - - 403 forbidden',
@@ -187,7 +187,7 @@ describe('the audit', () => {
   const api = new Api({ redisConfig: { 'maxmemory-policy': 'noeviction' } });
   afterEach(() => api.reset());
 
-  /** Stores so many entries, of `action` each, and one more of `other` before all. */
+  /** Stores this many entries of `action`, after one of `other`. */
   async function fill(count: number): Promise<void> {
     const entry = [
       'role',
@@ -318,7 +318,7 @@ describe('a call that changes something', () => {
     await api.redis.kill('SIGSTOP');
     const hanging = await api.call('DELETE', '/topics/hangs', { as: 'root' });
     assert.equal(problemIn(hanging).code, 'storage_unavailable');
-    // One command is waited for, and not another one for the audit.
+    // The answer waits for one command of Redis, but not for another one of the audit.
     assert.ok(hanging.tookMs < 8000, `it took ${hanging.tookMs} ms`);
     await api.web.prints(/"target":"hangs","status":503,"code":"storage_unavailable"/);
     await api.redis.kill('SIGCONT');

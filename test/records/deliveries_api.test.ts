@@ -29,7 +29,7 @@ const namesIn = (deliveries: Delivery[]) => deliveries.map(({ id }) => shortName
 const statesIn = (deliveries: Delivery[]) =>
   Object.fromEntries(deliveries.map(({ id, state }) => [shortName(id), state]));
 
-/** All pages of a listing. */
+/** Resolves with all pages of a listing. */
 async function pages(as: string, path: string): Promise<Delivery[][]> {
   const read: Delivery[][] = [];
   for (let next: string | undefined = path; next !== undefined; ) {
@@ -44,7 +44,7 @@ async function pages(as: string, path: string): Promise<Delivery[][]> {
 const event = (id: string, topic = 'widgets') =>
   `{"id":"${id}","topic":"${topic}","type":"noop","url":"https://a.example/","t":1}`;
 
-/** The client `name` subscribes; gives its token. */
+/** Subscribes the client `name`. Resolves with its token. */
 async function subscriber(name: string, settings = {}): Promise<string> {
   const token = await api.token(name);
   await bus.subscribe(token, { max: 1, ...settings });
@@ -243,7 +243,7 @@ describe('a client', () => {
 });
 
 describe('a listing', () => {
-  /** Batches in all states but paused, of two subscribers; gives the names, the newest first. */
+  /** Makes batches of two subscribers in all states but paused. */
   async function fill(): Promise<void> {
     await subscriber('alpha', { topics: ['widgets'], inFlight: 50 });
     await subscriber('beta', { topics: ['gadgets'], max: 2, timeout: HOUR_MS });

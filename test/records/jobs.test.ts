@@ -68,7 +68,7 @@ describe('jobs', () => {
     const before = Date.now();
     for (const topic of ['due', 'ready']) await publish(topic, topic === 'due' ? 1 : 3);
     const { redis, keys } = api.store;
-    // The first goes to a worker; the lane of a subscriber that never accepted a batch has one delivery in flight.
+    // Only the first batch goes to a worker: a subscriber that never accepted one has one delivery in flight.
     await bus.acquire(['w1', 'w2']);
     await redis.sadd(keys.jobs_index('aux'), packJob('sweep'));
     await redis.lpush(keys.jobs_instant('aux'), packJob('sweep'));
@@ -130,7 +130,7 @@ describe('jobs', () => {
       assert.deepEqual(bids(pages.flat()), expected);
       assert.deepEqual(sizes(pages), [7, 7, 7, 7, 7, 7, 7, 1]);
       const first = await page('/jobs?state=scheduled&queue=main&limit=10');
-      // The last of the page, some before it and one after it move on; another one comes.
+      // The last job of the page is postponed, as are two before it and one after it, and a new job comes.
       for (const n of [2, 3, 9, 12]) await redis.zadd(scheduled, 5000, job(expected[n] ?? ''));
       await redis.zadd(scheduled, 999, job(longName('new')));
       const rest = await follow(first.next ?? '');
@@ -258,7 +258,7 @@ describe('a million jobs', () => {
       longestMs = Math.max(longestMs, performance.now() - beganAtMs);
       path = pages === 9 ? '/jobs?limit=1000&queue=main&state=scheduled' : next;
     }
-    // A scan of them all takes seconds.
+    // A scan of all jobs would take seconds.
     assert.ok(longestMs < 500, `a page took ${longestMs} ms`);
     await redis.del(keys.jobs_scheduled('main'), keys.jobs_instant('main'));
   });

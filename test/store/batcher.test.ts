@@ -8,7 +8,7 @@ interface Call {
   fail: (error: Error) => void;
 }
 
-/** A batcher whose calls the test ends, in any way it likes. The result of an item is the item in capitals. */
+/** Makes a batcher whose calls the test ends as it likes. The result of an item is the item in capitals. */
 function batching(limit: CallLimit<string> = { max: 1000 }) {
   const calls: Call[] = [];
   const batcher = new Batcher<string, string>((items) => {
@@ -18,7 +18,7 @@ function batching(limit: CallLimit<string> = { max: 1000 }) {
     return promise;
   }, limit);
   const add = (...items: string[]) => Promise.allSettled(items.map((item) => batcher.add(item)));
-  /** The nth call, once it is made. */
+  /** Resolves with the nth call, once it is made. */
   const call = async (n: number): Promise<Call> => {
     while (!calls[n]) await turn();
     return calls[n];
@@ -29,7 +29,7 @@ function batching(limit: CallLimit<string> = { max: 1000 }) {
 const results = (...values: string[]) => values.map((value) => ({ status: 'fulfilled', value }));
 const letters = (count: number) => Array.from({ length: count }, (_, index) => `i${index}`);
 
-/** Ends when the code under test can do nothing more without another turn of the event loop. */
+/** Resolves when the code under test can do nothing more without another turn of the event loop. */
 async function microtasks(): Promise<void> {
   for (let i = 0; i < 100; i++) await undefined;
 }

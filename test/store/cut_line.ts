@@ -33,7 +33,7 @@ export class CutLine {
     this.#cuts = cuts;
   }
 
-  /** The result of the call, or `lost` if it was cut off; the connection is ready again then. */
+  /** Resolves with the result of the call, or with `lost` if it was cut off, when the connection is ready again. */
   async once<T>(call: () => Promise<T>): Promise<T | 'lost'> {
     const next = this.#cuts.next();
     const cut = next.done ? undefined : next.value;
@@ -47,7 +47,7 @@ export class CutLine {
     }
   }
 
-  /** Repeats the call until it is answered; `calls` is how many that took. */
+  /** Repeats the call until it is answered. `calls` is the number of calls that it took. */
   async insist<T>(call: () => Promise<T>): Promise<{ answer: T; calls: number }> {
     for (let calls = 1; ; calls++) {
       const answer = await this.once(call);
@@ -56,7 +56,7 @@ export class CutLine {
   }
 }
 
-/** Cuts a quarter of all calls before they arrive, and another before their replies do; the same ones for the same seed. */
+/** Yields cuts: a quarter of all calls is cut before it arrives, another before its reply does. A seed repeats them. */
 export function* randomCuts(seed: number): Generator<Cut | undefined> {
   const random = new Random(`cuts ${seed}`);
   while (true) yield random.pick([undefined, undefined, 'request', 'reply'] as const);

@@ -19,18 +19,18 @@ const bus = new Bus(() => redis.store);
 const commands = () => redis.store.redis;
 const flushFunctions = () => commands().call('FUNCTION', 'FLUSH');
 
-/** The libraries that Redis has. */
+/** Resolves with the names of the function libraries in Redis. */
 async function libraries(): Promise<string[]> {
   const listed = (await commands().call('FUNCTION', 'LIST')) as [string, string][];
   return listed.map(([, name]) => name).sort();
 }
 
-/** How often Redis has called a function. */
+/** Resolves with how often Redis has called functions. */
 async function functionCalls(): Promise<number> {
   return Number(/^cmdstat_fcall:calls=(\d+)/m.exec(await commands().info('commandstats'))?.[1] ?? 0);
 }
 
-/** Publishes, hands out, finishes, and fails; answers what Redis then holds. */
+/** Publishes events, and acquires, acks and nacks their batches. Resolves with the state of Redis after that. */
 async function somethingOfEverything(on: Bus): Promise<unknown> {
   await on.subscribe('alice', { max: 2 });
   await on.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
@@ -41,7 +41,7 @@ async function somethingOfEverything(on: Bus): Promise<unknown> {
   return on.state();
 }
 
-/** A script that takes a list of texts. */
+/** Returns a script that takes a list of texts. */
 const script = (text: string): ScriptSource => ({
   ...{ name: 'odd', path: 'lua/delivering/odd.lua', text, flags: [] },
   contract: { arguments: { values: ['bytes'] }, reply: ['bytes'] },

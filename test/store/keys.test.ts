@@ -41,7 +41,7 @@ describe('a key', () => {
 describe('a script', () => {
   test('spells no key itself', () => {
     for (const { path, text } of files) {
-      // Fields of drop notices begin so, which are no keys.
+      // Fields of drop notices begin with `topic:` too, and are no keys.
       const code = text.replaceAll("'topic:'", '').replace(/--\[\[[\s\S]*?\]\]|--.*/g, '');
       assert.doesNotMatch(code, /\bKEYS\b|\bARGV\b|'[a-z_]+:/, path);
     }

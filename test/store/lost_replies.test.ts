@@ -53,7 +53,7 @@ describe('publishing on connections that are cut at random', () => {
     ...publication(event),
     idempotency: idempotency('shop', event, 'widgets', event),
   });
-  /** Several at once go in one call. */
+  /** Returns three items. Published at once, they go in one call. */
   const threeOf = (round: number, name: string) => ['x', 'y', 'z'].map((each) => `${name} ${round} ${each}`);
 
   test('stores each attempt at most once, and every answered one', async (t) => {
@@ -130,7 +130,7 @@ describe('working on connections that are cut', () => {
     const givenBack = new Map<string, number>();
     let refused = 0;
 
-    /** Every third is given back. What is settled is noted before the call: others may know before the answer comes. */
+    /** Acks a job, but gives every third back. Notes that before the call: others may get the job before it answers. */
     const settle = async (line: CutLine, grant: Grant, job: string, nth: number) => {
       const queue = queueOn(line);
       held.delete(job);

@@ -126,7 +126,7 @@ describe('redis+sentinel://', () => {
       store
         .command((redis, keys) => redis.publish(keys.wake('main'), '').then(() => redis.incr('count')))
         .catch((error) => {
-          // Nothing else may come out of a failover: callers wait for this to pass.
+          // A failover may cause no other error: callers wait until this one passes.
           if (!(error instanceof StorageUnavailable)) throw error;
           return 0;
         });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { hashTags, slotOf } from '../../src/store/tags.ts';
 
 test('slots are those of Redis Cluster', () => {
-  // From CLUSTER KEYSLOT; 12739 (0x31c3) is the check value of CRC-16/XMODEM.
+  // The slots are those of CLUSTER KEYSLOT; 12739 (0x31c3) is the check value of CRC-16/XMODEM.
   assert.equal(slotOf('123456789'), 12_739);
   assert.equal(slotOf('foo'), 12_182);
   assert.equal(slotOf('bar'), 5061);

@@ -57,7 +57,7 @@ test('no announcement is lost after all kinds count as announced', async () => {
     listen();
     let published = false;
     wakeups.on('due', () => {
-      // At this very moment a job is put over another connection.
+      // At this very moment a job is announced over another connection.
       if (!published) redis.store.redis.publish('wake:aux', '').catch(() => {});
       published = true;
     });

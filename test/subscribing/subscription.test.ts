@@ -205,7 +205,7 @@ test('unsubscribe returns what it found', async () => {
   assert.equal(await subscriptions().unsubscribe('bob', 'widgets'), 'subscriber_not_found');
 });
 
-/** What a topic without delayed events has. */
+/** The members of a topic without delayed events. */
 const UNDELAYED = { delayed: 0, dropped: null };
 
 describe('topics', () => {

@@ -8,7 +8,7 @@ const joins = new JoinCalls(bus);
 const TOKEN = joinToken('order', CLIENT);
 
 describe('joins', () => {
-  /** The keys A and B are open. */
+  /** Opens the keys A and B. */
   beforeEach(async () => {
     const sources = [{ topic: 'paid', count: 2 }];
     await joins.put('order', { sources, on_expiry: { topic: 'stuck', type: 'noop' } });

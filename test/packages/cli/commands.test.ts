@@ -71,7 +71,7 @@ test('pub sends fewer events at once if the bus does not take so many', async ()
   const shop = await client('shop');
   const event = (n: number, more = {}) =>
     JSON.stringify({ type: 'noop', url: `https://a.example/${n}`, ...more });
-  // The bus takes 500 events for later at once.
+  // More than the 500 delayed events that the bus takes in a request.
   const lines = Array.from({ length: 1200 }, (_, n) => event(n, { delay: 3_600_000 }));
   write('later.ndjson', lines.join('\n'));
   const all = await terminal.rtm(`pub later --ndjson later.ndjson ${shop.options}`);

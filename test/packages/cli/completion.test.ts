@@ -10,10 +10,10 @@ import { Terminal } from './terminal.ts';
 const run = promisify(execFile);
 const terminal = new Terminal();
 const path = (shell: string) => join(terminal.folder, `rtm.${shell}`);
-/** Without a shell its tests are skipped. */
+/** Returns the reason for skipping the tests of a shell that is not installed. */
 const missing = (shell: string) => spawnSync(shell, ['--version']).error && `there is no ${shell}`;
 
-/** What is typed, and some of what it is completed by. */
+/** Beginnings of commands, each with some of the words that complete it. */
 const COMPLETED: [typed: string, words: string[]][] = [
   ['rtm sub p', ['pause']],
   ['rtm sub ', ['add', 'del', 'list', 'pause', 'resume', 'show']],

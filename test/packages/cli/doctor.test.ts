@@ -15,7 +15,7 @@ const bus = RunningBus.forTests();
 const terminal = new Terminal();
 const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
 
-/** A server that answers as no bus should. */
+/** Starts a server that answers as no bus should. Resolves with its port. */
 async function serving(t: TestContext, listener: RequestListener, tls?: { key: string; cert: string }) {
   const server = tls ? createTlsServer(tls, listener) : createServer(listener);
   t.after(() => {

@@ -17,7 +17,7 @@ before(async () => {
   asRoot = `-b ${new URL(bus.url).host} -t ${ROOT_KEY}`;
 });
 
-/** The options by which a new client calls the bus, and its token. */
+/** Makes a client. Resolves with its token, and the options by which it calls the bus. */
 async function client(name: string) {
   const { token, secret } = await bus.client(name);
   return { token, options: `-b ${new URL(bus.url).host} -t ${token}:${secret}` };

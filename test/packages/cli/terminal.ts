@@ -18,7 +18,7 @@ export interface TypedOptions {
   env?: Record<string, string>;
 }
 
-/** A folder in which commands are typed; it is the home directory too, and empty at first. */
+/** Runs commands in a folder of its own, which is the home directory too, and empty at first. */
 export class Terminal {
   readonly folder = mkdtempSync(join(tmpdir(), 'routemaster-terminal-'));
 
@@ -35,7 +35,7 @@ export class Terminal {
     });
   }
 
-  /** Starts a command on a screen of 100 columns and 30 rows; what is written to its stdin is typed. */
+  /** Starts a command on a screen of 100 columns and 30 rows. Text written to its stdin arrives as if it were typed. */
   onScreen(command: string) {
     return spawn('script', ['-qefc', `stty cols 100 rows 30; exec ${command}`, '/dev/null'], {
       cwd: this.folder,
@@ -58,7 +58,7 @@ export class Terminal {
         transcript[name] += text;
       });
     }
-    // A command that does not read it may have ended.
+    // A command that does not read its stdin may have ended before the write.
     child.stdin.on('error', () => {}).end(stdin);
     return new Promise((resolve, reject) => {
       child.once('error', reject).once('close', (status) => resolve({ ...transcript, status }));

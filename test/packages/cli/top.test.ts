@@ -16,7 +16,7 @@ const bus = RunningBus.forTests({ env: { ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '1'
 const terminal = new Terminal();
 const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
 
-/** Two subscribers: one that takes an event, and one that refuses it. */
+/** Makes two subscribers: one that takes an event, and one that refuses it. */
 async function scene(t: Owner) {
   const well = await bus.scene(t);
   const failing = await bus.scene(t);

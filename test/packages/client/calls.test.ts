@@ -23,7 +23,7 @@ async function drain(entries: AsyncIterable<unknown>): Promise<unknown[]> {
   return all;
 }
 
-/** A method for each call, as test/documents.test.ts wants it. Other names of a call, and pages, have none. */
+/** Makes each call by its method, or by `call` where it has none, such as a second name of a call. */
 const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>> = {
   'POST /topics/:name': (bus) => bus.publish('NAME', { type: 'noop', url: 'https://shop.example.com' }),
   'DELETE /topic/:name': (bus) => bus.call('DELETE /topic/:name', { params: { name: 'NAME' } }),

@@ -158,7 +158,7 @@ test('many bad events do not have the good ones sent again and again', async () 
   const outcomes = await Promise.allSettled(urls(1000).map((each) => bus.updated('orders', each)));
   assert.equal(outcomes.filter(({ status }) => status === 'rejected').length, 100);
   const sent = web.requests.reduce((sum, each) => sum + each.urls.length, 0);
-  // By groups of what is left, it would be 50,000.
+  // If each request carried all events that are left, it would be 50,000.
   assert.ok(sent < 5000, `${sent} events were sent`);
 });
 
@@ -245,7 +245,7 @@ test('50,000 concurrent publishes take bounded memory', async () => {
   release();
   await stored;
   clearInterval(clear);
-  // As JSON they would take 100 MiB. The buffer holds 16, and each call takes a good KiB with its event.
+  // The events as JSON would take 100 MiB. The buffer holds 16 of it, and each call with its event a good KiB.
   assert.ok(mib < 120, `${mib.toFixed()} MiB`);
   const left = (heap() - before) / 1_048_576;
   assert.ok(left < 40, `${left.toFixed()} MiB are left`);

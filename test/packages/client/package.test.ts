@@ -11,7 +11,7 @@ import { nodeOfVersion, programsFor, VERSIONS } from '../../../harness/packages/
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
 
-/** Uses what Node's versions do differently. A warning would be on stderr. */
+/** A program whose publishes share a signal. Node 20 would warn on stderr if each added a listener to it. */
 const SHARED_SIGNAL: Example = {
   file: 'shared_signal.mjs',
   text: `

@@ -17,7 +17,7 @@ const bus = RunningBus.forTests();
 const url = (n: number) => `https://shop.example.com/orders/${n}`;
 const urls = (count: number) => Array.from({ length: count }, (_, n) => url(n));
 
-/** A client that publishes, and what the ordered subscriber of its topic gets. */
+/** Makes a client that publishes, and an ordered subscriber of its topic with its receiver. */
 async function scene(t: { after(end: () => unknown): void }, max = 1000) {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   const { callback } = receiver;

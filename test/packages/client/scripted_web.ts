@@ -41,14 +41,14 @@ export const cut: Answer = (response) => void response.socket?.destroy();
 /** An HTTP server that answers as a test plans it, otherwise 204. */
 export class ScriptedWeb {
   readonly requests: Arrived[] = [];
-  /** How many requests their senders have given up. */
+  /** Number of requests that their senders have given up. */
   givenUp = 0;
   readonly #server: Server;
   readonly #next: Answer[] = [];
   readonly #held: (() => void)[] = [];
   #holds = false;
 
-  /** Ends with the tests of the file. */
+  /** Starts the server. It stops after the tests of the file. */
   static async start(port = 0): Promise<ScriptedWeb> {
     const web = new ScriptedWeb();
     web.#server.listen(port, '127.0.0.1');

@@ -1,5 +1,5 @@
-// A receiver for killed.test.ts, which kills it again and again. What it does is written down in Redis: the list `handled`
-// has the URL of each event that a handler is done with, and `repeated` those of a delivery that was confirmed before.
+// A receiver for killed.test.ts, which kills it again and again. It notes its work in Redis: the list `handled` gets the
+// URL of each event that its handler has handled, and `repeated` the URLs of deliveries that were confirmed before.
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';

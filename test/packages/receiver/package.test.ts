@@ -8,7 +8,7 @@ import {
 } from '../../../harness/packages/installed_package.ts';
 import { nodeOfVersion, programsFor, VERSIONS } from '../../../harness/packages/node_versions.ts';
 
-/** Handles a delivery that is signed, and refuses one that is not. A warning would be on stderr. */
+/** A program that handles a signed delivery, and refuses one without a signature. A warning would appear on stderr. */
 const SIGNED_DELIVERY: Example = {
   file: 'signed_delivery.cjs',
   text: `
@@ -49,7 +49,7 @@ before(async () => {
   installed = await InstalledPackage.of('receiver');
   examples = [...(await readExamples('receiver')), SIGNED_DELIVERY];
   for (const { file, text } of examples) {
-    // A port of its own, and the program ends when there is nothing else to do.
+    // The program gets a free port, and ends when it has nothing else to do.
     const program = text.replace(".listen(9292, '127.0.0.1')", ".listen(0, '127.0.0.1').unref()");
     await installed.write({ file, text: program });
   }

@@ -5,7 +5,7 @@ import { Webhook } from 'standardwebhooks';
 import { signatureCheck } from '../../../packages/receiver/src/signature.ts';
 
 const NOW_MS = 1_614_265_330_000;
-/** The example of the specification. */
+/** The example of the specification of Standard Webhooks. */
 const EXAMPLE = {
   secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   body: Buffer.from('{"test": 2432232314}'),

@@ -12,7 +12,7 @@ import { createReceiver, MemoryStore, type Receiver } from '../../../packages/re
 
 const bus = RunningBus.forTests();
 
-/** Listens, and returns the URL of the callback. */
+/** Mounts a receiver on a server. Resolves with the URL of the callback. */
 type Mount = (t: TestContext, receiver: Receiver) => Promise<string>;
 
 async function listen(t: TestContext, listener: RequestListener): Promise<string> {
@@ -39,7 +39,7 @@ const MOUNTS: Record<string, Mount> = {
     app.post('/other', async ({ body }) => body);
     await app.register(receiver.fastify(), { prefix: '/events' });
     t.after(() => app.close());
-    // The receiver keeps its way of reading bodies to itself.
+    // The receiver's way of reading bodies must not change that of other routes.
     const other = await app.inject({ method: 'POST', url: '/other', payload: { parsed: true } });
     assert.deepEqual(other.json(), { parsed: true });
     return `${await app.listen({ port: 0, host: '127.0.0.1' })}/events`;

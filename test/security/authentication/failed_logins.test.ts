@@ -87,7 +87,7 @@ describe('failures of an address', () => {
         uri: '/client',
       });
       assert.equal((await call(server, header(answer))).status, 200);
-      // A repeated answer is stale, not wrong: the client may continue with another nonce.
+      // A repeated Digest answer is stale, not wrong: the client may continue with another nonce.
       const repeated = await call(server, header(answer));
       assert.deepEqual([repeated.status, /stale=true/.test(repeated.challenges.join())], [401, true]);
     }
@@ -144,7 +144,7 @@ describe('failures of an address', () => {
     assert.ok(
       one.log.every(({ remoteAddress, reason }) => remoteAddress === caller && reason === 'unknown_user'),
     );
-    // One more line a minute reports that there are further failures, for all addresses.
+    // For all addresses together, one more line a minute reports that there are further failures.
     assert.ok(one.log.length <= MAX_FAILURES + 1);
     assert.equal(failures.filter((reason) => reason === 'slowed').length, 50);
   });

@@ -4,7 +4,7 @@ import { readAnswer } from '../../../src/authentication/digest_answer.ts';
 import { Proxies } from '../../../src/proxies.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
 
-/** Each of a length that is asked for, and made to be read over and over. */
+/** Makers of headers of any length that a careless parser would read over and over. */
 const HOSTILE: Record<string, (length: number) => string> = {
   commas: (length) => ','.repeat(length),
   'commas and spaces': (length) => ', '.repeat(length / 2),
@@ -20,7 +20,7 @@ const HOSTILE: Record<string, (length: number) => string> = {
   'many parameters': (length) => Array.from({ length: length / 8 }, (_, i) => `p${i}=1`).join(','),
 };
 
-/** The least of many times, in ms: what it takes when nothing else runs. */
+/** Returns the least of 30 times, in ms: the time that it takes when nothing else runs. */
 function leastMs(act: () => void): number {
   let least = Number.POSITIVE_INFINITY;
   for (let i = 0; i < 30; i++) {
@@ -45,7 +45,7 @@ describe('a Digest header takes time in proportion to its length:', () => {
       const [short, long] = [make(16 * 1024), make(16 * 16 * 1024)];
       const shortMs = leastMs(() => read(short));
       const longMs = leastMs(() => read(long));
-      // 16 times as long: a quadratic reader needs 256 times as long. What takes no time to speak of has no ratio.
+      // With 16 times the text, a reader of quadratic cost needs 256 times as long. Below 5 ms a ratio means nothing.
       assert.ok(longMs < Math.max(64 * shortMs, 5), `${shortMs} ms for 16 KiB, ${longMs} ms for 256 KiB`);
     });
   }

@@ -13,7 +13,7 @@ const redis = new TestStore();
 
 beforeEach(() => redis.flush());
 
-/** The keys as one process has them, and what it makes of them; with a clock that the test moves. */
+/** Makes the nonce keys and nonces of one process, with a clock that the test moves. */
 async function process() {
   const clock = { aheadMs: 0 };
   const keys = new NonceKeys(redis.store, () => performance.now() + clock.aheadMs);
@@ -53,7 +53,7 @@ test('keys that a Redis has kept are replaced when it has been restarted, since 
   const nonce = nonces.issue();
   assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'consumed');
   const { redis: connection } = redis.store;
-  // As after a restart with a snapshot from before that use.
+  // As if Redis had restarted with a snapshot from before that use.
   await connection.del(...(await connection.keys('*digest:counts:*')));
   await connection.set(redis.store.keys.digest_run(), 'of another run');
   assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'replaced');
@@ -75,7 +75,7 @@ test('each hour has a key of its own, known before the hour begins', async () =>
   const { clock, keys, nonces } = await process();
   const first = keys.current();
   clock.aheadMs = HOUR_MS;
-  // Before Redis was asked again: the process has it already.
+  // The process has the second key already, without asking Redis again.
   const second = keys.current();
   assert.ok(first && second && !first.equals(second));
   assert.match(nonces.issue(), /^[\w-]{40}$/);

@@ -3,10 +3,10 @@ import { beforeEach, describe, test } from 'node:test';
 import { Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
 
-// What a client can learn of another, and do to it: nothing.
+// A client can learn nothing of another, and do nothing to it.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const OLD_TOKEN = 'old--0123456789abcdef0123456789abcdef';
-/** Of a second web process, which remembers clients of its own. */
+/** The port of a second web process, which remembers clients for itself. */
 let otherPort: number;
 const api = new Api({
   prepare: async () => {
@@ -102,7 +102,7 @@ test('a client that was removed a moment ago, where it is known still, cannot le
   await api.call('DELETE', `/api_tokens/${token}`, { as: 'root' });
   const subscription = { topics: ['a'], callback: 'https://victim.example.com/', uuid: 'u' };
   const answer = await call('POST', '/subscription', JSON.stringify(subscription));
-  // 401 if this took over a second, after which it is not known any more.
+  // 403, or 401 if this took more than a second, after which a removed client is not known any more.
   assert.ok([401, 403].includes(answer.status), String(answer.status));
   assert.equal(await api.store.redis.sismember('subscribers', token), 0);
   assert.equal(await api.store.redis.sismember('subscribers:a', token), 0);

@@ -92,7 +92,7 @@ describe('how many routers there are', () => {
 });
 
 describe('a caller who forges X-Forwarded-For', () => {
-  // The minute does not end while they are tested.
+  // The clock stands still, so that the minute of the limit does not end during the test.
   const wallMs = () => Date.UTC(2026, 0, 1);
   const behindRouter = new GuardedServer({ proxies: 1, wallMs });
   const direct = new GuardedServer({ wallMs });
@@ -119,7 +119,7 @@ describe('a caller who forges X-Forwarded-Proto', () => {
   const event = '{"type":"noop","url":"https://app.example.com/1"}';
 
   test('over plain http is sent to https, also where it publishes', async () => {
-    // As a router leaves it that appends.
+    // The header as a router leaves it that appends its value to the client's.
     const headers = { 'x-forwarded-proto': 'https, http', host: 'bus.example.com' };
     for (const [method, path] of [
       ['GET', '/topics'],

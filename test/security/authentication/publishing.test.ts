@@ -6,7 +6,7 @@ import { type Answer, Api, problemIn, send } from '../../../harness/http/api.ts'
 import { until } from '../../../harness/until.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
-// Express does not find the route of a plain publish, but of any other; here in two real web processes.
+// A plain publish goes past Express, any other through it. Both are tested, in two real web processes.
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 let otherPort: number;
 const api = new Api({
@@ -57,7 +57,7 @@ describe('a recorded publish by Digest cannot be replayed', () => {
   const LONG = JSON.stringify({ type: 'noop', url: 'https://app.example.com/1', data: 'x'.repeat(5000) });
   afterEach(() => api.store.redis.config('SET', 'maxmemory', '0'));
 
-  /** Publishes to a process with the next count, or with one that was used. */
+  /** Makes a client. Resolves with a function that publishes with the next count of a nonce, or with a given one. */
   async function publisher(client: object = {}) {
     await api.reset();
     const body = JSON.stringify({ name: 'shop', ...client });

@@ -8,14 +8,14 @@ import { promisify } from 'node:util';
 import { answerParameters, header, parametersOf } from '../../authentication/digest_client.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
 
-// Each is skipped where it is not installed; on Debian and Ubuntu:
+// The tests of a client are skipped where it is not installed. On Debian and Ubuntu:
 //   apt-get install curl python3-requests python3-httpx ruby-net-http-digest-auth
 const run = promisify(execFile);
 
 const bus = new GuardedServer();
 const without = new GuardedServer({ md5: false }, bus.redis);
 
-/** The bus as a client of old finds it: it is shown the challenge of MD5 alone. */
+/** A router in front of the bus that shows clients only the challenge for MD5. */
 class Md5Router {
   #server: Server | undefined;
 
@@ -56,7 +56,7 @@ beforeEach(async () => {
 interface RealClient {
   name: string;
   command: string;
-  /** Says nothing and succeeds where the client is installed. */
+  /** A command that prints nothing and succeeds if the client is installed. */
   probe: string[];
   /** Makes three requests to a URL over one session, the last a POST, and prints the statuses. */
   args: (url: string, user: string, password: string) => string[];
@@ -124,7 +124,7 @@ const clients: RealClient[] = [
     command: 'ruby',
     probe: ['-e', "require 'net/http/digest_auth'"],
     args: (...given) => ['-e', RUBY, ...given],
-    // It knows MD5 only.
+    // This client knows only MD5.
     choices: ['both algorithms', 'MD5 alone'],
   },
 ];

@@ -6,7 +6,7 @@ import { NonceUses } from '../../../src/authentication/nonce_uses.ts';
 import { answerParameters, challengeFor, header, parametersOf } from '../../authentication/digest_client.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
 
-// Two web processes: all that they share is Redis.
+// Two web processes that share nothing but Redis.
 const one = new GuardedServer();
 const other = new GuardedServer({}, one.redis);
 const both = [one, other];
@@ -90,7 +90,7 @@ describe('the uses of a nonce', () => {
     const bytes = await redis.memory('USAGE', key);
     assert.ok(Number(bytes) <= 300, `${bytes} bytes`);
     const ttlMs = await redis.pttl(key);
-    // Longer than the nonce may still be used, not much longer.
+    // It is kept for longer than the nonce may be used, but not much longer.
     assert.ok(ttlMs > 6 * 60_000 - 5000 && ttlMs <= 7 * 60_000, `${ttlMs} ms`);
   });
 

@@ -14,7 +14,7 @@ const secretOf = (token: string): Client => ({
   ha1: { sha256: ha1('SHA-256', token, 'secret'), md5: ha1('MD5', token, 'secret') },
 });
 
-/** What a wrong attempt costs: how often Redis was asked, and how many digests were compared. */
+/** Resolves with the cost of a wrong attempt: how often Redis was asked, and how many digests were compared. */
 async function cost(scheme: 'basic' | 'digest', user: string, known: boolean) {
   let lookups = 0;
   let comparisons = 0;
@@ -50,10 +50,10 @@ describe('a wrong secret costs what an unknown user costs', () => {
 });
 
 describe('proofs of identity are compared in constant time', () => {
-  /** How often timingSafeEqual compares while this is done. */
+  /** Resolves with the number of calls of timingSafeEqual during `act`. */
   async function comparisons(t: TestContext, act: () => unknown): Promise<number> {
     const { mock } = t.mock.method(crypto, 'timingSafeEqual');
-    // Named imports follow.
+    // Makes named imports of node:crypto use the mock too.
     syncBuiltinESMExports();
     await act();
     mock.restore();
@@ -66,7 +66,7 @@ describe('proofs of identity are compared in constant time', () => {
   test('the root key', async (t) => {
     assert.equal(await comparisons(t, () => assert.ok(credentials.isReserved('the-root-key'))), 1);
     assert.equal(await comparisons(t, () => assert.ok(!credentials.isReserved('the-root-kex'))), 1);
-    // What has another length too: digests are compared.
+    // A token of another length is compared too, because digests are compared.
     assert.equal(await comparisons(t, () => assert.ok(!credentials.isReserved('t'))), 1);
   });
 

@@ -65,7 +65,7 @@ describe('a client that is limited', () => {
     assert.deepEqual(await make(fields), fields);
     assert.equal((await publish('old', 'users')).status, 403);
     await make({ name: 'older', token: 'old--1' });
-    // Until the process asks again.
+    // Waits until the process asks Redis again.
     const { text } = await api.call('GET', '/api_tokens', { as: 'root' });
     assert.deepEqual(JSON.parse(text), [{ name: 'older', token: 'old--1' }]);
   });

@@ -47,7 +47,7 @@ describe('a rotated secret', () => {
     const rotated = JSON.parse(answer.text);
     assert.deepEqual(rotated, { token, secret: rotated.secret, grace: 60_000 });
     assert.notEqual(rotated.secret, secret);
-    // The other process remembers the client with its old secret alone.
+    // The second process still remembers the client with only its old secret.
     assert.equal(await at(token, rotated.secret), 200);
     // A process remembers a client for a second: ask for longer than that.
     for (const endMs = performance.now() + 1100; performance.now() < endMs; ) {

@@ -14,7 +14,7 @@ const LETTER = 'A96w5uKHOM8kSsHw----';
 
 const api = new Api();
 
-/** The calls of the route table, with something in place of each parameter. */
+/** Returns the calls of the route table, with a value for each parameter. */
 const calls = () =>
   routeTable().map(({ method, path, roles }) => ({
     ...{ method, roles },
@@ -120,7 +120,7 @@ describe('a viewer sees no secret', () => {
     const [{ subscriber }] = await read('/subscriptions');
     const [letter] = await read('/dead_letters');
     assert.deepEqual(await read(`/dead_letters?subscriber=${subscriber}`), [letter]);
-    // Otherwise a viewer could test guesses at the token.
+    // Otherwise a viewer could find the token by testing guesses.
     assert.deepEqual(await read(`/dead_letters?subscriber=${OLD_TOKEN}`), []);
     assert.deepEqual(await read(`/dead_letters?subscriber=unknown${subscriber.slice(3)}`), []);
     await api.call('POST', '/subscription', {

@@ -5,7 +5,7 @@ import { CallbackPolicy } from '../../../src/subscribing/callback_policy.ts';
 
 const closed = new CallbackPolicy([]);
 
-/** Addresses that no callback may reach, by why. The first and the last of a range, where one could be off by one. */
+/** Addresses that no callback may reach, by the reason. The ends of a range show that no bound is off by one. */
 const REFUSED: Record<string, string[]> = {
   'this network': ['0.0.0.0', '0.255.255.255', '::'],
   loopback: ['127.0.0.1', '127.255.255.254', '::1'],
@@ -49,7 +49,7 @@ const REFUSED: Record<string, string[]> = {
   'IPv4-compatible': ['::10.0.0.1', '::7f00:1', '::169.254.169.254'],
   NAT64: ['64:ff9b::10.0.0.1', '64:ff9b::7f00:1', '64:ff9b::a9fe:a9fe', '0064:ff9b:0::192.168.0.1'],
   '6to4': ['2002:a00:1::', '2002:7f00:1::1', '2002:a9fe:a9fe::1', '2002:c0a8:101:1::abcd'],
-  // The server stands as it is, the client with all bits turned round: ~10.0.0.1, ~127.0.0.1.
+  // The address holds the server as it is, and the client with all bits inverted: ~10.0.0.1, ~127.0.0.1.
   Teredo: ['2001:0:a00:1::f7f7:f7f7', '2001:0:808:808::f5ff:fffe', '2001:0:808:808::80ff:fffe'],
   ISATAP: [
     '2606:4700::5efe:10.0.0.1',
@@ -115,7 +115,7 @@ describe('an entry of ROUTEMASTER_CALLBACK_ALLOW', () => {
     ['fd00::/8', ['fd12::5', 'fdff::'], ['fc00::1', 'fe80::1']],
     ['169.254.169.254', ['169.254.169.254'], ['169.254.169.253', 'fe80::1']],
     ['64:ff9b::/96', ['64:ff9b::10.0.0.1'], ['10.0.0.1', '::ffff:10.0.0.1']],
-    // Both ends of it.
+    // A Teredo address is allowed only if both its server and its client are.
     ['10.0.0.0/8', ['2001:0:a00:1::f5ff:fffe'], ['2001:0:7f00:1::f5ff:fffe', '2001:0:a00:1::80ff:fffe']],
   ];
   for (const [allow, addresses, others] of allowed) {

@@ -72,7 +72,7 @@ function readQuestion(query: Buffer): { name: string; type: number; end: number 
   return { name: labels.join('.').toLowerCase(), type: query.readUInt16BE(at + 1), end: at + 5 };
 }
 
-/** The record of an address; undefined if the type does not fit. Its name points to the question's, and its TTL is 0. */
+/** Returns the record of an address; undefined if the type does not fit. Its name points to the question. */
 function record(address: string, type: number): Buffer | undefined {
   if (type === TYPES.A ? !isIPv4(address) : type !== TYPES.AAAA || !isIPv6(address)) return undefined;
   const data = type === TYPES.A ? Buffer.from(address.split('.').map(Number)) : bytesOf(address);
@@ -84,7 +84,7 @@ function record(address: string, type: number): Buffer | undefined {
   return Buffer.concat([head, data]);
 }
 
-/** The bytes of an IPv6 address in hexadecimal. */
+/** Returns the bytes of an IPv6 address that is written in hexadecimal. */
 function bytesOf(address: string): Buffer {
   const [left = '', right] = address.split('::');
   const words = (text: string) =>

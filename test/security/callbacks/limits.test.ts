@@ -7,7 +7,7 @@ import { until } from '../../../harness/until.ts';
 
 const MEGABYTE = 1024 * 1024;
 
-/** A server that does this with each connection that has sent something, and counts what it could write. */
+/** A server that calls a function for each connection that has sent something, and counts the bytes it could write. */
 class HostileServer {
   readonly sockets: Socket[] = [];
   readonly #server = createServer((socket) => {
@@ -32,7 +32,7 @@ class HostileServer {
     return `${scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`;
   }
 
-  /** The bus has closed all connections. */
+  /** Resolves when the bus has closed all connections. */
   async left(): Promise<void> {
     await until(() => this.sockets.length > 0 && this.sockets.every(({ destroyed }) => destroyed));
   }
@@ -42,7 +42,7 @@ class HostileServer {
   }
 }
 
-/** Writes a head, and then this for ever: as fast as it is taken, or once every few ms. */
+/** Writes a head, and then the text again and again: as fast as it is taken, or once every few ms. */
 const flood = (socket: Socket, text: string, head = '') => {
   socket.write(head);
   const more = () => {

@@ -50,7 +50,7 @@ test('a callback that is not allowed any more fails and is retried like any othe
   const { publisher, topic, subscriber } = await bus.scene(t);
   const settings = { topics: [topic], uuid: 'me', max_attempts: 2 };
   await subscriber.call('POST', '/subscription', { ...settings, callback: 'https://hooks.invalid/' });
-  // As if ROUTEMASTER_CALLBACK_ALLOW had been wider when it subscribed; with credentials, as the Ruby Routemaster took them.
+  // As if ROUTEMASTER_CALLBACK_ALLOW had been wider at the subscription. The Ruby Routemaster took credentials too.
   const callback = `https://user:hunter2@[::ffff:7f00:2]:${canary.port}/`;
   await bus.store.redis.hset(bus.store.keys.subscriber(subscriber.token), { callback });
   await publisher.publish(topic, { url });
@@ -62,7 +62,7 @@ test('a callback that is not allowed any more fails and is retried like any othe
     /^refused to connect: its host is at an address that is not public \(loopback\)/,
   );
   assert.equal(death, 'max_attempts');
-  // It is told before it is done.
+  // The message is logged before the batch is a dead letter.
   const id = await until(async () => {
     const [first] = (await subscriber.call('GET', '/dead_letters')) as { id: string }[];
     return first?.id;

@@ -107,7 +107,7 @@ test('a secret is never shown: in listings, figures, errors or logs', async () =
       '/api_tokens',
     ])
       shown.push((await api.call('GET', path, { as })).text);
-  // The call fails within the bus, with the secret among what it was given.
+  // The call fails within the bus, with the secret among its arguments: no log may have it.
   const { redis, keys } = api.store;
   await redis.set(keys.topic_subscribers('broken'), 'not a set');
   const failed = await subscribe({ topics: ['broken'], signing_secret: own });

@@ -10,7 +10,7 @@ import { reasonOf, sender } from '../../../harness/http/sender.ts';
 const allow = ['127.0.0.1'];
 const skip = noOpenssl;
 
-/** An https receiver at 127.0.0.1. */
+/** Starts an https receiver at 127.0.0.1. */
 async function receiverWith(t: TestContext, identity: { key: string; cert: string }): Promise<Receiver> {
   const receiver = await Receiver.start(identity);
   t.after(() => receiver.stop());

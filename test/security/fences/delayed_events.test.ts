@@ -22,7 +22,7 @@ test('a client that delays as many events as it may takes a small part of Redis,
       delay: delay + (n % 7),
     }));
   let refused = 0;
-  /** Publishes until it is refused, and goes on when what waits has been published. */
+  /** Publishes delayed events. Resolves with true if they were accepted. */
   const publish = (topic: string, delay: number) =>
     client.publish(topic, many(delay)).then(
       () => true,

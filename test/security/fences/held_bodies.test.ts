@@ -27,7 +27,7 @@ async function publishMuch(signal: AbortSignal): Promise<void> {
 
 test('a client whose publishes lack a byte holds half of the room at most', async (t) => {
   const attacker = await Attacker.start(bus, t);
-  // Also while the victim is measured in quiet: what it waits for a publish of 4 MB is not due to the attack.
+  // The good client publishes also while the victim is measured in quiet: its 4 MB delay the victim, not the attack.
   const over = new AbortController();
   const publishing = publishMuch(over.signal);
   publishing.catch(() => {}); // reported below

@@ -6,7 +6,7 @@ import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts'
 import { basic, problemIn, send } from '../../../harness/http/api.ts';
 
 const REDIS_BYTES = 16 * 1024 * 1024;
-/** As many of 180 bytes each take 5 % of that Redis. */
+/** Number of keys that take 5 % of that Redis, at 180 bytes each. */
 const MAX_KEYS = Math.floor((0.05 * REDIS_BYTES) / 180);
 const bus = busWithDefaultLimits({ redis: { maxmemory: String(REDIS_BYTES) } });
 const victim = Victim.forTests(bus);

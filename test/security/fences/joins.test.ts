@@ -17,8 +17,8 @@ const events = (count: number, data: unknown) =>
   Array.from({ length: count }, () => ({ type: 'noop', url: url(++sent), data }));
 
 /**
- * As many joins as a client may have: as many as may count its topic, and the others count what these publish. So each
- * event of the topic is counted by all of them.
+ * Makes as many joins as a client may have. The first count its topic, as many as may count one topic; the next count the
+ * events that these publish, and so on. So each event of the topic makes all of them count.
  */
 async function joinAll(attacker: Attacker, count: number): Promise<void> {
   for (let n = 0; n < MAX_JOINS; n++) {
@@ -29,7 +29,7 @@ async function joinAll(attacker: Attacker, count: number): Promise<void> {
       by: 'url',
       then: { topic: `${attacker.topic}_${n}` },
     };
-    // The rate of calls refuses some.
+    // Repeated, as the limit of the call rate refuses some.
     await until(() =>
       attacker.client.call('PUT', `/joins/j${n}`, rules).then(
         () => true,

@@ -30,7 +30,7 @@ test('a subscriber that moves from host to host leaves no connections behind', a
     }
   });
   assert.ok(hosts.length > 10, `${hosts.length} hosts`);
-  // One to the last host, and one that another thread keeps for some seconds to the host that it delivered to last.
+  // One connection to the last host, and one that the other thread keeps for some seconds to its own last host.
   await until(() => open() <= 4, { timeoutMs: 2000, what: 'connections to former hosts are closed' });
 });
 
@@ -54,6 +54,6 @@ test('a subscriber whose answers never end holds a limited number of connections
     }
   });
   assert.ok(host.requests > 100, `${host.requests} deliveries`);
-  // 16 unfinished answers in each of two threads, 16 deliveries under way, and those being closed.
+  // 16 unfinished answers in each of two threads, 16 deliveries under way, and connections that are being closed.
   assert.ok(host.maxOpen <= 64, `${host.maxOpen} connections`);
 });

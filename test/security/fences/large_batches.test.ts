@@ -9,7 +9,7 @@ import { until } from '../../../harness/until.ts';
 const bus = busWithDefaultLimits();
 const victim = Victim.forTests(bus);
 const MAX_BYTES = 1024 * 1024;
-/** One call that opened 10,000 batches took 50 ms on a quiet machine. */
+/** Maximum time of a script call. A call that opened 10,000 batches took 50 ms on a quiet machine. */
 const MAX_CALL_MS = 25;
 
 const events = (count: number, data?: string) =>
@@ -17,7 +17,7 @@ const events = (count: number, data?: string) =>
 
 test('an array for a subscriber that takes one event at a time does not stop Redis', async (t) => {
   const attacker = await Attacker.start(bus, t);
-  // It pauses its deliveries, so that only publishing is measured.
+  // Its first answer, 410, pauses the subscriber, so that only publishing is measured.
   const gone = await attacker.subscribe(['singles'], answer.status(410), { max: 1, timeout: 0 });
   await attacker.client.publish('singles', events(1));
   await until(() => gone.deliveries.length > 0);
@@ -32,7 +32,7 @@ test('an array for a subscriber that takes one event at a time does not stop Red
       longestMs.push(Math.max(...log.map(([, , micros]) => micros / 1000)));
     }
   });
-  // The machine may be busy at times, but not each time.
+  // The least of several times counts, as the machine may be busy at some of them.
   assert.ok(Math.min(...longestMs) < MAX_CALL_MS, `${longestMs} ms`);
   await attacker.client.call('DELETE', '/topics/singles');
 });

@@ -26,7 +26,7 @@ const challenge = async () => challengeFor('SHA-256', digestsIn(await publish())
 const answerTo = (given: Parameters, { token: user, secret }: Client) =>
   header(answerParameters(given, { user, secret, uri: '/topics/widgets', method: 'POST' }));
 
-/** A request that was recorded on its way, after which Redis loses its memory of it. */
+/** Asserts that a recorded request is refused when it is repeated after Redis has lost its memory of it. */
 async function assertRefusedAfter(
   lose: () => Promise<unknown>,
   recorded: string,

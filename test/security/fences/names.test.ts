@@ -32,7 +32,7 @@ test('a topic that is deleted leaves no figures behind, and their sum stays', as
       await Promise.all(
         topics.map(async (topic) => {
           await attacker.client.publish(topic, EVENT);
-          // The rate of calls refuses some.
+          // Repeated, as the limit of the call rate refuses some.
           await until(
             async () => (await refusal(attacker.client.call('DELETE', `/topics/${topic}`))) === 'accepted',
           );

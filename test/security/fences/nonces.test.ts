@@ -15,9 +15,9 @@ import {
 } from '../../authentication/digest_client.ts';
 
 const REDIS_BYTES = 16 * 1024 * 1024;
-/** More requests than steps of 300 bytes in 5 % of that Redis. */
+/** Number of requests: at 300 bytes for each, more than 5 % of that Redis. */
 const ENOUGH = (0.05 * REDIS_BYTES) / 300;
-/** The bits of a nonce grow by this many. */
+/** Counts between two requests. The bit field of a nonce's uses grows by this many bits each time. */
 const STEP = 512;
 const MAX_COUNT = 65_535;
 const TOPIC = '/topics/nonces';
@@ -51,7 +51,7 @@ test('a client with many Digest nonces takes a small part of a small Redis', asy
   let requests = 0;
   let nonce = await challenge();
   let count = 0;
-  /** Each request takes the next step of a nonce, most of them only to be refused by the limit of calls. */
+  /** Sends requests while `go` returns true. Each uses a count one step further; the call limit refuses most of them. */
   const refusal = async (go: () => boolean): Promise<boolean> => {
     while (go()) {
       if (count + STEP > MAX_COUNT) [nonce, count] = [await challenge(), 0];

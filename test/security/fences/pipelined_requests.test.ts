@@ -13,7 +13,7 @@ test('thousands of requests without credentials on one connection keep nobody wa
 });
 
 test('hundreds of readings of the figures on one connection keep nobody waiting', async (t) => {
-  // A bus with a history: each topic has figures.
+  // Makes 300 topics with figures, so that answers of `/metrics` are long.
   const busy = await bus.client('busy');
   for (let n = 0; n < 300; n++) await busy.publish(`busy_${n}`, { url: 'https://good.example.com/1' });
   const attacker = await Attacker.start(bus, t);

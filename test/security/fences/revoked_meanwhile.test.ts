@@ -8,12 +8,12 @@ const bus = busWithDefaultLimits();
 const EVENT = JSON.stringify({ type: 'noop', url: 'https://evil.example.com/1' });
 const CALLBACK = 'http://127.0.0.1:1/';
 
-/** Sends a request without the last byte of its body, which the returned function sends. It resolves with the status. */
+/** Sends a request without the last byte of its body. The returned function sends it, and resolves with the status. */
 async function begin(t: TestContext, attacker: Attacker, path: string, body: string) {
   const connection = await attacker.connect();
   t.after(() => connection.close());
   const request = attacker.request('POST', path, { body });
-  // A body that is asked for has been admitted: its credentials were right.
+  // When the bus asks for the body by `100 Continue`, it has accepted the credentials.
   const [head = '', rest = ''] = request.split('\r\n\r\n');
   connection.write(`${head}\r\nexpect: 100-continue\r\n\r\n`);
   await until(() => connection.receivedBytes > 0);
@@ -52,7 +52,7 @@ describe('a call whose body is held back', () => {
       const attacker = await Attacker.start(bus, t);
       const end = await begin(t, attacker, '/topics/stolen', EVENT);
       await revoke(attacker.client.token);
-      // The directory of clients promises a second.
+      // The directory of clients may remember a client for a second.
       const began = performance.now();
       await until(() => performance.now() - began > 1000);
       assert.equal(await end(), 401);

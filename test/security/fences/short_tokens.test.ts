@@ -8,7 +8,7 @@ import { REDIS_PREFIX, TestStore } from '../../../harness/redis/store.ts';
 const ROOT_KEY = '0f'.repeat(24);
 const redis = new TestStore();
 
-/** A web process in production, with a client whose token of one letter came from a Ruby Routemaster. */
+/** Starts a web process in production, with a client whose token of one letter came from a Ruby Routemaster. */
 async function production(t: { after: (end: () => unknown) => void }) {
   await redis.flush();
   await redis.store.redis.hset(redis.store.keys.api_tokens(), 'r', 'ruby');

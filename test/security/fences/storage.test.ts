@@ -9,7 +9,7 @@ import { until } from '../../../harness/until.ts';
 import { infoNumber } from '../../../src/store/memory.ts';
 
 const MB = 1024 * 1024;
-/** The high mark is some 10 MB below. */
+/** Memory limit of Redis. The high mark is some 10 MB below. */
 const MAX_MEM = 40 * MB;
 
 const bus = busWithDefaultLimits({ env: { ROUTEMASTER_REDIS_MAX_MEM: String(MAX_MEM) } });
@@ -18,7 +18,7 @@ const victim = Victim.forTests(bus);
 const events = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ url: `https://e.example/${n}`, data: 'x'.repeat(60_000) }));
 
-/** A subscriber that is away, with an old event in its queue: whoever is first in line to lose something. */
+/** Makes a subscriber that is away, with an old event in its queue, which would be the first to be dropped. */
 async function bystander(owner: Parameters<typeof Attacker.start>[1], topic: string) {
   const attacker = await Attacker.start(bus, owner);
   const wanted = { timeout: 3_600_000, max: 10_000 };
@@ -33,7 +33,7 @@ test('buffers of clients of Redis are not storage: nobody is refused or loses an
   await redis.setrange('filler', 3 * MB, 'x');
   const readers = Array.from({ length: 10 }, () => connect(bus.redis.socketPath ?? '').pause());
   await besideAttack(victim, async () => {
-    // Each of them asks for 9 MB and reads nothing, as a process that hangs does.
+    // Each reader asks for 9 MB and reads nothing, like a process that hangs.
     for (const reader of readers) reader.write('*2\r\n$3\r\nGET\r\n$6\r\nfiller\r\n'.repeat(3));
     const usedBytes = async () => infoNumber(await redis.info('memory'), 'used_memory');
     await until(async () => (await usedBytes()) > 2 * MAX_MEM);

@@ -22,7 +22,7 @@ test('as many triggers as a client may have, each as often as it may fire, delay
   };
   const fired = () => bus.metric('routemaster_triggers_fired_total');
   const names = Array.from({ length: MAX_TRIGGERS }, (_, n) => `tick_${n}`);
-  // By the scripts: the rate of calls would refuse half of them.
+  // Stored by the script, as the limit of the call rate would refuse half of them.
   for (const [n, name] of names.entries())
     await putTrigger(bus.store, name, {
       client,
@@ -56,7 +56,7 @@ test('rare times and long definitions that are shown over and over delay nobody,
   const event = { type: 'noop', url: 'https://evil.example.com/' };
   const schedule = { cron: '30 2 * 3 +SUN#5', timezone: 'Europe/Berlin' };
   await client.call('PUT', '/triggers/rare', { topic, event, schedule, paused: true });
-  // Read into objects, this takes a megabyte.
+  // Parsed, this JSON takes a megabyte.
   const data = JSON.stringify(Array.from({ length: 21_000 }, () => ({})));
   const names = Array.from({ length: 200 }, (_, n) => `long_${n}`);
   const room = { limits: { maxClientBytes: 1e9 }, paused: true };

@@ -9,13 +9,13 @@ import { until } from '../../../harness/until.ts';
 const bus = busWithDefaultLimits();
 const victim = Victim.forTests(bus);
 
-/** Of two threads with the default number each. */
+/** Workers and spare workers of two threads with the default numbers. A spare worker helps when others stand still. */
 const WORKERS = 64;
 const SPARE = 22;
-/** Asks for as many deliveries in flight as there may be. */
+/** A subscription that asks for the maximum of deliveries in flight. */
 const GREEDY = { max: 1, timeout: 0, max_in_flight: WORKERS };
 
-/** How many deliveries are in flight to these subscribers. */
+/** Resolves with the number of deliveries in flight to these subscribers. */
 async function inFlight(...attackers: Attacker[]): Promise<number> {
   const { redis, keys } = bus.store;
   const tokens = attackers.map(({ client }) => client.token);
@@ -23,7 +23,7 @@ async function inFlight(...attackers: Attacker[]): Promise<number> {
   return counts.reduce((sum, count) => sum + Number(count), 0);
 }
 
-/** A greedy subscriber to a topic of its own that has accepted a batch quickly. From then on it `answers` so. */
+/** Makes a greedy subscriber to a topic of its own. It accepts a first batch quickly; from then on it gives `answers`. */
 async function quickAtFirst(t: TestContext, topic: string, answers: Answer) {
   const attacker = await Attacker.start(bus, t);
   const receiver: Receiver = await attacker.subscribe([topic], answer.status(204), GREEDY);
@@ -67,7 +67,7 @@ test('three subscribers that hang do not keep a new one, or a slow one, waiting 
   const hanging = await Promise.all(topics.map((topic) => quickAtFirst(t, topic, answer.hang)));
   for (const { publish } of hanging) await publish(50);
   const { redis, keys } = bus.store;
-  // Late, they fill the half of the workers that slow and new subscribers share.
+  // These deliveries are late by now, and fill the half of the workers that slow and new subscribers share.
   await until(async () => (await redis.scard(keys.share_workers('slow'))) >= (WORKERS + SPARE) / 2);
   const { publisher, topic, receiver } = await bus.scene(t);
   const began = performance.now();

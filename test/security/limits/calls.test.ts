@@ -94,7 +94,7 @@ describe('the documentation', () => {
         if (status === 200) lengths.push(text.length);
         else assert.equal(status, 429);
       }
-      // A bucket has 30 calls, and the last one before it is empty may be as long as it likes.
+      // A bucket has 30 calls. The last call before it is empty may be of any length.
       const calls = lengths.reduce((sum, length) => sum + 1 + length / 16_384, 0);
       assert.ok(lengths.length > 0 && lengths.length < 6 && calls >= 30, `${lengths}`);
       assert.equal((await api.call('GET', '/topics', { as: 'reader', headers })).status, 200);

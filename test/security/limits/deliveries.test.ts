@@ -17,7 +17,7 @@ let calls = 0;
 
 beforeEach(() => redis.flush());
 
-/** The subscriber takes a batch, or drops it, after two failures with answers of 256 characters. */
+/** Ends a batch of the subscriber, after two failures with answers of 256 characters. */
 async function end(token: string, ending: 'taken' | 'dropped'): Promise<void> {
   const attempt = JSON.stringify({
     at: 1,

@@ -48,7 +48,7 @@ test('a few requests of a connection are handled at a time, and the rest is not 
   const requests = 20_000;
   socket.write(get('health').repeat(requests));
   await until(() => waiting.length > 0);
-  // What the system buffers is written; the rest of 700 KB would be if the server read.
+  // The system buffers a part of the 700 KB. The rest would be written too if the server read it.
   for (let turns = 0; turns < 100; turns++) await nextTurn();
   assert.equal(seen, 4);
   let max = 0;

@@ -28,7 +28,7 @@ describe('the buckets of a client', () => {
     assert.deepEqual(await ask(demand(999), demand(5000), demand(1)), [true, true, false]);
     const [spent] = await spend(redis.store, rates, [demand(1)]);
     assert.ok(spent && !spent.letIn);
-    // 5,999 events at 100 a second.
+    // The bucket lacks 5,999 events, which come back at 100 a second.
     assert.ok(spent.eventsFullInMs > 58_000 && spent.eventsFullInMs <= 59_990);
   });
 
@@ -127,7 +127,7 @@ describe('a publisher that is over its rate', () => {
     const refused = await send(port, 'POST', '/topics/mills', { authorization }, EVENT);
     assert.equal(problemIn(refused).code, 'rate_limited');
 
-    // Nothing but the head: an answer shows that nobody waited for the body.
+    // Only the head is sent: an answer shows that the bus did not wait for the body.
     const head = ['POST /topics/mills HTTP/1.1', 'Host: a', `Authorization: ${authorization}`];
     const waiting = [...head, 'Expect: 100-continue', 'Content-Length: 10'];
     assert.equal((await publish('mill', EVENT, '/topics/mills')).status, 429);
@@ -138,7 +138,7 @@ describe('a publisher that is over its rate', () => {
     assert.equal((await publish('shop', events(35), '/topics/shops')).status, 204);
     const refused = await publish('shop', EVENT, '/topics/shops');
     assert.equal(refused.status, 429);
-    // A busy machine may answer late, so the time gets a second more.
+    // A busy machine may answer late, so a second is added to the time.
     const timeoutMs = (Number(refused.headers['retry-after']) + 1) * 1000;
     await until(async () => (await publish('shop', EVENT, '/topics/shops')).status === 204, {
       timeoutMs,

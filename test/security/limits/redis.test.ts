@@ -49,7 +49,7 @@ const RARE = new Set([
   'zrevrangebyscore', // when dead letters are listed page by page
 ]);
 
-/** What a Redis that speaks TLS has in its configuration, and whose user is only the one of README. */
+/** Returns the configuration of a Redis with TLS, and with the user of docs/operating.md. */
 const secure = (port: number, certificates: TestAuthority): Record<string, string> => ({
   'tls-port': String(port),
   'tls-cert-file': certificates.cert,
@@ -73,7 +73,7 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
     certificates.remove();
   });
 
-  /** What came of a connection: PONG, or why it cannot be made. */
+  /** Tries a connection. Resolves with PONG, or with the reason why it cannot be made. */
   async function ping(tls: RedisTls | undefined, host = '127.0.0.1'): Promise<string> {
     const { log, lines } = capturedLog();
     const connection = connect(`rediss://routemaster:${PASSWORD}@${host}:${port}`, log, tls);

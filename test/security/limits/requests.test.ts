@@ -10,7 +10,7 @@ const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const CLOSE = 'Connection: close';
 const ALL = { code: 'method_not_allowed', detail: /takes/ } as const;
 
-/** One request written as it is; the client `pub` makes it unless it is a stranger's. */
+/** Sends one request as it is written. The client `pub` makes it, unless it is a stranger's. */
 async function raw(
   line: string,
   headers: readonly string[],
@@ -50,8 +50,8 @@ describe('Expect: 100-continue', () => {
     assert.match(text, /^HTTP\/1\.1 204 /);
   });
 
-  // Nothing is sent after the head: an answer shows that nobody waited for the body. The connection is closed, as what
-  // comes next on it could be the body or another request.
+  // Nothing is sent after the head: an answer shows that the bus did not wait for the body. Then the bus closes the
+  // connection, as the next bytes on it could be the body or another request.
   const refused: [title: string, line: string, headers: string[], status: number, stranger?: boolean][] = [
     ['of a stranger', PUBLISH, expecting([]), 401, true],
     ['with a wrong secret', PUBLISH, expecting(['Authorization: Basic eDp5']), 401, true],
@@ -131,7 +131,7 @@ describe('headers', () => {
     });
   });
 
-  // Node by itself forgets what comes after its 2,000th, so that two parsers see different requests.
+  // Node by itself ignores headers after the 2,000th, so that a router and the bus would see different requests.
   test('none is ignored, however many come before it', async () => {
     const short = Array(2100).fill('a:');
     await assertRefused(api, () => publish([...short, 'Authorization: Basic eDp5']), {

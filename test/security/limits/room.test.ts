@@ -21,7 +21,7 @@ const subscribe = (as: string, topics: string[]) =>
   });
 const listed = async (path: string) => JSON.parse((await api.call('GET', path, { as: 'root' })).text).length;
 
-/** What there is. (Not byte by byte: a set may change its order as it is looked at.) */
+/** Resolves with the names in Redis, sorted: a set may change its order as it is read. */
 async function stored() {
   const { redis, keys } = api.store;
   const members = async (key: string) => (await redis.smembers(key)).sort();

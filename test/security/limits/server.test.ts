@@ -22,7 +22,7 @@ const QUICK: Partial<ServerLimits> = {
 };
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
-/** Answers when all that came in the same segment is parsed. */
+/** Answers after everything that came in the same segment is parsed. */
 const slowly: Answer = async (_request, response) => {
   await setImmediate();
   response.end('mine');

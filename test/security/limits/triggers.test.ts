@@ -3,7 +3,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { Api, problemIn } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
 
-// 5 % of 20 MB are a megabyte.
+// A client's triggers may take 5 % of Redis: with 20 MB, a megabyte.
 const api = new Api({
   env: {
     ROUTEMASTER_MAX_TRIGGERS: '5',
@@ -36,7 +36,7 @@ describe('triggers are bounded', () => {
 
   test('in their bytes: a client’s take 5 % of the memory of Redis at most', async () => {
     await put('one', 'first');
-    // The limit of Redis is read in the background.
+    // Repeated, as the web process reads the limit of Redis in the background.
     await until(async () => (await put('one', 'first', { data: 'x'.repeat(590_000) })) === 200);
     assert.equal(await put('one', 'second', { data: 'x'.repeat(590_000) }), 'limit_reached');
     assert.equal(await put('one', 'second', { data: 'x'.repeat(300_000) }), 201);
@@ -60,7 +60,7 @@ describe('triggers are bounded', () => {
     await api.token('eager');
     const fire = () => api.call('POST', '/triggers/none/fire', { as: 'eager' });
     let statuses: number[] = [];
-    // Fewer at a time than a client may have under way; a bucket of 500 calls takes a slow machine a while.
+    // Ten at a time, fewer than a client may have under way. A slow machine empties the bucket of 500 calls slowly.
     for (let n = 0; n < 500 && !statuses.includes(429); n++)
       statuses = (await Promise.all(Array.from({ length: 10 }, fire))).map(({ status }) => status);
     assert.ok(statuses.includes(429), `${statuses}`);
