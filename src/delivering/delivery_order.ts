@@ -1,6 +1,9 @@
 import type { Config } from '../config.ts';
 
-/** Asks a thread or a quarantine to look for jobs of a partition, by its place among all, or to stop. */
+/**
+ * Asks a thread or a quarantine to stop, or to look for jobs of a partition, given by its index in
+ * `Partitions.all`.
+ */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
 /** The data with which a delivery thread of the worker process starts. */

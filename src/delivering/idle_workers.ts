@@ -28,8 +28,8 @@ export class IdleWorkers {
   }
 
   /**
-   * Returns the thread with the most idle workers in all partitions, of those that have one for this partition;
-   * undefined if none has.
+   * Returns the index of the thread with the most idle workers, those for all partitions counted. Only
+   * threads with an idle worker for this partition qualify; undefined if there is none.
    */
   mostIdleThread(partition: number): number | undefined {
     let found: number | undefined;

@@ -15,12 +15,20 @@ import type { Turns } from './turns.ts';
 
 /** Interval of looking for suspects, because an announcement may be lost. */
 const LOOK_EVERY_MS = 10_000;
-/** The same with several partitions, so that an idle process sends less. */
+/**
+ * The same interval if the bus has several partitions. It is longer, so that an idle process sends fewer
+ * commands.
+ */
 const LOOK_IN_EACH_EVERY_MS = 30_000;
 
-/** Time without a suspect after which a quarantine ends. One that fails is tried again within about a minute. */
+/**
+ * Time without a suspect after which a quarantine ends. A suspect that fails comes back within about a
+ * minute, so the quarantine still runs then.
+ */
 const IDLE_MS = 60_000;
-/** The same with several partitions, since the others may wait for their turn. */
+/**
+ * The same time if the bus has several partitions. It is shorter, since the others may wait for their turn.
+ */
 const IDLE_IN_TURN_MS = 5000;
 
 interface QuarantineParts {
@@ -31,7 +39,7 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** The quarantines of this process take turns: each is a process of its own. */
+  /** Lets one quarantine of this process run at a time, since each is a process of its own. */
   turns: Turns;
   log: Log;
 }
@@ -106,10 +114,13 @@ export class Quarantine {
     return this.#parts.partition.command((redis, keys) => redis.llen(keys.jobs_suspect()));
   }
 
-  /** Resolves when the process has ended: with its worker if that died. */
+  /**
+   * Resolves when the process has ended: with the id of its worker if the process died, else with
+   * undefined.
+   */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // There may be none left after a wait for the turn.
+    // Another process may have delivered the suspects while this one waited for its turn.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');

@@ -19,14 +19,17 @@ interface ThreadSettings extends QueueSettings {
 
 /** Number of regular workers for each spare worker. */
 const WORKERS_PER_SPARE = 3;
-/** Spare workers that have nothing to do ask at every second tick alone, so that an idle thread sends less. */
+/** Idle spare workers ask for jobs only at every second tick, so that an idle thread sends fewer commands. */
 const TICKS_PER_SPARE_ASK = 2;
-/** Fewer workers would leave a lane no quarter of its own. */
+/**
+ * Minimum workers of a thread for a partition. A lane may hold a quarter of them, which must be at least
+ * one.
+ */
 const MIN_WORKERS = 4;
 
 /**
- * Returns the number of workers that a thread has for each of several partitions, so that they are as many as
- * configured in all, or a little more.
+ * Returns the number of workers that a thread has for each partition. If there are several, the configured
+ * number is divided among them and rounded up, but each gets at least MIN_WORKERS.
  */
 export function workersOfPartition(
   { workersPerThread }: Pick<Config, 'workersPerThread'>,

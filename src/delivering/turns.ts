@@ -2,7 +2,7 @@
 export class Turns {
   #last: Promise<void> = Promise.resolve();
 
-  /** Runs `work` when all before it have ended. Settles as it does. */
+  /** Runs `work` when all earlier work has ended. Settles as `work` does. */
   async take<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -23,9 +23,12 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
 interface WorkersSettings {
   /** The ids of the workers. */
   ids: readonly string[];
-  /** Interval at which they renew their leases. */
+  /** Interval of ticks, at which the workers renew their leases. */
   tickMs: number;
-  /** At every so many ticks, idle ones ask for jobs whose announcement they missed, which is their heartbeat; 1 by default. */
+  /**
+   * Number of ticks after which idle workers ask for jobs whose announcement they missed; 1 by default.
+   * Asking is their heartbeat.
+   */
   ticksPerAsk?: number;
 }
 

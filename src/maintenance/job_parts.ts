@@ -19,7 +19,7 @@ export interface RepairParts {
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
-  /** The sweeps of this process take turns. Each rests as long as it works, so 16 at a time would leave no rest. */
+  /** The sweeps of this process take turns. Each rests as long as it works; 16 at a time would leave Redis no rest. */
   sweeps: Turns;
   /**
    * Aborted as soon as the process begins to stop. The signal that a job itself gets is aborted only when the

@@ -27,7 +27,7 @@ interface Callable {
 
 export interface PartitionOptions {
   prefix?: string;
-  /** The place of the partition among all of the bus; 0 by default. */
+  /** The index of the partition in `Partitions.all`; 0 by default. */
   index?: number;
   /** Gets one warning if Redis refuses functions. */
   log?: Log;

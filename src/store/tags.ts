@@ -2,9 +2,10 @@
 const SLOTS = 16_384;
 
 /**
- * Returns the hash tags of the partitions of a bus: `count` short texts whose slots lie evenly over a cluster, in
- * the order of the slots. The tags `0`, `1`, `2` would not: of three masters the first would get two, and the
- * second none. The same count always gives the same tags, since keys are stored under them.
+ * Returns the hash tags of the partitions of a bus: `count` short texts whose slots lie evenly over a
+ * cluster, in the order of the slots. Those of `0`, `1` and `2` lie unevenly: of three masters, the first
+ * would get two partitions and the second none. The same count always gives the same tags, since keys are
+ * stored under them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;
