@@ -5,6 +5,7 @@ import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
 import { type Log, logged } from './log.ts';
 import { prepareStorage, wasTakenOver } from './maintenance/schema.ts';
 import { connect } from './store/connection.ts';
+import { settlePartitionCount } from './store/partition_count.ts';
 import { Partitions } from './store/partitions.ts';
 
 /** Maximum duration of a stop, after which the process writes the rest of its log and ends. */
@@ -34,6 +35,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
   const backoff = new Backoff();
   for (;;) {
     try {
+      await settlePartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
       // Fails here if the ACL does not permit WAIT. With 0 replicas WAIT returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));

@@ -5,7 +5,7 @@ import { createLog } from './log.ts';
 import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
 import { reportOf } from './maintenance/rehearsal_report.ts';
 import { start } from './process.ts';
-import { connect } from './store/connection.ts';
+import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
@@ -25,7 +25,7 @@ await start(async () => {
   if (mode !== '--check' || rest.length > 1) throw new BootError('Usage: bin/takeover --check [REDIS_URL]');
   const config = readConfig(environment(rest));
   const log = createLog('silent', {});
-  const redis = connect(config.redisUrl, log, config.redisTls);
+  const redis = connectOne(config.redisUrl, log, config.redisTls);
   const partition = new Partition(redis, { prefix: config.redisPrefix });
   const parts = {
     policy: new CallbackPolicy(config.callbackAllow, config),

@@ -44,6 +44,7 @@ await start(async () => {
   });
   const quarantines: Quarantine[] = [];
   const turns = { ofQuarantines: new Turns(), ofSweeps: new Turns() };
+  const listener = connectListener(config.redisUrl, log, config.redisTls);
   const maintenance = partitions.all.map((partition) => {
     const quarantine = new Quarantine({
       file: QUARANTINE,
@@ -56,7 +57,7 @@ await start(async () => {
       log,
     });
     quarantines.push(quarantine);
-    const wakeups = new Wakeups(connectListener(config.redisUrl, log, config.redisTls), partition.keys);
+    const wakeups = new Wakeups(listener, partition.keys);
     wakeups.on('main', () => supervisor?.wake(partition.index));
     wakeups.on('suspect', () => quarantine.wake());
     const sweeps = turns.ofSweeps;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { after, before } from 'node:test';
 import { createLog } from '../../src/log.ts';
-import { connect } from '../../src/store/connection.ts';
+import { connectOne } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { PrivateRedis } from './private_redis.ts';
 
@@ -41,7 +41,7 @@ export class TestStore {
 
 /** Resolves with a connected partition. */
 export async function openStore(url: string, prefix = REDIS_PREFIX): Promise<Partition> {
-  const redis = connect(url, createLog('silent', {}));
+  const redis = connectOne(url, createLog('silent', {}));
   if (redis.status !== 'ready') await once(redis, 'ready');
   return new Partition(redis, { prefix });
 }

@@ -7,6 +7,16 @@ ends. No state outlives a call.
 ]]
 local calls = {}
 
+-- A channel with a hash tag is announced to the shard that has the partition. By PUBLISH, a cluster would send every
+-- announcement to all of its nodes.
+local function announce(channel)
+  if channel:find('^[^{]*{[^}]+}') then
+    redis.call('SPUBLISH', channel, '')
+  else
+    redis.call('PUBLISH', channel, '')
+  end
+end
+
 -- Runs a script and returns its result. At the end it publishes each announcement once, however often the
 -- script made it. If `try` caught errors, it then throws the first of them.
 function calls.run(script, keys, args)
@@ -15,7 +25,7 @@ function calls.run(script, keys, args)
   call.now_ms = math.floor(call.now_us / 1000)
   local result = script(call, args)
   for kind in pairs(call.wakes) do
-    redis.call('PUBLISH', keys.wake(kind), '')
+    announce(keys.wake(kind))
   end
   if call.failure then error(call.failure) end
   return result

@@ -1,8 +1,12 @@
-import { Redis, type RedisOptions } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
+import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { addressOf, usesTls } from './redis_url.ts';
+import { ClusterListener, type Listener, RedisListener } from './listener.ts';
+import type { Connection } from './master.ts';
+import { RedisCluster } from './redis_cluster.ts';
+import { type Address, addressOf, usesTls } from './redis_url.ts';
 
 /**
  * Maximum time that a command waits for its reply. Then the connection is closed, since callers would wait
@@ -11,11 +15,11 @@ import { addressOf, usesTls } from './redis_url.ts';
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
- * The limits with sentinels. They are shorter, because a new master may be there before the failed one is
+ * The limits with replicas. They are shorter, because a new master may be there before the failed one is
  * back, and a dead host never answers.
  */
-const SENTINEL_MAX_PAUSE_MS = 500;
-const SENTINEL_SILENCE_MS = 2000;
+const REPLICATED_MAX_PAUSE_MS = 500;
+const REPLICATED_SILENCE_MS = 2000;
 /** Minimum time between two warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
@@ -26,31 +30,37 @@ export type RedisTls = Config['redisTls'];
 
 const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
 
-function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
-  const { url: text, ...where } = addressOf(url);
-  const behindSentinels = where.sentinels !== undefined;
-  const maxPauseMs = behindSentinels ? SENTINEL_MAX_PAUSE_MS : MAX_PAUSE_MS;
-  const pause = (times: number) =>
-    Math.min(50 * 2 ** Math.min(times, 10), maxPauseMs) * (0.5 + Math.random() / 2);
-  const encryption = usesTls(url) && {
-    rejectUnauthorized: tls.verify,
-    ...(tls.ca !== undefined && { ca: tls.ca }),
-  };
-  const all: Options = {
-    ...where,
-    ...options,
-    ...(encryption && { tls: encryption }),
+const pauseUpTo = (maxMs: number) => (times: number) =>
+  Math.min(50 * 2 ** Math.min(times, 10), maxMs) * (0.5 + Math.random() / 2);
+
+/** Returns the options of all connections. */
+function commonOptions(url: string, log: Log, tls: RedisTls): Options {
+  const encryption = { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) };
+  return {
+    ...(usesTls(url) && { tls: encryption }),
     // Without this option, ioredis sends its name to Redis by a command that the ACL would have to permit.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, since Redis may have applied it already.
     autoResendUnfulfilledCommands: false,
-    retryStrategy: pause,
     reconnectOnError: reconnectFromReplica(log),
+    socketTimeout: SILENCE_MS,
+  };
+}
+
+function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
+  const { url: text, nodes, ...where } = addressOf(url);
+  if (nodes) throw new BootError('ROUTEMASTER_REDIS_URL is that of a cluster where one Redis is needed.');
+  const behindSentinels = where.sentinels !== undefined;
+  const pause = pauseUpTo(behindSentinels ? REPLICATED_MAX_PAUSE_MS : MAX_PAUSE_MS);
+  const common = commonOptions(url, log, tls);
+  const all: Options = {
+    ...{ ...where, ...common, ...options },
+    retryStrategy: pause,
     ...(behindSentinels && {
-      ...(encryption && { enableTLSForSentinelMode: true, sentinelTLS: encryption }),
+      ...(common.tls && { enableTLSForSentinelMode: true, sentinelTLS: common.tls }),
       sentinelRetryStrategy: pause,
-      sentinelCommandTimeout: SENTINEL_SILENCE_MS,
-      connectTimeout: SENTINEL_SILENCE_MS,
+      sentinelCommandTimeout: REPLICATED_SILENCE_MS,
+      connectTimeout: REPLICATED_SILENCE_MS,
     }),
   };
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
@@ -85,18 +95,43 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
   };
 }
 
-/** Opens a connection for commands. They fail at once while Redis is unavailable. It reconnects by itself. */
-export function connect(url: string, log: Log, tls = WELL_KNOWN): Redis {
-  // `maxRetriesPerRequest` must not be null: in ioredis 6, commands that are pending when the connection is
-  // cut would then never settle.
-  const options = { enableOfflineQueue: false, socketTimeout: SILENCE_MS, maxRetriesPerRequest: 0 };
-  return open(url, log, options, tls);
+/**
+ * Opens a connection for commands, or one to each master of a cluster. Commands fail at once while Redis is unavailable.
+ * It reconnects by itself.
+ */
+export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
+  const address = addressOf(url);
+  return address.nodes ? openCluster(address, commonOptions(url, log, tls), log) : connectOne(url, log, tls);
 }
 
-/**
- * Opens a connection that only listens to channels. If it is cut, it reconnects and subscribes again by
- * itself.
- */
-export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Redis {
-  return open(url, log, { socketTimeout: SILENCE_MS, maxRetriesPerRequest: null }, tls);
+/** Does the same for one Redis. Throws BootError for the URL of a cluster. */
+export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
+  // `maxRetriesPerRequest` must not be null: in ioredis 6, commands that are pending when the connection is
+  // cut would then never settle.
+  return open(url, log, { enableOfflineQueue: false, maxRetriesPerRequest: 0 }, tls);
+}
+
+function openCluster({ nodes = [], ...credentials }: Address, common: Options, log: Log): RedisCluster {
+  const cluster = new Cluster(nodes, {
+    redisOptions: {
+      ...credentials,
+      ...common,
+      maxRetriesPerRequest: 0,
+      connectTimeout: REPLICATED_SILENCE_MS,
+    },
+    clusterRetryStrategy: pauseUpTo(REPLICATED_MAX_PAUSE_MS),
+    // A process goes on with the masters that are there.
+    enableReadyCheck: false,
+    // Keeps the names of nodes, since their certificates are for these.
+    dnsLookup: (name, callback) => callback(null, name),
+  });
+  return new RedisCluster(cluster, log);
+}
+
+/** Opens what listens to channels. If a connection is cut, it reconnects and subscribes again by itself. */
+export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Listener {
+  const address = addressOf(url);
+  return address.nodes
+    ? new ClusterListener(openCluster(address, commonOptions(url, log, tls), log))
+    : new RedisListener(open(url, log, { maxRetriesPerRequest: null }, tls));
 }

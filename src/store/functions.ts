@@ -30,9 +30,8 @@ interface FunctionsOptions {
   replicas?: Replicas | undefined;
 }
 
-/** Calls the functions of a library. If Redis does not have the library, loads it and calls again. */
+/** Calls the functions of a library. If a Redis does not have the library, loads it and calls again. */
 export class Functions {
-  readonly #redis: Redis;
   readonly #library: FunctionLibrary;
   readonly #key: string;
   readonly #log: Log | undefined;
@@ -42,8 +41,7 @@ export class Functions {
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
   /** `key` is the key that every call declares. */
-  constructor(redis: Redis, library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
-    this.#redis = redis;
+  constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
     this.#key = key;
     this.#log = log;
@@ -56,6 +54,7 @@ export class Functions {
    * `instead`. Throws any other error of Redis unchanged.
    */
   async call(
+    redis: Redis,
     script: string,
     args: readonly ScriptArgument[],
     instead: () => Promise<ScriptReply>,
@@ -64,16 +63,16 @@ export class Functions {
     for (let tries = 0; tries < 2 && clock.monotonicMs() >= this.#fallbackUntilMs; tries++) {
       try {
         const call = new FunctionCall(name, this.#key, args);
-        const sent = this.#redis.sendCommand(call) as Promise<ScriptReply>;
-        return await (this.#replicas ? this.#replicas.have(sent) : sent);
+        const sent = redis.sendCommand(call) as Promise<ScriptReply>;
+        return await (this.#replicas ? this.#replicas.have(redis, sent) : sent);
       } catch (error) {
-        if (isReply(error, MISSING)) await this.load();
+        if (isReply(error, MISSING)) await this.load(redis);
         else if (isReply(error, NOT_PERMITTED)) this.#fallBack(error);
         else throw error;
       }
     }
     const reply = await instead();
-    await this.#replicas?.confirm();
+    await this.#replicas?.confirm(redis);
     return reply;
   }
 
@@ -81,8 +80,8 @@ export class Functions {
    * Loads the library. Returns true if Redis now has it, and false if Redis refuses it. Loading it twice is
    * harmless.
    */
-  load(): Promise<boolean> {
-    this.#loading ??= this.#load().finally(() => {
+  load(redis: Redis): Promise<boolean> {
+    this.#loading ??= this.#load(redis).finally(() => {
       this.#loading = undefined;
     });
     return this.#loading;
@@ -92,12 +91,12 @@ export class Functions {
    * Removes the libraries of other releases, if Redis permits it. A process of another release that still
    * runs will load its library again.
    */
-  async removeOthers(): Promise<void> {
+  async removeOthers(redis: Redis): Promise<void> {
     try {
       const list = ['FUNCTION', 'LIST', 'LIBRARYNAME', `${LIBRARIES}*`] as const;
-      const listed = (await this.#redis.call(...list)) as [string, string][];
+      const listed = (await redis.call(...list)) as [string, string][];
       const others = listed.map(([, name]) => name).filter((name) => name !== this.#library.name);
-      await Promise.all(others.map((name) => this.#redis.call('FUNCTION', 'DELETE', name)));
+      await Promise.all(others.map((name) => redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
       // GONE means that another process removed the library first.
@@ -105,9 +104,9 @@ export class Functions {
     }
   }
 
-  async #load(): Promise<boolean> {
+  async #load(redis: Redis): Promise<boolean> {
     try {
-      await this.#redis.call('FUNCTION', 'LOAD', this.#library.lua);
+      await redis.call('FUNCTION', 'LOAD', this.#library.lua);
     } catch (error) {
       if (isReply(error, ALREADY_THERE)) return true;
       if (!isReply(error)) throw error;

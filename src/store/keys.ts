@@ -98,6 +98,13 @@ export const LAYOUT = {
   ruby_watched: { pattern: 'ruby:watched', type: 'string' },
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
+/**
+ * The key that every script declares, behind the prefix of its partition. It leads the call to the master of the
+ * partition, and never exists. So a master whose slot is being moved key by key answers ASK before the script has
+ * done anything. With a key that exists, it would run the script until that touches a key that has gone already.
+ */
+export const DECLARED_KEY = 'absent';
+
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
 /**

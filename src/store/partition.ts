@@ -1,11 +1,12 @@
+import { createHash } from 'node:crypto';
 import { type Redis, ReplyError } from 'ioredis';
-import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { readerOf, type ScriptArgument, type ScriptReply, writerOf } from './contract.ts';
 import type { Arguments, Reply, ScriptName } from './contracts.ts';
 import { functionLibrary } from './function_library.ts';
 import { Functions } from './functions.ts';
-import { type Keyspace, keyspace } from './keys.ts';
+import { DECLARED_KEY, type Keyspace, keyspace } from './keys.ts';
+import { type Connection, Master } from './master.ts';
 import { Packed } from './packed.ts';
 import { Replicas } from './replicas.ts';
 import { readScripts, type ScriptSource, standalone } from './script_source.ts';
@@ -16,13 +17,12 @@ const LIBRARY = functionLibrary(SCRIPTS);
 /** A connection for plain Redis commands. */
 export type Commands = Redis;
 
-type Command = (...args: Exclude<ScriptArgument, Packed>[]) => Promise<ScriptReply>;
-
 interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
-  /** Runs the script by EVALSHA. */
-  command: Command;
+  /** The script as one text, for EVALSHA. */
+  lua: string;
+  sha: string;
 }
 
 export interface PartitionOptions {
@@ -35,49 +35,43 @@ export interface PartitionOptions {
   minReplicas?: number;
 }
 
-/** First words of Redis's temporary errors, which become StorageUnavailable. */
-const PASSING_WORDS = new Set([
-  'LOADING',
-  'BUSY',
-  'READONLY',
-  'MASTERDOWN',
-  'CLUSTERDOWN',
-  'TRYAGAIN',
-  'MISCONF',
-  'NOREPLICAS',
-  // The error of a blocked command, such as WAIT, when the master becomes a replica.
-  'UNBLOCKED',
-]);
-/** The error of WAIT if Redis has become a replica since the command before it. */
-const NO_MASTER = /^ERR WAIT cannot be used with replica/;
+const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, callable(script)])) as Record<
+  ScriptName,
+  Callable
+>;
 
 /**
- * One full copy of the data layout under its own key prefix, with its connection and its scripts. Calls throw
- * StorageFull if Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready.
- * So callers need not know Redis's own errors.
+ * One full copy of the data layout under its own key prefix, with its master and its scripts. Calls throw StorageFull
+ * if Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready. So callers need not
+ * know Redis's own errors.
  */
 export class Partition {
-  readonly redis: Redis;
   /** The text with which all keys and channels of the partition begin. */
   readonly prefix: string;
   /** Its place among the partitions of the bus. */
   readonly index: number;
   readonly keys: Keyspace;
+  /** The Redis that has the partition. */
+  readonly master: Master;
   readonly #functions: Functions;
-  readonly #scripts: Readonly<Record<ScriptName, Callable>>;
-  #connections = 0;
+  readonly #declared: string;
 
-  constructor(redis: Redis, { prefix = '', index = 0, log, minReplicas = 0 }: PartitionOptions = {}) {
-    this.redis = redis;
-    redis.on('ready', () => this.#connections++);
+  constructor(
+    connection: Connection,
+    { prefix = '', index = 0, log, minReplicas = 0 }: PartitionOptions = {},
+  ) {
     this.prefix = prefix;
     this.index = index;
     this.keys = keyspace(prefix);
-    const schema = this.keys.schema();
-    const replicas = minReplicas > 0 ? new Replicas(redis, minReplicas, log) : undefined;
-    this.#functions = new Functions(redis, LIBRARY, schema, { log, replicas });
-    const callables = SCRIPTS.map((script) => [script.name, callable(redis, script, schema)] as const);
-    this.#scripts = Object.fromEntries(callables) as Record<ScriptName, Callable>;
+    this.#declared = prefix + DECLARED_KEY;
+    this.master = new Master(connection, this.#declared);
+    const replicas = minReplicas > 0 ? new Replicas(minReplicas, log) : undefined;
+    this.#functions = new Functions(LIBRARY, this.#declared, { log, replicas });
+  }
+
+  /** The connection to the master at this moment. Throws StorageUnavailable while none is known. */
+  get redis(): Redis {
+    return this.master.redis;
   }
 
   /**
@@ -85,17 +79,18 @@ export class Partition {
    * this process remembers.
    */
   get connections(): number {
-    return this.#connections;
+    return this.master.connections;
   }
 
   /** Runs a script and returns its reply. Throws StorageFull, StorageUnavailable, or the script's error. */
   async run<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
-    const { write, read, command } = this.#scripts[name];
+    const script = CALLABLES[name];
     const list: ScriptArgument[] = [];
-    write(args as never, list);
-    const instead = () => command(...list.map((each) => (each instanceof Packed ? each.toBuffer() : each)));
-    const reply = await this.#functions.call(name, list, instead).catch(rethrow);
-    return read(reply) as Reply<N>;
+    script.write(args as never, list);
+    const reply = await this.master.call((redis) =>
+      this.#functions.call(redis, name, list, () => this.#evaluate(redis, script, list)),
+    );
+    return script.read(reply) as Reply<N>;
   }
 
   /**
@@ -103,35 +98,38 @@ export class Partition {
    * does.
    */
   async prepare(): Promise<void> {
-    await Promise.all([this.#functions.load(), this.#functions.removeOthers()]).catch(rethrow);
+    await this.master.call((redis) =>
+      Promise.all([this.#functions.load(redis), this.#functions.removeOthers(redis)]),
+    );
   }
 
-  /** Calls `command`, which runs plain Redis commands, and returns its result. Throws as `run` does. */
-  async command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
-    return command(this.redis, this.keys).catch(rethrow);
+  /**
+   * Calls `command`, which runs plain Redis commands, and returns its result. Calls it again if the partition has
+   * moved to another master meanwhile. Throws as `run` does.
+   */
+  command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
+    return this.master.call((redis) => command(redis, this.keys));
+  }
+
+  async #evaluate(redis: Redis, { lua, sha }: Callable, list: ScriptArgument[]): Promise<ScriptReply> {
+    const args = list.map((each) => (each instanceof Packed ? each.toBuffer() : each));
+    const evaluate = (command: string, script: string) =>
+      redis.callBuffer(command, script, 1, this.#declared, ...args) as Promise<ScriptReply>;
+    try {
+      return await evaluate('EVALSHA', sha);
+    } catch (error) {
+      if (!(error instanceof ReplyError && (error as Error).message.startsWith('NOSCRIPT'))) throw error;
+      return evaluate('EVAL', lua);
+    }
   }
 }
 
-function callable(redis: Redis, script: ScriptSource, schema: string): Callable {
-  // With the prefix, no command of Redis itself is replaced: Redis has commands called publish and subscribe.
-  const name = `script_${script.name}`;
-  redis.defineCommand(name, { lua: standalone(script), numberOfKeys: 1 });
-  const command = (redis as unknown as Record<string, Command>)[`${name}Buffer`] as Command;
+function callable(script: ScriptSource): Callable {
+  const lua = standalone(script);
   return {
     write: writerOf(script.contract.arguments),
     read: readerOf(script.contract.reply),
-    command: (...args) => command.call(redis, schema, ...args),
+    lua,
+    sha: createHash('sha1').update(lua).digest('hex'),
   };
-}
-
-function rethrow(error: unknown): never {
-  if (error instanceof StorageUnavailable) throw error;
-  if (!(error instanceof ReplyError)) throw new StorageUnavailable(error);
-  // ioredis adds the command with its arguments to the error. Arguments may be secret, and errors are logged.
-  delete (error as { command?: unknown }).command;
-  const word = /^\w+/.exec((error as Error).message)?.[0] ?? '';
-  if (word === 'OOM') throw new StorageFull(error);
-  if (PASSING_WORDS.has(word) || NO_MASTER.test((error as Error).message))
-    throw new StorageUnavailable(error);
-  throw error;
 }

@@ -1,5 +1,7 @@
 import { crc32 } from 'node:zlib';
-import { type Commands, Partition, type PartitionOptions } from './partition.ts';
+import type { Connection } from './master.ts';
+import { Partition, type PartitionOptions } from './partition.ts';
+import { RedisCluster } from './redis_cluster.ts';
 import { hashTags } from './tags.ts';
 
 interface PartitionsOptions extends PartitionOptions {
@@ -19,11 +21,20 @@ export class Partitions {
     this.all = all;
   }
 
-  /** With one partition the keys have the prefix alone; with several also the hash tag of their partition. */
-  static on(redis: Commands, { partitions = 1, prefix = '', ...options }: PartitionsOptions): Partitions {
-    const prefixes = partitions === 1 ? [prefix] : hashTags(partitions).map((tag) => `${prefix}{${tag}}:`);
+  /**
+   * With one partition on one Redis the keys have the prefix alone; with several, or on a cluster, also the hash tag of
+   * their partition.
+   */
+  static on(redis: Connection, { partitions = 1, prefix = '', ...options }: PartitionsOptions): Partitions {
+    const isPlain = partitions === 1 && !(redis instanceof RedisCluster);
+    const prefixes = isPlain ? [prefix] : hashTags(partitions).map((tag) => `${prefix}{${tag}}:`);
     const all = prefixes.map((each, index) => new Partition(redis, { ...options, prefix: each, index }));
     return new Partitions(...(all as [Partition, ...Partition[]]));
+  }
+
+  /** Returns the partitions that each Redis has, for what a Redis has once, such as its memory. */
+  byRedis(): Partition[][] {
+    return [...Map.groupBy(this.all, ({ master }) => master.address).values()];
   }
 
   /** Returns the partition of a subscriber, which has its batches, its dead letters and its drop notices. */

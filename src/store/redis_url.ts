@@ -1,29 +1,37 @@
 import type { RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 
-/** Where Redis is: options of ioredis, or a URL that ioredis reads. */
+/** Where Redis is: options of ioredis, nodes of a cluster, or a URL that ioredis reads. */
 export type Address = Pick<
   RedisOptions,
   'path' | 'sentinels' | 'name' | 'username' | 'password' | 'db' | 'sentinelUsername' | 'sentinelPassword'
-> & { url?: string };
+> & { url?: string; nodes?: Host[] };
+
+interface Host {
+  host: string;
+  port: number;
+}
 
 const EXAMPLES =
-  'redis://host:6379, rediss:// (TLS), unix:///path or redis+sentinel://host:26379,host:26379/name';
+  'redis://host:6379, rediss:// (TLS), unix:///path, redis+sentinel://host:26379,host:26379/name ' +
+  'or redis+cluster://host:6379,host:6379';
 const SENTINEL_PORT = 26_379;
+const NODE_PORT = 6379;
 /**
- * Matches `redis+sentinel://user:password@host:port,host:port/name?options`, which `URL` cannot parse, as
- * it has several hosts.
+ * Matches `redis+sentinel://user:password@host:port,host:port/name?options`, and `redis+cluster://` without
+ * name and options. `URL` cannot parse them, as they have several hosts.
  */
-const SENTINELS =
-  /^rediss?\+sentinel:\/\/(?:(?<user>[^@/]*)@)?(?<hosts>[^/?#@]*)(?:\/(?<name>[^?#]*))?(?:\?(?<options>[^#]*))?$/i;
+const SEVERAL_HOSTS =
+  /^rediss?\+(?:sentinel|cluster):\/\/(?:(?<user>[^@/]*)@)?(?<hosts>[^/?#@]*)(?:\/(?<name>[^?#]*))?(?:\?(?<options>[^#]*))?$/i;
 const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 
 /**
- * Accepts `redis://`, `rediss://` (TLS), `unix:///path/of/the.sock`, `redis+sentinel://` and `rediss+sentinel://`. Throws
- * BootError for other URLs. Its messages contain no part of the URL that may be secret.
+ * Accepts `redis://`, `rediss://` (TLS), `unix:///path/of/the.sock`, `redis+sentinel://` and `redis+cluster://`, these two
+ * also with `rediss`. Throws BootError for other URLs. Its messages contain no part of the URL that may be secret.
  */
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
+  if (/^rediss?\+cluster:/i.test(url)) return inCluster(url);
   let parsed: URL;
   try {
     parsed = new URL(url);
@@ -33,20 +41,34 @@ export function addressOf(url: string): Address {
   if (parsed.protocol === 'unix:') return { path: decodeURIComponent(parsed.pathname) };
   if (parsed.protocol === 'redis:' || parsed.protocol === 'rediss:') return { url };
   throw new BootError(
-    `ROUTEMASTER_REDIS_URL begins with ${parsed.protocol} where redis:, rediss: or unix: is meant, or redis+sentinel:`,
+    `ROUTEMASTER_REDIS_URL begins with ${parsed.protocol} where redis:, rediss: or unix: is meant, or redis+sentinel: or redis+cluster:`,
   );
 }
 
 /** True if the connections to Redis, and to the sentinels, are to be encrypted. */
 export function usesTls(url: string): boolean {
-  return /^rediss(?:\+sentinel)?:/i.test(url);
+  return /^rediss(?:\+sentinel|\+cluster)?:/i.test(url);
+}
+
+function inCluster(url: string): Address {
+  const refuse = refusing('redis+cluster://user:password@one:6379,two:6379');
+  const { user, hosts = '', name = '', options } = SEVERAL_HOSTS.exec(url)?.groups ?? {};
+  if (hosts === '')
+    refuse('needs nodes of the cluster behind `//`, separated by commas; a password must be percent-encoded');
+  const nodes = hosts.split(',').map((text) => hostIn(text, NODE_PORT) ?? refuse(noHost('node', NODE_PORT)));
+  if (name !== '' || options !== undefined)
+    refuse('has something behind its nodes; a cluster has no numbered databases, and there are no options');
+  return { nodes, ...credentials(user, refuse) };
 }
 
 function behindSentinels(url: string): Address {
-  const { user, hosts = '', name = '', options = '' } = SENTINELS.exec(url)?.groups ?? {};
+  const refuse = refusing('redis+sentinel://user:password@one:26379,two:26379/mymaster');
+  const { user, hosts = '', name = '', options = '' } = SEVERAL_HOSTS.exec(url)?.groups ?? {};
   if (hosts === '')
     refuse('needs the sentinels behind `//`, separated by commas; a password must be percent-encoded');
-  const sentinels = hosts.split(',').map(sentinelOf);
+  const sentinels = hosts
+    .split(',')
+    .map((text) => hostIn(text, SENTINEL_PORT) ?? refuse(noHost('sentinel', SENTINEL_PORT)));
   if (!/^[^/]+$/.test(name))
     refuse('needs one name behind the sentinels: that of `sentinel monitor` in their configuration');
   const given = new URLSearchParams(options);
@@ -56,42 +78,46 @@ function behindSentinels(url: string): Address {
   if (!/^\d{1,6}$/.test(db)) refuse('has a db that is not a number');
   return {
     sentinels,
-    name: decoded(name),
-    ...credentials(user),
+    name: decoded(name, refuse),
+    ...credentials(user, refuse),
     db: Number(db),
     ...(given.has('sentinel_user') && { sentinelUsername: given.get('sentinel_user') as string }),
     ...(given.has('sentinel_password') && { sentinelPassword: given.get('sentinel_password') as string }),
   };
 }
 
-function sentinelOf(text: string): { host: string; port: number } {
-  const [, bracketed, plain, port] = /^(?:\[([\da-f:.]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/i.exec(text) ?? [];
-  const host = bracketed ?? plain;
-  if (host === undefined || Number(port ?? 1) > 65_535 || Number(port ?? 1) === 0)
-    return refuse(
-      'has a sentinel that is no host:port; write host:26379,host:26379, and [::1]:26379 for IPv6',
-    );
-  return { host, port: Number(port ?? SENTINEL_PORT) };
+type Refuse = (why: string) => never;
+
+function refusing(example: string): Refuse {
+  return (why) => {
+    throw new BootError(`ROUTEMASTER_REDIS_URL ${why}. An example: ${example}`);
+  };
 }
 
-function credentials(text: string | undefined): Pick<Address, 'username' | 'password'> {
+/** Returns undefined if the text is no `host`, `host:port` or `[IPv6]:port`. */
+function hostIn(text: string, defaultPort: number): Host | undefined {
+  const [, bracketed, plain, port] = /^(?:\[([\da-f:.]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/i.exec(text) ?? [];
+  const host = bracketed ?? plain;
+  if (host === undefined || Number(port ?? 1) > 65_535 || Number(port ?? 1) === 0) return undefined;
+  return { host, port: Number(port ?? defaultPort) };
+}
+
+function noHost(what: string, port: number): string {
+  return `has a ${what} that is no host:port; write host:${port},host:${port}, and [::1]:${port} for IPv6`;
+}
+
+function credentials(text: string | undefined, refuse: Refuse): Pick<Address, 'username' | 'password'> {
   if (text === undefined || text === '') return {};
   const colon = text.indexOf(':');
   if (colon < 0) refuse('has a user without a password: write user:password@, or :password@');
-  const username = decoded(text.slice(0, colon));
-  return { ...(username !== '' && { username }), password: decoded(text.slice(colon + 1)) };
+  const username = decoded(text.slice(0, colon), refuse);
+  return { ...(username !== '' && { username }), password: decoded(text.slice(colon + 1), refuse) };
 }
 
-function decoded(text: string): string {
+function decoded(text: string, refuse: Refuse): string {
   try {
     return decodeURIComponent(text);
   } catch {
     return refuse('has a % that begins no percent-encoded character; write %25 for %');
   }
-}
-
-function refuse(why: string): never {
-  throw new BootError(
-    `ROUTEMASTER_REDIS_URL ${why}. An example: redis+sentinel://user:password@one:26379,two:26379/mymaster`,
-  );
 }

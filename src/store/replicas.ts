@@ -9,26 +9,24 @@ const WAIT_MS = 1000;
 
 /** Waits until replicas have what was written on a connection. Nothing else on the connection goes on meanwhile. */
 export class Replicas {
-  readonly #redis: Redis;
   readonly #min: number;
   readonly #log: Log | undefined;
   #tooFew = false;
 
-  constructor(redis: Redis, min: number, log?: Log) {
-    this.#redis = redis;
+  constructor(min: number, log?: Log) {
     this.#min = min;
     this.#log = log;
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command of this connection, when the minimum of replicas
+   * Resolves with the reply to `sent`, the last command of the connection, when the minimum of replicas
    * has all that Redis had written until then. So the reply to a repeated publish, which writes nothing,
    * also waits until the first one is on the replicas. Throws the error of `sent`, or of `confirm`: then
    * the command was run, but replicas may lack what it wrote.
    */
-  async have<T>(sent: Promise<T>): Promise<T> {
+  async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent before the command is answered, so it costs no second round trip.
-    const [reply] = await Promise.all([sent, this.confirm()]);
+    const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }
 
@@ -36,8 +34,8 @@ export class Replicas {
    * Resolves when the minimum of replicas has all that was written before. Throws StorageUnavailable, or an
    * error of Redis.
    */
-  async confirm(): Promise<void> {
-    const count = await this.#redis.wait(this.#min, WAIT_MS);
+  async confirm(redis: Redis): Promise<void> {
+    const count = await redis.wait(this.#min, WAIT_MS);
     if (this.#tooFew !== count < this.#min) this.#tell(count);
     if (count >= this.#min) return;
     const cause = new Error(`${count} of ${this.#min} replicas have confirmed it within ${WAIT_MS} ms`);

@@ -9,7 +9,7 @@ import {
 import type { Contract } from './contract.ts';
 import { luaArguments, luaReply } from './contract_lua.ts';
 import { contracts } from './contracts.ts';
-import { CHANNELS, fixedText, LAYOUT } from './keys.ts';
+import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
@@ -131,19 +131,19 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the text of the Lua function `keys_of`. From KEYS[1], the key `schema` with the prefix of a
+ * Returns the text of the Lua function `keys_of`. From KEYS[1], which is DECLARED_KEY with the prefix of a
  * partition, it makes the functions that build that partition's keys, such as `keys.batch(bid)`.
  */
 function keyspaces(names: readonly string[]): string {
   return [
     'local keyspaces = {}',
-    'local function keys_of(schema)',
-    'local keys = keyspaces[schema]',
+    'local function keys_of(declared)',
+    'local keys = keyspaces[declared]',
     'if keys then return keys end',
-    `local prefix = schema:sub(1, -${LAYOUT.schema.pattern.length + 1})`,
+    `local prefix = declared:sub(1, -${DECLARED_KEY.length + 1})`,
     'keys = {}',
     ...names.map(keyFunction),
-    'keyspaces[schema] = keys',
+    'keyspaces[declared] = keys',
     'return keys',
     'end',
   ].join('\n');

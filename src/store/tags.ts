@@ -21,6 +21,16 @@ function firstTagIn(first: number, end: number): string {
   }
 }
 
+/** Returns the hash slot of a key: that of its hash tag, or of the whole key if it has none. */
+export function slotOfKey(key: string): number {
+  return slotOf(hashTag(key) ?? key);
+}
+
+/** Returns the hash tag of a key or channel: what is between its first `{` and the next `}`, unless that is nothing. */
+export function hashTag(key: string): string | undefined {
+  return /^[^{]*\{([^}]+)\}/.exec(key)?.[1];
+}
+
 /** Returns the hash slot of a text in a Redis Cluster: its CRC-16 (XMODEM), modulo the number of slots. */
 export function slotOf(text: string): number {
   let crc = 0;

@@ -51,7 +51,7 @@ async function callsDuring(work: () => Promise<void>): Promise<string[]> {
   await bus.store.redis.echo('the end');
   await until(() => text.includes('the end'));
   socket.destroy();
-  return text.split('\r\n').filter((line) => /"fcall" "\w+_acquire" "1" "schema" "main"/i.test(line));
+  return text.split('\r\n').filter((line) => /"fcall" "\w+_acquire" "1" "absent" "main"/i.test(line));
 }
 
 /** Makes the receiver answer its next request only when the returned function is called. */

@@ -3,6 +3,7 @@ import { createLog } from '../../src/log.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { keyspace } from '../../src/store/keys.ts';
 import type { Partition } from '../../src/store/partition.ts';
+import { hashTag } from '../../src/store/tags.ts';
 
 const MARK = 'mark';
 
@@ -10,25 +11,33 @@ const KINDS = ['main', 'aux', 'due', 'suspect'] as const;
 
 /** Records what scripts announce, in order. */
 export class Listener {
-  readonly #redis: ReturnType<typeof connectListener>;
   readonly #channels: string[];
   readonly #heard: string[] = [];
+  readonly #ends: (() => void)[] = [];
 
   /** Listens to the partitions with these prefixes; by default to the one without a prefix. */
   static async open(url: string, ...prefixes: string[]): Promise<Listener> {
     const partitions = (prefixes.length > 0 ? prefixes : ['']).map(keyspace);
-    const channels = partitions.flatMap((keys) => KINDS.map((kind) => keys.wake(kind)));
-    const listener = new Listener(url, channels);
-    await listener.#redis.subscribe(...channels);
+    const listener = new Listener(partitions.flatMap((keys) => KINDS.map((kind) => keys.wake(kind))));
+    const connections = connectListener(url, createLog('silent', {}));
+    const listening = partitions.map(
+      (keys) =>
+        new Promise<void>((resolve) => {
+          const end = connections.listen({
+            channels: KINDS.map((kind) => keys.wake(kind)),
+            hear: (channel, message) =>
+              listener.#heard.push(message === MARK ? `${channel} ${MARK}` : channel),
+            listens: resolve,
+          });
+          listener.#ends.push(end);
+        }),
+    );
+    await Promise.all(listening);
     return listener;
   }
 
-  private constructor(url: string, channels: string[]) {
+  private constructor(channels: string[]) {
     this.#channels = channels;
-    this.#redis = connectListener(url, createLog('silent', {}));
-    this.#redis.on('message', (channel: string, message: string) =>
-      this.#heard.push(message === MARK ? `${channel} ${MARK}` : channel),
-    );
   }
 
   /** Returns the channels on which something was announced while `call` ran. */
@@ -39,14 +48,15 @@ export class Listener {
   }
 
   /** Takes the messages published so far. It publishes a mark last: when the mark has arrived, all messages have. */
-  async #take(store: Partition): Promise<string[]> {
+  async #take({ redis }: Partition): Promise<string[]> {
     const marks = this.#channels.map((channel) => `${channel} ${MARK}`);
-    for (const channel of this.#channels) await store.redis.publish(channel, MARK);
+    for (const channel of this.#channels)
+      await (hashTag(channel) === undefined ? redis.publish(channel, MARK) : redis.spublish(channel, MARK));
     await until(() => marks.every((mark) => this.#heard.includes(mark)));
     return this.#heard.splice(0).filter((message) => !marks.includes(message));
   }
 
   close(): void {
-    this.#redis.disconnect();
+    for (const end of this.#ends) end();
   }
 }

@@ -7,7 +7,7 @@ import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
-import { connect } from '../../src/store/connection.ts';
+import { connectOne } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
 
 const silent = createLog('silent', {});
@@ -21,7 +21,7 @@ describe('ROUTEMASTER_REDIS_URL', () => {
   ] as const) {
     test(`${url || '(empty)'} is refused, with advice`, () => {
       assert.throws(
-        () => connect(url, silent),
+        () => connectOne(url, silent),
         (error: Error) => error instanceof BootError && advice.test(error.message),
       );
     });
@@ -44,7 +44,7 @@ describe('while Redis is away', () => {
 
   before(async () => {
     redis = await PrivateRedis.start();
-    const connection = connect(redis.url, recorded.log);
+    const connection = connectOne(redis.url, recorded.log);
     store = new Partition(connection);
     await until(() => connection.status === 'ready');
   });
@@ -111,7 +111,7 @@ test('a process survives a first connection that is refused', async () => {
     });
   });
   const recorded = capturedLog();
-  const store = new Partition(connect(`redis://127.0.0.1:${port}`, recorded.log));
+  const store = new Partition(connectOne(`redis://127.0.0.1:${port}`, recorded.log));
   await until(() => recorded.says(/cannot be reached/));
   await assert.rejects(
     store.command((commands) => commands.ping()),

@@ -8,6 +8,7 @@ import {
   type ScriptReply,
   writerOf,
 } from '../../src/store/contract.ts';
+import { DECLARED_KEY } from '../../src/store/keys.ts';
 import { readScripts, standalone } from '../../src/store/script_source.ts';
 
 const redis = new TestStore();
@@ -19,7 +20,7 @@ async function run(contract: Contract, text: string, args: unknown): Promise<unk
   writerOf(contract.arguments)(args as never, list);
   const lua = standalone({ name: 'odd', path: 'lua/odd.lua', text, contract, flags: [], modules });
   const values = list.map((each) => (typeof each === 'object' ? String(each) : each));
-  const reply = (await redis.store.redis.callBuffer('EVAL', lua, 1, 'schema', ...values)) as ScriptReply;
+  const reply = (await redis.store.redis.callBuffer('EVAL', lua, 1, DECLARED_KEY, ...values)) as ScriptReply;
   return readerOf(contract.reply)(reply);
 }
 

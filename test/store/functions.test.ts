@@ -7,9 +7,10 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
-import { connect } from '../../src/store/connection.ts';
+import { connectOne } from '../../src/store/connection.ts';
 import { FunctionCall } from '../../src/store/function_call.ts';
 import { functionLibrary, functionName, scriptOfFunction } from '../../src/store/function_library.ts';
+import { DECLARED_KEY } from '../../src/store/keys.ts';
 import { Packed } from '../../src/store/packed.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { readScripts, type ScriptSource } from '../../src/store/script_source.ts';
@@ -62,7 +63,7 @@ describe('the functions of Redis', () => {
 
     await redis.flush();
     await commands().call('ACL', 'SETUSER', 'no_functions', 'on', '>pw', '~*', '&*', '+@all', '-fcall');
-    const limited = connect(redis.redis.url, createLog('silent', {}));
+    const limited = connectOne(redis.redis.url, createLog('silent', {}));
     if (limited.status !== 'ready') await once(limited, 'ready');
     await limited.auth('no_functions', 'pw');
     const { log, lines } = capturedLog();
@@ -137,7 +138,7 @@ describe('a library', () => {
       new Packed(bytes.toString('latin1')),
     ];
     const args = [values.length, ...values];
-    const call = new FunctionCall(functionName(library.name, 'odd'), 'k\u00e9y:schema', args);
+    const call = new FunctionCall(functionName(library.name, 'odd'), `k\u00e9y:${DECLARED_KEY}`, args);
     const expected = [...values.slice(0, 5).map((each) => Buffer.from(String(each))), bytes, bytes];
     assert.deepEqual(await commands().sendCommand(call), expected);
   });

@@ -11,7 +11,7 @@ import { SentinelTrio } from '../../harness/redis/sentinel_trio.ts';
 import { until } from '../../harness/until.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
-import { connect, connectListener } from '../../src/store/connection.ts';
+import { connectListener, connectOne } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { addressOf } from '../../src/store/redis_url.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -65,7 +65,7 @@ describe('redis+sentinel://', () => {
         !message.includes('secret') &&
         message.includes('redis+sentinel://user:password@');
       assert.throws(
-        () => connect(url, silent),
+        () => connectOne(url, silent),
         (error: Error) => error instanceof BootError && right(error),
       );
     });
@@ -80,7 +80,7 @@ describe('redis+sentinel://', () => {
     const sentinel = await Sentinel.start({ ...watched, lines });
     t.after(() => sentinel.stop());
     const url = `redis+sentinel://:of-redis@127.0.0.1:${sentinel.port}/shop?sentinel_user=watch&sentinel_password=of-sentinel`;
-    const connection = connect(url, silent);
+    const connection = connectOne(url, silent);
     t.after(() => connection.disconnect());
     await until(() => connection.status === 'ready');
     assert.equal(await connection.ping(), 'PONG');
@@ -104,8 +104,8 @@ describe('redis+sentinel://', () => {
     t.after(() => sentinel.stop());
     const recorded = capturedLog();
     const url = `rediss+sentinel://127.0.0.1:${sentinelPort}/shop`;
-    const trusting = connect(url, recorded.log, { ca: authority.caText, verify: true });
-    const wary = connect(url, recorded.log);
+    const trusting = connectOne(url, recorded.log, { ca: authority.caText, verify: true });
+    const wary = connectOne(url, recorded.log);
     t.after(() => [trusting.disconnect(), wary.disconnect()]);
     await until(() => trusting.status === 'ready');
     assert.equal(await trusting.ping(), 'PONG');
@@ -117,7 +117,7 @@ describe('redis+sentinel://', () => {
     const trio = await SentinelTrio.start({ replicas: 2 });
     t.after(() => trio.stop());
     const recorded = capturedLog();
-    const store = new Partition(connect(trio.url, recorded.log));
+    const store = new Partition(connectOne(trio.url, recorded.log));
     const wakeups = new Wakeups(connectListener(trio.url, recorded.log), store.keys);
     let announced = 0;
     wakeups.on('main', () => announced++);
@@ -153,7 +153,7 @@ test('READONLY of a master that became a replica leads to a new connection, and 
   ]);
   t.after(() => Promise.all([redis.stop(), other.stop()]));
   const recorded = capturedLog();
-  const connection = connect(redis.url, recorded.log);
+  const connection = connectOne(redis.url, recorded.log);
   await once(connection, 'ready');
   const store = new Partition(connection);
   t.after(() => connection.disconnect());

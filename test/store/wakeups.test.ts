@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { afterEach, beforeEach, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
@@ -8,23 +7,24 @@ import { createLog } from '../../src/log.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import type { Wake } from '../../src/store/keys.ts';
 import { keyspace } from '../../src/store/keys.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-let connection: ReturnType<typeof connectListener>;
+let listener: ReturnType<typeof connectListener>;
 let wakeups: Wakeups;
 let heard: Wake[];
 
-function listen(): void {
+function listen(prefix = ''): void {
   heard = [];
-  wakeups = new Wakeups(connection, keyspace());
+  wakeups = new Wakeups(listener, keyspace(prefix));
   for (const wake of ['main', 'aux', 'due'] as const) wakeups.on(wake, () => heard.push(wake));
 }
 
 beforeEach(async () => {
   await redis.flush();
-  connection = connectListener(redis.redis.url, createLog('silent', {}));
+  listener = connectListener(redis.redis.url, createLog('silent', {}));
 });
 afterEach(() => wakeups.close());
 
@@ -34,10 +34,32 @@ test('all kinds count as announced once it listens, since it may have missed ear
   assert.deepEqual(heard.sort(), ['aux', 'due', 'main']);
 });
 
-test('the same holds on a connection that was ready before', async () => {
-  await once(connection, 'ready');
+test('several partitions share a connection, also one that was ready before; the last to close ends it', async () => {
+  const listeners = async () =>
+    String(await redis.store.redis.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).match(/^id=/gm)?.length ?? 0;
   listen();
   await until(() => heard.length === 3);
+  const first = wakeups;
+  listen('{1}:');
+  await until(() => heard.length === 3);
+  assert.equal(await listeners(), 1);
+  first.close();
+  heard = [];
+  const store = new Partition(redis.store.redis, { prefix: '{1}:' });
+  await new Bus(() => store).enqueue('scrub');
+  await until(() => heard.includes('aux'));
+  wakeups.close();
+  await until(async () => (await listeners()) === 0);
+});
+
+test('announcements of a partition with a hash tag are those of its shard', async () => {
+  listen('{1}:');
+  await until(() => heard.length === 3);
+  heard = [];
+  assert.equal(await redis.store.redis.publish('{1}:wake:aux', ''), 0);
+  assert.equal(await redis.store.redis.spublish('{1}:wake:aux', ''), 1);
+  await until(() => heard.length > 0);
+  assert.deepEqual(heard, ['aux']);
 });
 
 test('a listener gets its own kinds of announcements only', async () => {
@@ -63,7 +85,7 @@ test('no announcement is lost after all kinds count as announced', async () => {
     });
     await until(() => heard.filter((wake) => wake === 'aux').length === 2);
     wakeups.close();
-    connection = connectListener(redis.redis.url, createLog('silent', {}));
+    listener = connectListener(redis.redis.url, createLog('silent', {}));
   }
   listen();
 });

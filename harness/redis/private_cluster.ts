@@ -1,0 +1,194 @@
+import { slotOf } from '../../src/store/tags.ts';
+import { freePort } from '../processes/ports.ts';
+import { until } from '../until.ts';
+import { PrivateRedis } from './private_redis.ts';
+import { callRedis, type RedisReply } from './redis_call.ts';
+
+const SLOTS = 16_384;
+/** A node that is silent for longer counts as failing. */
+const NODE_TIMEOUT_MS = 1000;
+const SETTLES_WITHIN_MS = 30_000;
+
+export interface ClusterOptions {
+  masters?: number;
+  /** Replicas of each master. */
+  replicas?: number;
+  /** Lines of redis.conf of each node. */
+  config?: Record<string, string>;
+  /** Directory for the files of the node of this number. By default temporary ones, which `stop` removes. */
+  dirOf?: (index: number) => string;
+}
+
+interface Node {
+  redis: PrivateRedis;
+  port: number;
+  busPort: number;
+  id: string;
+}
+
+/** A Redis Cluster on free ports of 127.0.0.1: by default three masters that share the slots, each with a replica. */
+export class PrivateCluster {
+  readonly #nodes: Node[];
+
+  /** Resolves when all slots are served and all replicas follow, so that a failover can succeed. */
+  static async start({
+    masters = 3,
+    replicas = 1,
+    ...options
+  }: ClusterOptions = {}): Promise<PrivateCluster> {
+    const count = masters * (replicas + 1);
+    const nodes = await Promise.all(Array.from({ length: count }, (_, index) => startNode(index, options)));
+    const cluster = new PrivateCluster(nodes);
+    await cluster.#form(masters);
+    return cluster;
+  }
+
+  private constructor(nodes: Node[]) {
+    this.#nodes = nodes;
+  }
+
+  get nodes(): PrivateRedis[] {
+    return this.#nodes.map(({ redis }) => redis);
+  }
+
+  /** The URL of the cluster, by three of its nodes. */
+  get url(): string {
+    return this.urlWith('');
+  }
+
+  /** The URL with what precedes the hosts, such as `user:password@`. */
+  urlWith(credentials: string): string {
+    const hosts = this.#nodes.slice(0, 3).map(({ port }) => `127.0.0.1:${port}`);
+    return `redis+cluster://${credentials}${hosts.join(',')}`;
+  }
+
+  /** Resolves with the node that is the master of a hash tag or key, as most nodes know it. */
+  async masterOf(tag: string): Promise<PrivateRedis> {
+    const port = await this.#masterPort(slotOf(tag));
+    return (this.#nodes.find((node) => node.port === port) as Node).redis;
+  }
+
+  /** Resolves with a replica of a master. */
+  async replicaOf(master: PrivateRedis): Promise<PrivateRedis> {
+    const { id } = this.#node(master);
+    const lines = String(await callRedis(master.url, 'CLUSTER', 'NODES')).split('\n');
+    const replica = lines
+      .map((line) => line.split(' '))
+      .find(([, , flags, of]) => of === id && flags === 'slave');
+    return (this.#nodes.find((node) => node.id === replica?.[0]) as Node).redis;
+  }
+
+  /** Resolves when another node than this one is the master of a hash tag. */
+  async failsOver(tag: string, from: PrivateRedis): Promise<void> {
+    const { port } = this.#node(from);
+    const what = 'a replica is promoted';
+    const other = async () => (await this.#masterPort(slotOf(tag))) !== port;
+    await until(other, { timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what });
+  }
+
+  /** Makes a replica the master while its master is well. */
+  async failOver(tag: string): Promise<void> {
+    const master = await this.masterOf(tag);
+    await callRedis((await this.replicaOf(master)).url, 'CLUSTER', 'FAILOVER');
+    await this.failsOver(tag, master);
+  }
+
+  /** Starts a killed node again. Resolves when the cluster is as whole as at the start. */
+  async rejoins(redis: PrivateRedis): Promise<void> {
+    await redis.restart();
+    await this.isWhole();
+  }
+
+  /** Resolves when all nodes find the cluster well, and all replicas follow. */
+  async isWhole(): Promise<void> {
+    const what = 'the cluster is whole';
+    await until(async () => (await Promise.all(this.#nodes.map(isWell))).every(Boolean), {
+      ...{ timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what },
+    });
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#nodes.map(({ redis }) => redis.stop()));
+  }
+
+  async #form(masters: number): Promise<void> {
+    const [first] = this.#nodes as [Node];
+    const width = SLOTS / masters;
+    for (const [index, node] of this.#nodes.entries()) {
+      const call = callerOf(node);
+      // Otherwise nodes that have the same epoch would have to agree on others first.
+      await call('CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1));
+      if (index > 0) await call('CLUSTER', 'MEET', '127.0.0.1', String(first.port), String(first.busPort));
+      const [from, to] = [Math.ceil(index * width), Math.ceil((index + 1) * width) - 1];
+      if (index < masters) await call('CLUSTER', 'ADDSLOTSRANGE', String(from), String(to));
+    }
+    for (const [index, node] of this.#nodes.entries()) {
+      const { id } = this.#nodes[index % masters] as Node;
+      // Fails until the node has heard of its master.
+      const what = 'a node is a replica';
+      if (index >= masters) await until(() => callerOf(node)('CLUSTER', 'REPLICATE', id), { what });
+    }
+    await this.isWhole();
+  }
+
+  #node(redis: PrivateRedis): Node {
+    return this.#nodes.find((node) => node.redis === redis) as Node;
+  }
+
+  /** Resolves with the port of a slot's master, of those that nodes name the one with the highest epoch. */
+  async #masterPort(slot: number): Promise<number> {
+    const maps = await Promise.allSettled(this.#nodes.map((node) => callerOf(node)('CLUSTER', 'NODES')));
+    const owners = maps.flatMap((map) =>
+      map.status === 'fulfilled' ? ownersOf(String(map.value), slot) : [],
+    );
+    const [newest] = owners.sort((one, other) => other.epoch - one.epoch);
+    return newest?.port ?? 0;
+  }
+}
+
+async function startNode(
+  index: number,
+  { config = {}, dirOf }: Pick<ClusterOptions, 'config' | 'dirOf'>,
+): Promise<Node> {
+  const busPort = await freePort();
+  const redis = await PrivateRedis.start({
+    port: 0,
+    ...(dirOf && { dir: dirOf(index) }),
+    config: {
+      'cluster-enabled': 'yes',
+      // By default it is the port + 10,000, which may be taken, or no port.
+      'cluster-port': String(busPort),
+      'cluster-node-timeout': String(NODE_TIMEOUT_MS),
+      'cluster-require-full-coverage': 'no',
+      'repl-diskless-sync-delay': '0',
+      ...config,
+    },
+  });
+  const id = String(await callRedis(redis.url, 'CLUSTER', 'MYID'));
+  return { redis, port: Number(new URL(redis.url).port), busPort, id };
+}
+
+function callerOf({ redis }: Node): (...command: [string, ...string[]]) => Promise<RedisReply> {
+  return (...command) => callRedis(redis.url, ...command);
+}
+
+/** Returns the masters of a slot in the reply to CLUSTER NODES. */
+function ownersOf(nodes: string, slot: number): { port: number; epoch: number }[] {
+  return nodes.split('\n').flatMap((line) => {
+    const [, address = '', flags = '', , , , epoch, , ...ranges] = line.split(' ');
+    const has = ranges.some((range) => {
+      const [from = 0, to = from] = range.split('-').map(Number);
+      return slot >= from && slot <= to;
+    });
+    const port = Number(/:(\d+)@/.exec(address)?.[1]);
+    return has && flags.includes('master') ? [{ port, epoch: Number(epoch) }] : [];
+  });
+}
+
+async function isWell(node: Node): Promise<boolean> {
+  const call = callerOf(node);
+  const [info, replication] = [await call('CLUSTER', 'INFO'), await call('INFO', 'replication')];
+  const isOk = /cluster_state:ok/.test(String(info)) && /cluster_slots_ok:16384/.test(String(info));
+  const follows = /role:slave/.test(String(replication)) ? /master_link_status:up/ : /connected_slaves:[1-9]/;
+  return isOk && follows.test(String(replication));
+}

@@ -1,0 +1,150 @@
+import type { Redis } from 'ioredis';
+import { sleep } from '../clock.ts';
+import type { RedisCluster } from './redis_cluster.ts';
+import { hashTag, slotOfKey } from './tags.ts';
+
+/**
+ * Interval of pings. They detect a connection that was cut silently, which otherwise looks like one without
+ * announcements.
+ */
+const PING_EVERY_MS = 30_000;
+/** Pause before a subscription to a cluster that was lost is made again. */
+const PAUSE_MS = 100;
+
+/** Somebody who listens to channels. If these have a hash tag, they have the same. */
+export interface Audience {
+  readonly channels: readonly string[];
+  hear(channel: string, message: string): void;
+  /** Called each time Redis has confirmed the subscription. What was announced before may be lost. */
+  listens(): void;
+}
+
+/** The connections of a process that only listen to channels: one, or one to each master of a cluster. */
+export interface Listener {
+  /** Returns a function that ends the listening. When the last has ended, the connections are closed. */
+  listen(audience: Audience): () => void;
+}
+
+/** Listens to one Redis, over a connection that reconnects by itself. */
+export class RedisListener implements Listener {
+  readonly #redis: Redis;
+  readonly #audiences = new Set<Audience>();
+  readonly #ping: NodeJS.Timeout;
+
+  /** Nobody else may use `redis`, because a subscribed connection accepts only PING. */
+  constructor(redis: Redis) {
+    this.#redis = redis;
+    tell(redis, this.#audiences);
+    redis.on('ready', () => {
+      for (const audience of this.#audiences) this.#subscribe(audience);
+    });
+    this.#ping = pinging(() => [redis]);
+  }
+
+  listen(audience: Audience): () => void {
+    this.#audiences.add(audience);
+    if (this.#redis.status === 'ready') this.#subscribe(audience);
+    return () => {
+      this.#audiences.delete(audience);
+      if (this.#audiences.size > 0) return;
+      clearInterval(this.#ping);
+      this.#redis.disconnect();
+    };
+  }
+
+  #subscribe(audience: Audience): void {
+    // Errors are ignored: it fails only if the connection is cut, and the next `ready` repeats it.
+    subscribe(this.#redis, audience).then(
+      () => audience.listens(),
+      () => {},
+    );
+  }
+}
+
+/** Listens to the masters of a cluster, over one connection to each that has a channel. */
+export class ClusterListener implements Listener {
+  readonly #cluster: RedisCluster;
+  readonly #redises = new Map<string, Redis>();
+  readonly #audiences = new Set<Audience>();
+  readonly #ping = pinging(() => [...this.#redises.values()]);
+
+  /** Nobody else may use `cluster`. It is closed at the end. */
+  constructor(cluster: RedisCluster) {
+    this.#cluster = cluster;
+  }
+
+  listen(audience: Audience): () => void {
+    const ending = new AbortController();
+    this.#audiences.add(audience);
+    void this.#follow(audience, ending.signal);
+    return () => {
+      ending.abort();
+      this.#audiences.delete(audience);
+      if (this.#audiences.size > 0) return;
+      clearInterval(this.#ping);
+      for (const redis of this.#redises.values()) redis.disconnect();
+      this.#cluster.disconnect();
+    };
+  }
+
+  /** Keeps a subscription to whichever master has the slot of the channels. */
+  async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
+    const slot = slotOfKey(audience.channels[0] ?? '');
+    while (!signal.aborted) {
+      try {
+        const redis = this.#connectionTo(slot);
+        const lost = isLost(redis);
+        await subscribe(redis, audience);
+        audience.listens();
+        await lost;
+      } catch {
+        // The master cannot be reached, is not known yet, or is another one now.
+      }
+      await sleep(PAUSE_MS, signal);
+      await this.#cluster.refresh();
+    }
+  }
+
+  #connectionTo(slot: number): Redis {
+    const address = this.#cluster.addressOf(slot) ?? '';
+    const known = this.#redises.get(address);
+    if (known) return known;
+    const redis = this.#cluster.masterOf(slot).duplicate();
+    redis.setMaxListeners(0); // of each partition of the master
+    redis.on('error', () => {}); // the connections for commands report it
+    redis.once('end', () => this.#redises.delete(address));
+    tell(redis, this.#audiences);
+    this.#redises.set(address, redis);
+    return redis;
+  }
+}
+
+/** Subscribes to the shard's channels if these have a hash tag: scripts announce there (lua/shared/calls.lua). */
+function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
+  const isSharded = hashTag(channels[0] ?? '') !== undefined;
+  return isSharded ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
+}
+
+/** Resolves when the connection has ended, or when Redis has ended subscriptions since their slot has moved. */
+function isLost(redis: Redis): Promise<void> {
+  return new Promise((resolve) => {
+    redis.once('end', resolve);
+    redis.once('moved', resolve);
+  });
+}
+
+function tell(redis: Redis, audiences: ReadonlySet<Audience>): void {
+  const hear = (channel: string, message: string) => {
+    for (const audience of audiences)
+      if (audience.channels.includes(channel)) audience.hear(channel, message);
+  };
+  redis.on('message', hear);
+  redis.on('smessage', hear);
+}
+
+/** If a ping gets no reply, `socketTimeout` closes the connection. */
+function pinging(redises: () => Redis[]): NodeJS.Timeout {
+  return setInterval(() => {
+    for (const redis of redises()) if (redis.status === 'ready') redis.ping().catch(() => {});
+  }, PING_EVERY_MS);
+}

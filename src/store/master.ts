@@ -1,0 +1,114 @@
+import { type Redis, ReplyError } from 'ioredis';
+import { StorageFull, StorageUnavailable } from '../errors.ts';
+import { RedisCluster } from './redis_cluster.ts';
+import { slotOfKey } from './tags.ts';
+
+/** The connection of a process to one Redis, or its connections to the masters of a cluster. */
+export type Connection = Redis | RedisCluster;
+
+/** How often a call is sent that each time finds its slot on another master. The last answers come a second later. */
+const MAX_TRIES = 10;
+
+/** First words of Redis's temporary errors, which become StorageUnavailable. */
+const PASSING_WORDS = new Set([
+  'LOADING',
+  'BUSY',
+  'READONLY',
+  'MASTERDOWN',
+  'CLUSTERDOWN',
+  'TRYAGAIN',
+  'MISCONF',
+  'NOREPLICAS',
+  'MOVED',
+  // The slot is being moved, key by key. Whoever followed could run a script there that lacks some of its keys.
+  'ASK',
+  // The error of a blocked command, such as WAIT, when the master becomes a replica.
+  'UNBLOCKED',
+]);
+/** The error of WAIT if Redis has become a replica since the command before it. */
+const NO_MASTER = /^ERR WAIT cannot be used with replica/;
+
+/** Number of connections that each has made since its first Master. */
+const made = new WeakMap<Redis, { count: number }>();
+
+/** The Redis that has a key and all keys of the same hash tag: always the same, or the master of a cluster's slot. */
+export class Master {
+  readonly #connection: Connection;
+  readonly #slot: number;
+
+  constructor(connection: Connection, key: string) {
+    this.#connection = connection;
+    this.#slot = slotOfKey(key);
+    if (!(connection instanceof RedisCluster)) madeBy(connection);
+  }
+
+  /** The connection to it. Throws StorageUnavailable while no master of the slot is known. */
+  get redis(): Redis {
+    const connection = this.#connection;
+    return connection instanceof RedisCluster ? connection.masterOf(this.#slot) : connection;
+  }
+
+  /** Its address in the cluster; undefined if there is no cluster, or if the master is not known. */
+  get address(): string | undefined {
+    return this.#connection instanceof RedisCluster ? this.#connection.addressOf(this.#slot) : undefined;
+  }
+
+  /** Number of connections that were made to it, or to any master of the cluster. */
+  get connections(): number {
+    const connection = this.#connection;
+    return connection instanceof RedisCluster ? connection.connections : madeBy(connection).count;
+  }
+
+  /** True if it is one of the masters of a cluster. */
+  get isInCluster(): boolean {
+    return this.#connection instanceof RedisCluster;
+  }
+
+  /** Returns the Redis that has another key: the same, or another master of the cluster. */
+  having(key: string): Master {
+    return new Master(this.#connection, key);
+  }
+
+  /**
+   * Calls `act` and returns its result. If it was not the master (MOVED, so that the command was not run), finds the
+   * master and calls `act` again. Throws StorageFull if Redis is out of memory, StorageUnavailable if it cannot be
+   * reached or is not ready, and any other error unchanged.
+   */
+  async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await act(this.redis);
+      } catch (error) {
+        const own = ownError(error);
+        if (!(this.#connection instanceof RedisCluster && own instanceof StorageUnavailable)) throw own;
+        const found = this.#connection.refresh();
+        if (tries === MAX_TRIES || !hasMoved(error)) throw own;
+        await found;
+      }
+    }
+  }
+}
+
+function madeBy(redis: Redis): { count: number } {
+  const known = made.get(redis);
+  if (known) return known;
+  const connections = { count: 0 };
+  made.set(redis, connections);
+  redis.on('ready', () => connections.count++);
+  return connections;
+}
+
+function hasMoved(error: unknown): boolean {
+  return error instanceof ReplyError && (error as Error).message.startsWith('MOVED ');
+}
+
+function ownError(error: unknown): unknown {
+  if (error instanceof StorageUnavailable) return error;
+  if (!(error instanceof ReplyError)) return new StorageUnavailable(error);
+  // ioredis adds the command with its arguments to the error. Arguments may be secret, and errors are logged.
+  delete (error as { command?: unknown }).command;
+  const { message } = error as Error;
+  const word = /^\w+/.exec(message)?.[0] ?? '';
+  if (word === 'OOM') return new StorageFull(error);
+  return PASSING_WORDS.has(word) || NO_MASTER.test(message) ? new StorageUnavailable(error) : error;
+}

@@ -1,0 +1,47 @@
+import type { Config } from '../config.ts';
+import { BootError } from '../errors.ts';
+import { keyspace } from './keys.ts';
+import type { Master } from './master.ts';
+import type { Partition } from './partition.ts';
+
+/** The key of the number of partitions, behind the prefix of the bus. It is in no partition. */
+export const COUNT_KEY = 'partitions';
+
+/**
+ * Checks that the bus in this Redis has as many partitions as configured. Stores the number at the first boot of a bus
+ * that has several, or is on a cluster. Throws BootError if a person must act, and StorageUnavailable as `Partition`.
+ */
+export async function settlePartitionCount(
+  { master }: Partition,
+  { redisPrefix: prefix, partitions: wanted }: Pick<Config, 'redisPrefix' | 'partitions'>,
+): Promise<void> {
+  const hasTags = wanted > 1 || master.isInCluster;
+  if (hasTags && /[{}]/.test(prefix))
+    throw new BootError(
+      'ROUTEMASTER_REDIS_PREFIX must have no { or }: with several partitions, or on a cluster, the bus adds the hash tags.',
+    );
+  const key = prefix + COUNT_KEY;
+  const holder = master.having(key);
+  const read = () => holder.call((redis) => redis.get(key));
+  if (hasTags && (await read()) === null) {
+    await refuseBesideOne(master, prefix);
+    // Another process may store another number at the same moment.
+    await holder.call((redis) => redis.set(key, wanted, 'NX'));
+  }
+  const stored = await read();
+  if (stored !== null && Number(stored) !== wanted)
+    throw new BootError(
+      `This bus has ${stored} partitions, and ROUTEMASTER_PARTITIONS is ${wanted}. The number is fixed when a bus is ` +
+        'created: set it back, or move the bus as docs/scale.md says.',
+    );
+}
+
+/** Refuses several partitions beside the data of a bus that has one: nobody would deliver that data any more. */
+async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
+  const schema = keyspace(prefix).schema();
+  if ((await master.having(schema).call((redis) => redis.exists(schema))) === 0) return;
+  throw new BootError(
+    'This Redis has a bus with one partition. ROUTEMASTER_PARTITIONS cannot change that: move the bus as docs/scale.md ' +
+      'says, or give the new one another ROUTEMASTER_REDIS_PREFIX.',
+  );
+}

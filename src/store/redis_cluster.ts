@@ -1,0 +1,107 @@
+import type { Cluster, Redis } from 'ioredis';
+import { clock, sleep } from '../clock.ts';
+import { StorageUnavailable } from '../errors.ts';
+import type { Log } from '../log.ts';
+
+/** Minimum time between two questions which master has which slots. */
+const REFRESH_MS = 100;
+
+/**
+ * Which master of a Redis Cluster has which slots, as ioredis knows it, and a connection to each master. Commands go
+ * to these connections and not to ioredis's Cluster: pipelines, transactions, WAIT and commands without a key need
+ * a certain master, and Cluster would send a command again after a lost reply.
+ */
+export class RedisCluster {
+  readonly #cluster: Cluster;
+  readonly #nodes = new Map<string, Redis>();
+  readonly #away = new Set<string>();
+  readonly #log: Log;
+  #connections = 0;
+  #refreshing: Promise<void> | undefined;
+  #refreshedAtMs = Number.NEGATIVE_INFINITY;
+
+  /** `cluster` must be new, so that no event is missed. */
+  constructor(cluster: Cluster, log: Log) {
+    this.#cluster = cluster;
+    this.#log = log;
+    cluster.on('+node', (redis: Redis) => this.#join(redis));
+    cluster.on('-node', (redis: Redis) => {
+      const address = addressIn(redis);
+      if (this.#nodes.get(address) === redis) this.#nodes.delete(address);
+    });
+    cluster.on('node error', (error: Error, address: string) => this.#fail(address, error));
+    cluster.on('error', (error: Error) => this.#fail('', error));
+    cluster.on('refresh', () => this.#leaveReplicas());
+  }
+
+  /** Returns the connection to the master of a slot. Throws StorageUnavailable if none is known. */
+  masterOf(slot: number): Redis {
+    const redis = this.#nodes.get(this.addressOf(slot) ?? '');
+    if (!redis) throw new StorageUnavailable(new Error(`no master of slot ${slot} is known`));
+    return redis;
+  }
+
+  /** Returns host and port of the master of a slot, if it is known. */
+  addressOf(slot: number): string | undefined {
+    return this.#cluster.slots[slot]?.[0];
+  }
+
+  /** Number of connections that were made to masters. */
+  get connections(): number {
+    return this.#connections;
+  }
+
+  /** Asks any node for the masters of all slots, but not too often. Resolves when it is known, or could not be. */
+  refresh(): Promise<void> {
+    this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  /** Calls `listener` once when the masters are known. */
+  once(event: 'ready', listener: () => void): void {
+    this.#cluster.once(event, listener);
+  }
+
+  disconnect(): void {
+    this.#cluster.disconnect();
+  }
+
+  async #refresh(): Promise<void> {
+    await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
+    const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
+    this.#refreshedAtMs = clock.monotonicMs();
+    // No node that is known answers. Begins anew with those of the URL, whose names may lead to others now.
+    if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
+  }
+
+  #join(redis: Redis): void {
+    const address = addressIn(redis);
+    this.#nodes.set(address, redis);
+    redis.on('ready', () => {
+      this.#connections++;
+      if (this.#away.delete(address)) this.#log.info({ node: address }, 'Redis is back');
+      this.#away.delete('');
+    });
+  }
+
+  /**
+   * Closes the connection to what was a master before. If it becomes the master again, it has lost what the other
+   * has not sent it; the new connection then tells so.
+   */
+  #leaveReplicas(): void {
+    for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();
+  }
+
+  #fail(address: string, { message }: Error): void {
+    if (this.#away.has(address)) return;
+    this.#away.add(address);
+    const node = address && { node: address };
+    this.#log.warn({ ...node, reason: message }, 'Redis cannot be reached; trying again');
+  }
+}
+
+function addressIn({ options }: Redis): string {
+  return `${options.host}:${options.port}`;
+}
