@@ -40,7 +40,7 @@ function calls(): string {
 
 export type EventType = ${EVENT_TYPES.map(quoted).join(' | ')};
 
-/** Every call of the HTTP API: its query, its JSON body, and the JSON, text or nothing of its answer. */
+/** The calls of the HTTP API, with the types of their query, JSON body and answer; undefined where there is none. */
 export interface Calls {
   ${rows.join('\n')}
 }`;

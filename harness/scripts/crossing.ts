@@ -10,8 +10,8 @@ export function nameIn(partitions: Partitions, index: number, stem: string): str
 }
 
 /**
- * Checks each partition by itself, and what they say of each other: topics are listed in their homes alone, and their
- * marks tell which other partitions have how many subscribers. Outboxes must be empty.
+ * Checks each partition by itself, and that partitions agree: a topic is listed only in its home, and its marks tell which
+ * other partitions have how many subscribers. Outboxes (events on their way to other partitions) must be empty.
  */
 export async function assertPartitionsConsistent(partitions: Partitions): Promise<void> {
   for (const partition of partitions.all) {
@@ -38,7 +38,7 @@ async function assertTopicsAtHome(partitions: Partitions, { redis, keys, index }
   }
 }
 
-/** Asserts that the homes of the topics that the partition has subscribers of know of it. */
+/** Asserts that each topic with subscribers in the partition has a mark for it in the topic's home. */
 async function assertMarked(partitions: Partitions, { redis, keys, index }: Partition): Promise<void> {
   for (const key of await redis.keys(keys.topic_subscribers('*'))) {
     const topic = key.slice(keys.topic_subscribers('').length);

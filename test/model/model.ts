@@ -328,14 +328,17 @@ export class Model {
     return hold;
   }
 
-  /** A subscriber is held back no longer, but is still on trial. */
+  /** Ends the throttling of a subscriber, which stays on trial. */
   tryNow(token: string): void {
     const subscriber = this.subscribers.get(token);
     if (subscriber?.throttledUntilMs !== undefined)
       subscriber.throttledUntilMs = Math.min(subscriber.throttledUntilMs, this.nowMs);
   }
 
-  /** Answers whether there is such a subscriber. Its open batch may get younger events, which come before this one. */
+  /**
+   * Makes a batch of a test event. Returns false if there is no such subscriber. Its open batch may get younger events,
+   * which are delivered before this one.
+   */
   sendTest(token: string, event: string): boolean {
     if (!this.subscribers.has(token)) return false;
     this.accepted.set(token, [...(this.accepted.get(token) ?? []), event]);

@@ -34,7 +34,7 @@ export interface Batch {
   reason?: string;
   /** It takes events. */
   open: boolean;
-  /** It was a dead letter, or is a test: its events come after younger ones. */
+  /** It was a dead letter, or holds a test event: its events come after younger ones. */
   revived: boolean;
 }
 

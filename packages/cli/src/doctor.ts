@@ -105,7 +105,7 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: 
     await bus.pulse();
     return [{ check, isWell: true, detail: `the bus knows ${await whoIs(bus)}, and Redis answers it` }, true];
   } catch (error) {
-    // The client repeats what may pass until its time limit. The last failure says what is wrong.
+    // The client repeats a call whose failure may pass, until its time limit. The last failure says what is wrong.
     const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
     if (!(failure instanceof RoutemasterError)) throw error;
     const { code, message } = failure;

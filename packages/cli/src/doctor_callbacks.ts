@@ -5,7 +5,7 @@ type Shown = Calls['GET /subscriptions']['answer'][number];
 /** A subscription with its health. In compatibility mode a client also sees those of others, without health. */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
-/** Maximum subscribers that are examined if several are shown, as to root: only those that are paused or fail. */
+/** Maximum subscribers to examine. If the bus shows several, as to root, only paused and failing ones are examined. */
 const MAX_EXAMINED = 20;
 
 /**

@@ -8,7 +8,7 @@ import { number } from './tables.ts';
 
 /** Maximum events of a request, as the bus has it. With half as many, all processes together use 6 % more CPU. */
 const MAX_LINES = 10_000;
-/** Bytes at which a request is sent. The bus takes 5 MiB; less than half keeps the time short that it needs for each. */
+/** Bytes at which a request is sent. With less than half of the 5 MiB that the bus takes, it is soon done with each. */
 const MAX_BYTES = 2 * 1024 * 1024;
 /** Time within which a request must succeed, retries included. */
 const TIMEOUT_MS = 120_000;
@@ -87,7 +87,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = post(chunk);
-      // It is awaited when the next chunk has been read; until then Node must not see its rejection as unhandled.
+      // `underWay` is awaited after the next chunk is read. Until then Node must not see a rejection as unhandled.
       underWay.catch(() => {});
     }
     await underWay;

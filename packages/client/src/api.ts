@@ -165,7 +165,7 @@ export abstract class Api {
     return this.call('DELETE /topics/:name/delayed/:id', { params: { name: topic, id } }, options);
   }
 
-  /** One topic, with its subscribers as far as the caller may see them. */
+  /** Resolves with one topic, and with those of its subscribers that the caller may see. */
   topic(name: string, options?: CallOptions) {
     return this.call('GET /topics/:name', { params: { name } }, options);
   }

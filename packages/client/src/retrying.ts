@@ -18,7 +18,7 @@ const NOTHING_DONE = new Set(['overloaded', 'storage_full', 'request_timeout']);
 /** Makes the attempts at one request, and remembers how they ended. */
 export class Attempts {
   lastFailure: Failure | undefined;
-  /** True if an attempt failed that the bus may have done all the same. */
+  /** True if the bus may have done the request in an attempt that failed. */
   hasUnknownEnd = false;
   #isUnderWay = false;
 
@@ -63,7 +63,7 @@ async function attempt(send: () => Promise<Answer>): Promise<Answer | Failure> {
 
 function isTransient(failure: Failure): boolean {
   if (failure instanceof ConnectionError) return failure.isTransient;
-  // Credentials stay wrong however often they are sent.
+  // `too_many_failures` means wrong credentials, which stay wrong however often they are sent.
   return TRANSIENT.has(failure.status) && failure.code !== 'too_many_failures';
 }
 

@@ -6,7 +6,7 @@ import type { Transport } from './transport.ts';
 
 /** Maximum events of a request; the bus takes 10,000. */
 const MAX_EVENTS = 1000;
-/** Maximum delayed events of a request, as the bus has it. Other events do not join them: they would be refused too. */
+/** Maximum delayed events of a request, as the bus has it. No other events share it: a refusal would hit them too. */
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request, unless a single event is longer; the bus takes 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
@@ -58,8 +58,8 @@ export class TopicQueue {
   }
 
   /**
-   * Sends the next request. Resolves with its events if they are stored; otherwise with the refused events, and its
-   * other events wait again, before all that came later.
+   * Sends the next request. Resolves with its events if they are stored, otherwise with the refused events. Its other
+   * events then wait again, before all events that came later.
    */
   async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
     const events = this.#take();

@@ -26,7 +26,7 @@ export interface Delivery {
 export interface DropNotice {
   batches: number;
   events: number;
-  /** When the oldest and the newest of these batches were opened, in milliseconds since 1970. */
+  /** Times at which the oldest and the newest dropped batch were opened, in milliseconds since 1970. */
   from: number;
   to: number;
   /** The number of events that were dropped, by topic. */

@@ -25,7 +25,7 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /** `whsec_…` or `whpk_…`; several while the secret is being changed. Deliveries must then be signed. */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
-  /** Recognizes repeated deliveries, which are then not handled again. Without it they are. */
+  /** Recognizes repeated deliveries, so that they are not handled again. Without a store, they are. */
   store?: DeliveryStore;
   /** Called before the handlers with the URLs of the events, so that nobody uses a cached copy of what has changed. */
   bustCache?: (urls: string[]) => Promise<void> | void;
@@ -53,7 +53,7 @@ const DEFAULT_MAX_BYTES = 33 * 1024 * 1024;
 const DEFAULT_TOLERANCE_SECONDS = 300;
 const BUSY_RETRY_SECONDS = 5;
 
-/** Checks deliveries and gives their events to handlers. The adapters connect it to the servers. */
+/** Checks deliveries and gives their events to handlers. adapters.ts connects it to servers. */
 export class Deliveries {
   readonly maxBytes: number;
   readonly #options: ReceiverOptions;

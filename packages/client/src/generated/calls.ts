@@ -2,7 +2,7 @@
 
 export type EventType = 'create' | 'update' | 'delete' | 'noop';
 
-/** Every call of the HTTP API: its query, its JSON body, and the JSON, text or nothing of its answer. */
+/** The calls of the HTTP API, with the types of their query, JSON body and answer; undefined where there is none. */
 export interface Calls {
   'GET /api_tokens': {
     query: { limit?: number | undefined; after?: string | undefined };
