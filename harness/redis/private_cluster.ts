@@ -5,7 +5,7 @@ import { PrivateRedis } from './private_redis.ts';
 import { callRedis, type RedisReply } from './redis_call.ts';
 
 const SLOTS = 16_384;
-/** A node that is silent for longer counts as failing. */
+/** Time after which a silent node counts as failing. */
 const NODE_TIMEOUT_MS = 1000;
 const SETTLES_WITHIN_MS = 30_000;
 
@@ -15,7 +15,7 @@ export interface ClusterOptions {
   replicas?: number;
   /** Lines of redis.conf of each node. */
   config?: Record<string, string>;
-  /** Directory for the files of the node of this number. By default temporary ones, which `stop` removes. */
+  /** Returns the directory for the files of the nth node. By default they are temporary, and `stop` removes them. */
   dirOf?: (index: number) => string;
 }
 
@@ -56,13 +56,13 @@ export class PrivateCluster {
     return this.urlWith('');
   }
 
-  /** The URL with what precedes the hosts, such as `user:password@`. */
+  /** Returns the URL with these credentials before the hosts, such as `user:password@`. */
   urlWith(credentials: string): string {
     const hosts = this.#nodes.slice(0, 3).map(({ port }) => `127.0.0.1:${port}`);
     return `redis+cluster://${credentials}${hosts.join(',')}`;
   }
 
-  /** Resolves with the node that is the master of a hash tag or key, as most nodes know it. */
+  /** Resolves with the node that is the master of a hash tag or key, by the newest map that a node has. */
   async masterOf(tag: string): Promise<PrivateRedis> {
     const port = await this.#masterPort(slotOf(tag));
     return (this.#nodes.find((node) => node.port === port) as Node).redis;
@@ -93,7 +93,7 @@ export class PrivateCluster {
     await this.failsOver(tag, master);
   }
 
-  /** Starts a killed node again. Resolves when the cluster is as whole as at the start. */
+  /** Starts a killed node again. Resolves when all nodes find the cluster well again, and all replicas follow. */
   async rejoins(redis: PrivateRedis): Promise<void> {
     await redis.restart();
     await this.isWhole();
@@ -116,7 +116,7 @@ export class PrivateCluster {
     const width = SLOTS / masters;
     for (const [index, node] of this.#nodes.entries()) {
       const call = callerOf(node);
-      // Otherwise nodes that have the same epoch would have to agree on others first.
+      // Without epochs of their own, the nodes would first have to agree on different ones.
       await call('CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1));
       if (index > 0) await call('CLUSTER', 'MEET', '127.0.0.1', String(first.port), String(first.busPort));
       const [from, to] = [Math.ceil(index * width), Math.ceil((index + 1) * width) - 1];
@@ -135,7 +135,7 @@ export class PrivateCluster {
     return this.#nodes.find((node) => node.redis === redis) as Node;
   }
 
-  /** Resolves with the port of a slot's master, of those that nodes name the one with the highest epoch. */
+  /** Resolves with the port of a slot's master. If nodes name several, that with the highest epoch counts. */
   async #masterPort(slot: number): Promise<number> {
     const maps = await Promise.allSettled(this.#nodes.map((node) => callerOf(node)('CLUSTER', 'NODES')));
     const owners = maps.flatMap((map) =>
@@ -156,7 +156,7 @@ async function startNode(
     ...(dirOf && { dir: dirOf(index) }),
     config: {
       'cluster-enabled': 'yes',
-      // By default it is the port + 10,000, which may be taken, or no port.
+      // By default the bus port is the port + 10,000, which may be taken or be no valid port.
       'cluster-port': String(busPort),
       'cluster-node-timeout': String(NODE_TIMEOUT_MS),
       'cluster-require-full-coverage': 'no',

@@ -165,7 +165,7 @@ describe('a cluster', () => {
       beat(partition).then(
         () => false,
         (error) => {
-          // Nothing else may come out of a failover: callers wait for this to pass.
+          // A failover may cause no other error: callers wait until this one passes.
           if (error instanceof StorageUnavailable) return true;
           throw error;
         },
@@ -207,7 +207,7 @@ describe('a cluster', () => {
       callRedis(node.url, 'CLUSTER', 'SETSLOT', slot, ...how);
     await set(to, 'IMPORTING', String(fromId));
     await set(from, 'MIGRATING', String(toId));
-    // It would write keys that exist, and then keys that do not.
+    // The script would first write keys that exist on the old node, and then keys that do not.
     const enqueue = () => moved.run('enqueue', { q: 'aux', job: Buffer.from('c'), leaseMs: 1 });
     const jobs = () => callRedis(from.url, 'LLEN', moved.keys.jobs_instant('aux'));
     const before = await jobs();
