@@ -2,7 +2,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { type Figures, type History, STEPS } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, type Route } from '../route.ts';
-import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
+import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { bytes, count, duration, number } from './format.ts';
@@ -59,7 +59,7 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
 async function readState({ partitions, limits, history }: OverviewParts): Promise<State> {
   const [latest, memory, time] = await Promise.all([
     history.latest(),
-    readMemory(partitions.control, limits),
+    readFullestMemory(partitions, limits),
     partitions.control.command((redis) => redis.time()),
   ]);
   return { figures: latest?.figures, ageMs: latest ? Number(time[0]) * 1000 - latest.atMs : 0, memory };

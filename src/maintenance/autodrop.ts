@@ -6,10 +6,11 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { delayedCuts, dropDelayed } from './delayed_drop.ts';
-import { type Cut, fairCuts, oldestCut, sum } from './fair_share.ts';
-import type { RepairParts } from './job_parts.ts';
+import { bytesOf, type Cut, fairCuts, oldestCut, sum } from './fair_share.ts';
+import type { JobParts } from './job_parts.ts';
 import { dropRecords } from './record_dropping.ts';
 import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 
@@ -38,6 +39,8 @@ type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
 
+type AutodropParts = Omit<JobParts, 'config' | 'sweeps' | 'stopping'>;
+
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
@@ -45,10 +48,12 @@ type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy:
  * then dead letters, then batches, down to the low mark, the oldest first. The policy `fair`, the default,
  * takes dead letters and batches only from subscribers that hold more than a share (fair_share.ts). The
  * policy `oldest` takes the oldest of all subscribers. If other data fills Redis, dropping would not help:
- * the job drops nothing and logs an error.
+ * the job drops nothing and logs an error. The job of each partition of a Redis compares the holdings of all
+ * partitions there, and drops its part.
  */
 export class Autodrop {
   readonly #partition: Partition;
+  readonly #partitions: Partitions;
   readonly #limits: AutodropLimits;
   readonly #policy: DropPolicy;
   readonly #recorder: Recorder;
@@ -56,9 +61,10 @@ export class Autodrop {
   readonly #publicNames: PublicNames;
   #complainedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ partition, publicNames, recorder, log }: RepairParts, limits: AutodropLimits) {
+  constructor({ partition, partitions, publicNames, recorder, log }: AutodropParts, limits: AutodropLimits) {
     this.#policy = limits.dropPolicy;
     this.#partition = partition;
+    this.#partitions = partitions;
     this.#publicNames = publicNames;
     this.#recorder = recorder;
     this.#log = log;
@@ -108,7 +114,7 @@ export class Autodrop {
     if (!found) return undefined;
     const target = mark ?? found.lowMark;
     const memory = await dropRecords(this.#partition, this.#limits, found, target, signal);
-    return memory.used <= target ? undefined : measureShortage(this.#partition, memory);
+    return memory.used <= target ? undefined : measureShortage(this.#partitions, this.#partition, memory);
   }
 
   /**
@@ -116,13 +122,8 @@ export class Autodrop {
    * the plan without a new look at the memory, because a client's buffer can look like stored data for a
    * second.
    */
-  async *#dropDownTo(
-    target: number,
-    { memory, holdings }: Shortage,
-    signal: AbortSignal,
-  ): AsyncGenerator<Dropped> {
-    const planned = (this.#policy === 'fair' ? fairCuts : oldestCut)(holdings, memory.used - target);
-    let plan = planned.filter(({ maxDeleted }) => maxDeleted > 0);
+  async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
+    let plan = this.#plan(shortage, shortage.memory.used - target);
     let begun: Begun = { begunTopics: [] };
     while (plan.length > 0 && !signal.aborted) {
       const { used, unfreed } = await readMemory(this.#partition, this.#limits);
@@ -142,10 +143,23 @@ export class Autodrop {
     }
   }
 
+  /** Returns what this partition drops, so that all partitions of its Redis together free so many bytes. */
+  #plan({ holdings, own }: Shortage, freeBytes: number): Cut[] {
+    const tokens = new Set(own.holdings.map(({ token }) => token));
+    const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));
+    const cuts =
+      this.#policy === 'fair'
+        ? fairCuts(holdings, freeBytes).filter(({ token = '' }) => tokens.has(token))
+        : oldestCut(own.holdings, freeBytes * ownPart);
+    return cuts.filter(({ maxDeleted }) => maxDeleted > 0);
+  }
+
   /** Drops delayed events if dropping all batches and dead letters would not free enough. */
-  #dropDelayed(target: number, { memory, holdings, delayed }: Shortage, signal: AbortSignal) {
-    const freeBytes = memory.used - target - sum(holdings.map(({ bytes }) => bytes));
-    const cuts = freeBytes > 0 ? delayedCuts(delayed, freeBytes) : [];
+  #dropDelayed(target: number, { memory, holdings, delayed, own }: Shortage, signal: AbortSignal) {
+    const freeBytes = memory.used - target - bytesOf(holdings);
+    const topics = new Set(own.delayed.map(({ topic }) => topic));
+    const cuts =
+      freeBytes > 0 ? delayedCuts(delayed, freeBytes).filter(({ topic }) => topics.has(topic)) : [];
     return dropDelayed(this.#partition, this.#limits, cuts, target, signal);
   }
 

@@ -22,7 +22,7 @@ export interface Cut {
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
-    .map((members) => ({ members, bytes: sum(members.map(({ bytes }) => bytes)) }))
+    .map((members) => ({ members, bytes: bytesOf(members) }))
     .sort((one, other) => other.bytes - one.bytes);
   const share = fairShare(
     clients.map(({ bytes }) => bytes),
@@ -55,8 +55,11 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
 /** Returns the cut that frees `freeBytes`, by estimate, by dropping the oldest batches of all subscribers. */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sum(holdings.map((each) => each.batches));
-  const share = Math.min(1, freeBytes / Math.max(1, sum(holdings.map(({ bytes }) => bytes))));
+  const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
+
+export const bytesOf = (holdings: readonly { bytes: number }[]): number =>
+  sum(holdings.map(({ bytes }) => bytes));
 
 export const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);

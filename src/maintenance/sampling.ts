@@ -5,7 +5,7 @@ import { type Count, readCounts } from '../metrics/counter_hash.ts';
 import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/history.ts';
 import { subjectOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
-import { type Memory, readMemory } from '../store/memory.ts';
+import { type Memory, readFullestMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
@@ -29,7 +29,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const [counts, subscribers, memory] = await Promise.all([
       readCounts(partitions.all, log),
       census(partitions),
-      readMemory(partitions.control, config),
+      readFullestMemory(partitions, config),
     ]);
     const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
     // The sample of the bus goes first, since readers know by its entry that a step was sampled. Later calls

@@ -1,15 +1,21 @@
 import { sleep } from '../clock.ts';
 import { type Memory, type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { type DelayedHolding, delayedHoldings } from './delayed_drop.ts';
-import { type Holding, sum } from './fair_share.ts';
+import { bytesOf, type Holding } from './fair_share.ts';
 
-export interface Shortage {
-  memory: Memory;
-  /** The batches that each subscriber holds, and an estimate of their bytes. */
+/** What can be dropped: estimates of what each subscriber holds, and what the delayed events of topics take. */
+interface Holdings {
   holdings: Holding[];
-  /** The number and the bytes of the delayed events of each topic. */
   delayed: DelayedHolding[];
+}
+
+/** A shortage of one Redis, with what all partitions there hold, since the shares of all are compared. */
+export interface Shortage extends Holdings {
+  memory: Memory;
+  /** What the partition of the job holds itself. It drops nothing else. */
+  own: Holdings;
   /** Estimate of the bytes that Redis would free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
   /** Memory to which autodrop should drop, in bytes; undefined if other data alone exceeds the high mark. */
@@ -34,12 +40,23 @@ export async function lastingShortage(
   return memory.used <= (mark ?? memory.highMark) ? undefined : memory;
 }
 
-/** Estimates what can be dropped. Throws as Partition does. */
-export async function measureShortage(partition: Partition, memory: Memory): Promise<Shortage> {
-  const holdings = await estimateHoldings(partition);
-  const delayed = await delayedHoldings(partition);
-  const droppableBytes = sum([...holdings, ...delayed].map(({ bytes }) => bytes));
-  return { memory, holdings, delayed, droppableBytes, targetBytes: targetOf(memory, droppableBytes) };
+/** Estimates what can be dropped in the Redis of a partition. Throws as Partition does. */
+export async function measureShortage(
+  partitions: Partitions,
+  partition: Partition,
+  memory: Memory,
+): Promise<Shortage> {
+  const there = partitions.byRedis().find((each) => each.includes(partition)) ?? [];
+  const own = await holdingsOf(partition);
+  const others = await Promise.all(there.filter((each) => each !== partition).map(holdingsOf));
+  const holdings = [own, ...others].flatMap((each) => each.holdings);
+  const delayed = [own, ...others].flatMap((each) => each.delayed);
+  const droppableBytes = bytesOf([...holdings, ...delayed]);
+  return { memory, own, holdings, delayed, droppableBytes, targetBytes: targetOf(memory, droppableBytes) };
+}
+
+async function holdingsOf(partition: Partition): Promise<Holdings> {
+  return { holdings: await estimateHoldings(partition), delayed: await delayedHoldings(partition) };
 }
 
 /**

@@ -1,21 +1,19 @@
 import { isJoinToken } from '../join_token.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import { QUEUES, type QueueName } from '../store/job.ts';
-import { infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
+import { fullest, infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { pauserOf } from '../store/pause.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-/** A snapshot of the whole bus. `cpuSeconds` is the CPU time of the Redis server since it started. */
+/** A snapshot of the whole bus. `memory` is that of the fullest Redis; `cpuSeconds` is the CPU time of all since they started. */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /** Reads all gauges. A job that moves meanwhile may be counted twice or not at all. Throws as Partition does. */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const readings = await Promise.all(partitions.all.map(readPartition));
-  const [memory, cpu] = await partitions.control.command((redis) =>
-    Promise.all([redis.info('memory'), redis.info('cpu')]),
-  );
+  const servers = await Promise.all(partitions.byRedis().map(([one]) => readServer(one, limits)));
   return {
     subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
     queues: QUEUES.map((queue, index) =>
@@ -30,8 +28,23 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
       idle: readings.reduce((sum, { triggers }) => sum + triggers.idle, 0),
     },
     workers: readings.reduce((sum, { workers }) => sum + workers, 0),
+    memory: fullest(servers.map(({ memory }) => memory)),
+    cpuSeconds: {
+      system: servers.reduce((sum, { systemSeconds }) => sum + systemSeconds, 0),
+      user: servers.reduce((sum, { userSeconds }) => sum + userSeconds, 0),
+    },
+  };
+}
+
+/** Reads what the Redis of a partition has once, however many partitions it has. */
+async function readServer(partition: Partition, limits: MemoryLimits) {
+  const [memory, cpu] = await partition.command((redis) =>
+    Promise.all([redis.info('memory'), redis.info('cpu')]),
+  );
+  return {
     memory: memoryIn(memory, limits),
-    cpuSeconds: { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') },
+    systemSeconds: infoNumber(cpu, 'used_cpu_sys'),
+    userSeconds: infoNumber(cpu, 'used_cpu_user'),
   };
 }
 

@@ -1,6 +1,6 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
-import { type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
+import { type MemoryLimits, readMemories, SETTLED_MS } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /** Time for which a measurement of Redis's memory is used. A burst may exceed the high mark for this long. */
@@ -56,9 +56,7 @@ export class StorageGuard {
 
   async #look(): Promise<void> {
     try {
-      const memories = await Promise.all(
-        this.#partitions.all.map((partition) => readMemory(partition, this.#limits)),
-      );
+      const memories = await readMemories(this.#partitions, this.#limits);
       this.#maxBytes = Math.min(...memories.map(({ max }) => max));
       this.#note(memories.some(({ used, highMark }) => used > highMark));
     } catch {

@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts';
 import type { Partition } from './partition.ts';
+import type { Partitions } from './partitions.ts';
 
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
@@ -26,6 +27,26 @@ export interface Memory {
 /** Asks the Redis of a partition for its memory. Throws as `Partition.run` does. */
 export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
+}
+
+/** Asks each Redis of the bus for its memory, and returns that of the fullest. Throws as `Partition.run` does. */
+export async function readFullestMemory(partitions: Partitions, limits: MemoryLimits): Promise<Memory> {
+  return fullest(await readMemories(partitions, limits));
+}
+
+/** Asks each Redis of the bus for its memory, once, however many partitions it has. Throws as `Partition.run` does. */
+export function readMemories(partitions: Partitions, limits: MemoryLimits): Promise<Memory[]> {
+  return Promise.all(partitions.byRedis().map(([one]) => readMemory(one, limits)));
+}
+
+/** Returns the memory that is nearest to its high mark; if none has a limit, the one of which most is used. */
+export function fullest(memories: readonly Memory[]): Memory {
+  const fullness = ({ used, highMark }: Memory) => used / highMark;
+  return memories.reduce((most, each) =>
+    fullness(each) > fullness(most) || (fullness(each) === fullness(most) && each.used > most.used)
+      ? each
+      : most,
+  );
 }
 
 export function memoryIn(info: string, limits: MemoryLimits): Memory {

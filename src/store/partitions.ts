@@ -33,8 +33,9 @@ export class Partitions {
   }
 
   /** Returns the partitions that each Redis has, for what a Redis has once, such as its memory. */
-  byRedis(): Partition[][] {
-    return [...Map.groupBy(this.all, ({ master }) => master.address).values()];
+  byRedis(): [Partition, ...Partition[]][] {
+    const groups = Map.groupBy(this.all, ({ master }) => master.address);
+    return [...groups.values()] as [Partition, ...Partition[]][];
   }
 
   /** Returns the partition of a subscriber, which has its batches, its dead letters and its drop notices. */

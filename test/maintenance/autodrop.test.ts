@@ -12,7 +12,8 @@ import { readAcquired } from '../../src/delivering/acquired.ts';
 import { Autodrop, type DropPolicy } from '../../src/maintenance/autodrop.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { infoNumber, readMemory } from '../../src/store/memory.ts';
-import type { Partition } from '../../src/store/partition.ts';
+import { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const MB = 1024 * 1024;
 /** The high mark is at 14 MB, the low mark at 13 MB. */
@@ -48,6 +49,7 @@ async function run(
   times = 1,
   partition = redis.store,
   dropPolicy: DropPolicy = 'oldest',
+  partitions = new Partitions(partition),
 ) {
   await until(buffersAreSummedUp);
   const { log, lines } = capturedLog();
@@ -59,7 +61,7 @@ async function run(
   };
   const publicNames = new PublicNames(new Clients(redis.store, []), new NameKey(redis.store));
   const job = new Autodrop(
-    { partition, publicNames, recorder: new Recorder({ increment }), log },
+    { partition, partitions, publicNames, recorder: new Recorder({ increment }), log },
     { ...settings, dropPolicy, deliveryLog: 1000 },
   );
   for (let i = 0; i < times; i++) await job.run(signal);
@@ -239,6 +241,25 @@ describe('dropping is fair', () => {
     assert.deepEqual(Object.keys(counted), ['carol']);
     assert.deepEqual(queued.carol, before.carol?.slice(-(queued.carol?.length ?? 0)));
     assert.ok((await memory()).used <= 13 * MB);
+  });
+
+  test('also among the partitions of a Redis: the job of each drops its part', async () => {
+    const other = new Partition(redis.store.redis, { prefix: '{1}:' });
+    const partitions = new Partitions(redis.store, other);
+    const elsewhere = new Bus(() => other);
+    await bus.subscribe('dave', { topics: ['gadgets'], max: 50 });
+    await bus.publish('dave', 'gadgets', Array(50).fill('x'.repeat(1000)));
+    await elsewhere.subscribe('carol', { topics: ['gizmos'], max: 50 });
+    for (let i = 0; (await memory()).used <= 15.2 * MB; i++)
+      await elsewhere.publish(nthWord(i), 'gizmos', Array(50).fill('x'.repeat(1000)));
+    const before = await bus.state();
+    const { counted, lines } = await run(undefined, 1, redis.store, 'fair', partitions);
+    assert.deepEqual(counted, {});
+    assert.deepEqual(await bus.state(), before);
+    assert.ok(!lines.some(({ level }) => level === 50), 'what others hold is no other data');
+    await run(undefined, 1, other, 'oldest', partitions);
+    const { used } = await memory();
+    assert.ok(used <= 13.2 * MB, `${used / MB} MB are left`);
   });
 
   test('by `oldest` it is whose batches are oldest', async () => {

@@ -86,7 +86,14 @@ describe('the job autodrop', () => {
       counted[`${name} ${topic ?? ''}`] = (counted[`${name} ${topic ?? ''}`] ?? 0) + by;
     };
     const publicNames = new PublicNames(new Clients(redis.store, []), new NameKey(redis.store));
-    const parts = { partition: redis.store, publicNames, recorder: new Recorder({ increment }), log };
+    const partitions = new Partitions(redis.store);
+    const parts = {
+      partition: redis.store,
+      partitions,
+      publicNames,
+      recorder: new Recorder({ increment }),
+      log,
+    };
     await new Autodrop(parts, { ...settings, dropPolicy: 'fair', deliveryLog: 1000 }).run(
       new AbortController().signal,
     );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
-import { memoryIn, readMemory } from '../../src/store/memory.ts';
+import { fullest, memoryIn, readMemory } from '../../src/store/memory.ts';
 
 const MB = 1_000_000;
 const redis = new TestStore({ maxmemory: '50mb' });
@@ -38,6 +38,15 @@ test('without a limit no event is ever dropped', () => {
 test('a host that hides its memory has no limit', () => {
   const { used, max } = memoryIn('# Memory\r\n', { redisMaxBytes: 0, redisMinFreeBytes: 0 });
   assert.deepEqual({ used, max }, { used: 0, max: 0 });
+});
+
+test('the fullest is the nearest to its high mark, and without limits the one that stores most', () => {
+  const memory = (used: number, max: number) =>
+    memoryIn(`used_memory:${used}\r\nmaxmemory:${max}`, { redisMaxBytes: 0, redisMinFreeBytes: 0 });
+  const [small, large] = [memory(9 * MB, 10 * MB), memory(50 * MB, 100 * MB)];
+  assert.equal(fullest([large, small]), small);
+  const [less, more] = [memory(9 * MB, 0), memory(50 * MB, 0)];
+  assert.equal(fullest([less, more]), more);
 });
 
 test('a real Redis reports its memory', async () => {
