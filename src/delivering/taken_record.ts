@@ -15,6 +15,8 @@ const MAX_TOPICS_LENGTH = 256;
 const BEFORE_ID = '{"id":"'.length;
 const BEFORE_TOPIC = '","topic":"'.length;
 const COMMA = ','.length;
+/** An event begins with its id and its topic, each of which has 64 characters at most. */
+const MAX_HEAD_BYTES = 160;
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
 
 /** How the last attempt at a batch went. */
@@ -45,12 +47,15 @@ function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): st
   for (const piece of pieces) {
     for (let at = 0; at < piece.length; ) {
       if (piece[at] !== OPENING) return 'null';
-      // An event begins with its id, which has no quotes, and its topic.
-      const from = piece.indexOf(QUOTE, at + BEFORE_ID) + BEFORE_TOPIC;
-      const to = piece.indexOf(QUOTE, from);
-      const topic = piece.toString('latin1', from, to);
+      // One call into C++, and the rest on a string: searching the buffer took four times as long.
+      const head = piece.toString('latin1', at + BEFORE_ID, at + MAX_HEAD_BYTES);
+      const from = head.indexOf('"') + BEFORE_TOPIC;
+      const to = head.indexOf('"', from);
+      if (to < 0) return 'null';
+      const topic = head.slice(from, to);
+      if (count === 1) return `{"${topic}":1}`;
       counts.set(topic, (counts.get(topic) ?? 0) + 1);
-      at = count === 1 ? piece.length : endOfEvent(piece, to + 1) + COMMA;
+      at = endOfEvent(piece, at + BEFORE_ID + to + 1) + COMMA;
     }
   }
   const json = JSON.stringify(Object.fromEntries(counts));
