@@ -42,6 +42,6 @@ export function batchHandler(
   const joins = {
     take: () => Promise.reject(new Error('there are no joins')),
   };
-  const handler = batchJob({ delivery, joins, recorder, publicNames, settings, log });
+  const handler = batchJob({ delivery, joins, recorder, publicNames, settings, log, onPaused: () => {} });
   return { handler, recorder, close: () => delivery.close() };
 }

@@ -11,6 +11,7 @@ import type { Log } from './log.ts';
 import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
 import { StorageGuard } from './publishing/storage_guard.ts';
+import { Audit } from './records/audit.ts';
 import { connect } from './store/connection.ts';
 import { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
@@ -51,11 +52,13 @@ export class DeliveryParts {
     const { partitions, recorder } = this;
     const shared = { recorder, publicNames, log };
     const guard = new StorageGuard(partitions, config, autodrops(partitions, config));
+    const audit = new Audit({ control, publicNames, config, log });
     this.handler = batchJob({
       ...shared,
       delivery: this.#delivery,
       joins: new JoinBatches({ ...shared, partitions, guard, settings: config }),
       settings: { ...config, takenOverAtMs },
+      onPaused: (token) => audit.pausedByBus(token),
     });
   }
 

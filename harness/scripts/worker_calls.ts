@@ -163,7 +163,8 @@ export class WorkerCalls {
     const gone = pause ? await this.#subscriptionOf(job) : undefined;
     const isUncounted = attempt === '' && delayMs === 0;
     const failure = { bid: bidOf(job), delayMs, damage, throttleMs, attempt, gone, isUncounted };
-    return this.store.run('nack', { ...this.#held(q, worker, job, lease), ...failure });
+    const { held } = await this.store.run('nack', { ...this.#held(q, worker, job, lease), ...failure });
+    return held;
   }
 
   async bury(

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 --[[
 nack: return a job that its worker could not finish to its queue, to run again after `delay_ms`. If the
-batch of the job was dropped, the job is deleted instead. Returns true if the worker held the job under
-that lease; otherwise nothing changes.
+batch of the job was dropped, the job is deleted instead. Unless the worker `held` the job under that lease,
+nothing changes.
 
 The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
 `damage` health points and holds it back for `throttle_ms`. `gone` is given if the callback answered 410: it is the
 `subscribed_at` of the subscription that gave this callback, 0 if unknown. The subscriber is then paused: its jobs
-wait until it subscribes again, or is resumed. The lane brings back a waiting job.
+wait until it subscribes again, or is resumed. `paused` says that it was not paused before. The lane brings back a
+waiting job.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')
@@ -36,15 +37,16 @@ local function note_failure(call, token, args, pauses)
   subscribers.fail(call, token, args)
 end
 
+-- Returns true if that paused the subscriber.
 local function put_back(call, token, args, pauses)
   local q, job = args.q, args.job
   if args.bid and not token then
     -- The batch was dropped during its delivery, so nothing is left to try again.
     redis.call('SREM', call.keys.jobs_index(q), job)
   elseif pauses then
-    pausing.pause(call, token, 'callback_gone')
     -- The score 0 sorts this job before all other waiting jobs.
     redis.call('ZADD', call.keys.jobs_waiting(token), 0, job)
+    return pausing.pause(call, token, 'callback_gone')
   elseif args.delay_ms > 0 then
     jobs.make_scheduled(call, q, job, call.now_ms + args.delay_ms)
   else
@@ -53,12 +55,14 @@ local function put_back(call, token, args, pauses)
 end
 
 return function(call, args)
-  if not leases.settle(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then return false end
+  if not leases.settle(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
+    return { held = false, paused = false }
+  end
   local lane = lanes.leave(call, args.worker)
   local token = args.bid and redis.call('LINDEX', call.keys.batch(args.bid), 0)
   local pauses = token and args.gone and is_gone(call, token, args.gone)
   if token then note_failure(call, token, args, pauses) end
-  put_back(call, token, args, pauses)
+  local paused = put_back(call, token, args, pauses)
   if lane then waiting.bring_back(call, lane, 1) end
-  return true
+  return { held = true, paused = paused }
 end

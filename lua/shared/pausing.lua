@@ -16,7 +16,7 @@ function pausing.paused_by(call, token)
   if paused_at then return by or 'callback_gone' end
 end
 
--- Pauses a subscriber. `paused_at` stays the time of the first pause.
+-- Pauses a subscriber. `paused_at` stays the time of the first pause. Returns true if it was not paused before.
 function pausing.pause(call, token, by)
   local subscriber, before = call.keys.subscriber(token), pausing.paused_by(call, token)
   if before and RANKS[before] >= RANKS[by] then return end
@@ -27,6 +27,7 @@ function pausing.pause(call, token, by)
   else
     redis.call('HSET', subscriber, 'paused_by', by)
   end
+  return not before
 end
 
 -- Ends a pause, whoever has paused the subscriber. Returns true if it was paused.

@@ -32,7 +32,7 @@ export function auditPage({ api }: { api: ApiCalls }): Route[] {
         const rows = table(
           [
             { name: 'When', cell: ({ at }) => ago(at, nowMs) },
-            { name: 'Who', cell: ({ role, client }) => client ?? role },
+            { name: 'Who', cell: ({ role, client }) => client ?? (role === 'bus' ? 'the bus' : role) },
             { name: 'From', cell: ({ address }) => html`<span class="mono">${address}</span>` },
             { name: 'What', cell: ({ action }) => html`<span class="mono">${action}</span>` },
             { name: 'Of what', cell: ({ target }) => target },
@@ -56,7 +56,8 @@ ${rows}${nextPage(PATH, next)}`,
   ];
 }
 
-function outcome({ status, code }: Entry) {
+function outcome({ role, status, code }: Entry) {
+  if (role === 'bus') return html`<span class="state warn">callback answered ${status}</span>`;
   if (status < 400) return html`<span class="state good">done</span>`;
   return html`<span class="state warn">${status} ${code}</span>`;
 }

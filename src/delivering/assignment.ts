@@ -5,7 +5,7 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Grant } from './grant.ts';
 import type { Queue } from './queue.ts';
 import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } from './settlement.ts';
-import { DONE, GIVEN_BACK, triedAgainIn } from './settlement.ts';
+import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
  * The settlement of a job that failed because Redis failed: it runs again after a second. The wait is short,
@@ -118,7 +118,13 @@ export class Assignment {
     if (settlement.end === 'settled') return Promise.resolve(settlement.held);
     if (settlement.end === 'done') return this.#ack(settlement.success);
     if (settlement.end === 'dead') return this.#bury(settlement.burial);
-    return this.#parts.queue.nack(this.grant, settlement.retry);
+    return this.#nack(settlement.retry);
+  }
+
+  async #nack(retry: Retry): Promise<boolean> {
+    const { held, paused } = await this.#parts.queue.nack(this.grant, retry);
+    if (paused) retry.onPaused?.();
+    return held;
   }
 
   /**

@@ -31,6 +31,8 @@ interface BatchParts {
   publicNames: PublicNames;
   settings: BatchSettings & RetrySettings;
   log: Log;
+  /** Called when the bus has paused a subscriber, by its token, because its callback is gone. */
+  onPaused: (token: string) => void;
 }
 
 /**
@@ -83,7 +85,8 @@ async function afterFailure(
 
   if (status === GONE) {
     log.warn(line, 'the callback is gone; deliveries pause until the subscriber subscribes again');
-    return { end: 'retry', retry: { ...retry, gone: subscriber.subscribedAt } };
+    const onPaused = () => parts.onPaused(batch.token);
+    return { end: 'retry', retry: { ...retry, gone: subscriber.subscribedAt, onPaused } };
   }
   const { maxAttempts, maxAgeMs } = limitsOf(subscriber, settings);
   const sinceMs = Math.max(batch.createdAtMs, settings.takenOverAtMs ?? 0);

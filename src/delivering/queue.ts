@@ -64,11 +64,11 @@ export class Queue {
     return this.#partition.run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
   }
 
-  /** Returns a job to the queue. Returns false, without a change, if the worker does not hold the job. */
+  /** Returns a job to the queue. Changes nothing if the worker does not hold the job. */
   async nack(
     grant: Grant,
     { delayMs, damage, throttleMs, attempt, gone, isUncounted = false }: Retry,
-  ): Promise<boolean> {
+  ): Promise<Reply<'nack'>> {
     return this.#partition.run('nack', {
       ...this.#held(grant),
       bid: grant.batch?.bid,

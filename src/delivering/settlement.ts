@@ -49,6 +49,8 @@ export interface Retry extends Penalty {
    * had then.
    */
   gone?: string;
+  /** Called if the subscriber was not paused before, and is now. */
+  onPaused?: () => void;
 }
 
 export type DeathReason = 'max_attempts' | 'max_age' | 'failed_in_bus' | 'killed_worker' | 'join_refused';

@@ -414,7 +414,7 @@ export const TEXTS: Record<string, RouteText> = {
     chapter: 'Records',
     summary: 'Show who changed what',
     description:
-      'Every call that changed something, or tried to, except publishes; the newest first, in pages of 100 or `limit`. With `client` or `action` a page may be empty: follow its `Link`.',
+      'Every call that changed something, or tried to, except publishes, and pauses by the bus itself; the newest first, in pages of 100 or `limit`. With `client` or `action` a page may be empty: follow its `Link`.',
     answer: [AUDITED],
   },
   'GET /jobs': {

@@ -48,16 +48,14 @@ export class Audit {
 
   /** Begins the record of a call, which is written when the call has ended. */
   begin(action: string, caller: Caller, address: string): AuditedCall {
-    const write = (ending: Promise<Ended>) => {
-      // Entries are written one after the other, in the order in which their calls ended. Otherwise a call whose
-      // names take long to look up would come after later ones.
-      this.#writing = this.#writing.then(async () => {
-        const entry = { action, role: caller.role, address, ...(await ending) };
-        this.#parts.log.info(entry, 'audit');
-        void this.#store(entry);
-      });
-    };
+    const write = (ending: Promise<Ended>) => this.#write({ action, role: caller.role, address }, ending);
     return new AuditedCall(caller, (token) => this.#nameOf(token), write);
+  }
+
+  /** Records that the bus itself paused a subscriber, because its callback answered 410. */
+  pausedByBus(token: string): void {
+    const ending = this.#nameOf(token).then((target) => ({ target, status: 410, code: 'callback_gone' }));
+    this.#write({ action: 'subscriber.pause', role: 'bus', address: '' }, ending);
   }
 
   /**
@@ -80,6 +78,18 @@ export class Audit {
       }
       if (slice.length < count) return { entries, looked };
     }
+  }
+
+  /**
+   * Entries are written one after the other, in the order in which their calls ended. Otherwise a call whose names take
+   * long to look up would come after later ones.
+   */
+  #write(about: Pick<Entry, 'action' | 'role' | 'address'>, ending: Promise<Ended>): void {
+    this.#writing = this.#writing.then(async () => {
+      const entry = { ...about, ...(await ending) };
+      this.#parts.log.info(entry, 'audit');
+      void this.#store(entry);
+    });
   }
 
   async #nameOf(token: string): Promise<string> {

@@ -43,12 +43,12 @@ const ENTRY = z
     id: z.string(),
     at: z.int().describe('When the call ended.'),
     action: z.string().describe('Such as `topic.delete`.'),
-    role: z.string().describe('`client`, `root` or `viewer`.'),
+    role: z.string().describe('`client`, `root`, `viewer`, or `bus` for what the bus did by itself.'),
     client: z.string().nullable().describe('Its public name.'),
     target: z.string().nullable().describe('What the call was about; null if it was the caller itself.'),
-    address: z.string(),
+    address: z.string().describe('Empty if the bus did it.'),
     status: z.int(),
-    code: z.string().nullable().describe('Of an error.'),
+    code: z.string().nullable().describe('Of an error, or why the bus did it.'),
   })
   .register(NAMED, { name: 'AuditEntry' });
 

@@ -124,6 +124,9 @@ test('a subscriber that hangs does not slow another', async (t) => {
   await until(() => slow.urls.length === 8, { what: 'the slow one gets all in the end' });
 });
 
+const pausesInAudit = async () =>
+  (await bus.root.call('GET', '/audit?action=subscriber.pause')) as Record<string, unknown>[];
+
 test('410 Gone pauses deliveries until the subscriber subscribes again, and loses no event', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);
   receiver.answers(answer.status(410));
@@ -131,6 +134,9 @@ test('410 Gone pauses deliveries until the subscriber subscribes again, and lose
   await until(async () => (await subscriber.report()).paused_at !== null);
   await publisher.publish(topic, { url: url(2) });
   assert.equal((await subscriber.report()).events.queued, 2);
+  const about = await until(async () => (await pausesInAudit()).find(({ role }) => role === 'bus'));
+  const { target, status, code } = about;
+  assert.deepEqual([target, status, code], [subscriber.token, 410, 'callback_gone']);
   const moved = await bus.receiver(t);
   const { callback } = moved;
   await subscriber.call('POST', '/subscription', { topics: [topic], callback, uuid: 'me' });

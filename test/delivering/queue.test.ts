@@ -86,8 +86,9 @@ describe('what comes of a grant', () => {
 
   test('nack takes it back, once; times are rounded up', async () => {
     const grant = await oneBatch();
-    assert.equal(await main().nack(grant, { delayMs: 0.2, damage: 2, throttleMs: 1.5 }), true);
-    assert.equal(await main().nack(grant, NO_RETRY), false);
+    const retry = { delayMs: 0.2, damage: 2, throttleMs: 1.5 };
+    assert.deepEqual(await main().nack(grant, retry), { held: true, paused: false });
+    assert.deepEqual(await main().nack(grant, NO_RETRY), { held: false, paused: false });
     assert.deepEqual((await bus.state()).main.scheduled, ['a1']);
     assert.match((await bus.subscriber('alice')).throttled_until ?? '', /^\d{13}$/);
   });
@@ -125,7 +126,8 @@ describe('a dead letter', () => {
 test('a nack that pauses its subscriber has nothing tried any more', async () => {
   const grant = await oneBatch();
   const gone = grant.subscriber?.subscribedAt ?? '';
-  assert.equal(await main().nack(grant, { ...NO_RETRY, delayMs: 1, gone }), true);
+  const { held, paused } = await main().nack(grant, { ...NO_RETRY, delayMs: 1, gone });
+  assert.deepEqual([held, paused], [true, true]);
   assert.deepEqual((await main().acquire(['w1'])).grants, []);
   assert.match((await bus.subscriber('alice')).paused_at ?? '', /^\d{13}$/);
 });

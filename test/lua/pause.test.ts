@@ -100,7 +100,7 @@ describe('a subscriber that answers 410 Gone', () => {
     await paused();
     const { subscribed_at = '' } = await bus.subscriber('alice');
     await subscribe();
-    assert.equal(await goneSince(subscribed_at), true);
+    assert.deepEqual(await goneSince(subscribed_at), { held: true, paused: false });
     assert.equal((await bus.subscriber('alice')).paused_at, undefined);
     const { main, batches } = await bus.state();
     assert.deepEqual([main.scheduled, batches.a2?.attempts], [['a2'], 1]);
@@ -110,7 +110,7 @@ describe('a subscriber that answers 410 Gone', () => {
     await paused();
     const { subscribed_at = '' } = await bus.subscriber('alice');
     await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
-    assert.equal(await goneSince(subscribed_at), true);
+    assert.deepEqual(await goneSince(subscribed_at), { held: true, paused: false });
     assert.deepEqual(await bus.subscriber('alice'), {});
     await subscribe();
     assert.equal((await bus.subscriber('alice')).paused_at, undefined);
@@ -121,7 +121,7 @@ describe('a subscriber that answers 410 Gone', () => {
     await bus.store.redis.hdel('subscriber:alice', 'subscribed_at');
     await bus.publish('a', 'widgets', ['1', '2']);
     await acquire('w1', 'w2');
-    assert.equal(await goneSince('0'), true);
+    assert.deepEqual(await goneSince('0'), { held: true, paused: true });
     assert.notEqual((await bus.subscriber('alice')).paused_at, undefined);
   });
 

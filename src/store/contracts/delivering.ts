@@ -66,7 +66,7 @@ export const deliveringContracts = {
       gone: 'text?',
       isUncounted: 'flag',
     },
-    reply: 'flag',
+    reply: { held: 'flag', paused: 'flag' },
   },
   bury: {
     arguments: {
