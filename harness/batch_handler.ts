@@ -16,19 +16,22 @@ const MINUTE_MS = 60_000;
 export interface HandlerSettings extends Partial<BatchSettings> {
   deliveryTimeoutMs?: number;
   maxBackoffMs?: number;
+  /** Counts what the handler does; by default nobody reads it. */
+  recorder?: Recorder;
 }
 
 /** Returns the handler of `batch` jobs, with the parts of a delivery thread. It may call 127.0.0.1. */
 export function batchHandler(
   store: Partition,
   log: Log,
-  { deliveryTimeoutMs = MINUTE_MS, maxBackoffMs = MINUTE_MS, ...limits }: HandlerSettings = {},
+  { deliveryTimeoutMs = MINUTE_MS, maxBackoffMs = MINUTE_MS, ...settled }: HandlerSettings = {},
 ): { handler: JobHandler; recorder: Recorder; close: () => Promise<void> } {
+  const counters = () => new Counters(new Partitions(store), { flushIntervalMs: MINUTE_MS, log });
+  const { recorder = new Recorder(counters()), ...limits } = settled;
   const delivery = new Delivery(
     { deliveryTimeoutMs, connectTimeoutMs: 2000, sslVerify: true, keptConnections: 500 },
     new CallbackPolicy(['127.0.0.1']),
   );
-  const recorder = new Recorder(new Counters(new Partitions(store), { flushIntervalMs: MINUTE_MS, log }));
   const publicNames = new PublicNames(new Clients(store, []), new NameKey(store));
   const settings = {
     healRate: 1,

@@ -45,7 +45,10 @@ export function jobsPages({ api }: { api: ApiCalls }): Route[] {
               cell: ({ name, arguments: [first] }) =>
                 html`${name} <span class="mono">${String(first ?? '')}</span>`,
             },
-            { name: 'Queue', cell: ({ queue }) => queue },
+            {
+              name: 'Queue',
+              cell: ({ queue, partition }) => (partition === undefined ? queue : `${queue} of ${partition}`),
+            },
             { name: 'State', cell: ({ state }) => CHOICES[state] },
             {
               name: 'Subscriber',

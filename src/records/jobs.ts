@@ -16,6 +16,8 @@ import {
 export interface ListedJob {
   id: string;
   queue: QueueName;
+  /** The partition that has it, by its place among all; missing if there is one alone. */
+  partition?: number;
   name: string | null;
   arguments: unknown[];
   state: JobState;
@@ -41,7 +43,8 @@ interface Source {
   read: JobPlace;
 }
 
-const ID = /^(main|aux)-([\w-]{1,1000})$/;
+/** Queue, partition if there are several, and the packed job. */
+const ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
 
 /** The jobs of all queues. */
 export class Jobs {
@@ -76,20 +79,19 @@ export class Jobs {
 
   /** Makes a scheduled job instant. */
   async run(id: string): Promise<Reply<'run_job'>> {
-    const [, q, packed = ''] = ID.exec(id) ?? [];
-    const job = Buffer.from(packed, 'base64url');
-    for (const partition of q ? this.#partitions.all : []) {
-      const outcome = await partition.run('run_job', { q: q as QueueName, job });
-      if (outcome !== 'job_not_found') return outcome;
-    }
-    return 'job_not_found';
+    const [, q, place = '0', packed = ''] = ID.exec(id) ?? [];
+    const partition = q === undefined ? undefined : this.#partitions.all[Number(place)];
+    if (!partition) return 'job_not_found';
+    return partition.run('run_job', { q: q as QueueName, job: Buffer.from(packed, 'base64url') });
   }
 
   #sources({ queue, state }: JobFilter): Source[] {
     const [queues, states] = [queue ? [queue] : QUEUES, state ? [state] : JOB_STATES];
-    return this.#partitions.all.flatMap((partition) =>
-      queues.flatMap((queue) =>
-        states.flatMap((state) => jobPlaces(queue, state).map((read) => ({ partition, queue, state, read }))),
+    return queues.flatMap((queue) =>
+      states.flatMap((state) =>
+        jobPlaces(queue, state).flatMap((read) =>
+          this.#partitions.all.map((partition) => ({ partition, queue, state, read })),
+        ),
       ),
     );
   }
@@ -103,10 +105,13 @@ export class Jobs {
         ),
       ),
     );
+    const isAlone = this.#partitions.all.length === 1;
+    const where = isAlone ? queue : `${queue}.${partition.index}`;
     return jobs.map(({ packed, job, dueMs, worker, sinceMs }, index) => {
       const [subscriber, , attempts] = headers[index] ?? [];
       return {
-        ...{ id: `${queue}-${packed.toString('base64url')}`, queue, name: job?.name ?? null },
+        ...{ id: `${where}-${packed.toString('base64url')}`, queue, name: job?.name ?? null },
+        ...(!isAlone && { partition: partition.index }),
         ...{ arguments: job?.args ?? [], state, subscriber: subscriber ?? null },
         ...{ due: dueMs ?? null, worker: worker ?? null, since: sinceMs || null },
         attempts: attempts === undefined ? null : Number(attempts),

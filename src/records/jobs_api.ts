@@ -41,6 +41,7 @@ const JOB = z
   .object({
     id: z.string(),
     queue: z.enum(QUEUES),
+    partition: z.int().optional().describe('Which partition has it; missing if the bus has one alone.'),
     name: z.string().nullable().describe('`batch` delivers a batch.'),
     arguments: z.array(z.unknown()).describe('Of a delivery: the id of its batch.'),
     state: z.enum(JOB_STATES),

@@ -1,16 +1,41 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { beforeEach, test } from 'node:test';
+import { batchHandler } from '../../harness/batch_handler.ts';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { Receiver } from '../../harness/http/receiver.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { Bus } from '../../harness/scripts/bus.ts';
+import { Bus, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { shortName } from '../../harness/scripts/names.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
+import { until } from '../../harness/until.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
+import { readConfig } from '../../src/config.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import { ThreadWorkers, workersOfPartition } from '../../src/delivering/thread_workers.ts';
+import { Turns } from '../../src/delivering/turns.ts';
+import { Maintenance } from '../../src/maintenance/maintenance.ts';
+import { sampleJob } from '../../src/maintenance/sampling.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { Counters } from '../../src/metrics/counters.ts';
+import { collectFigures } from '../../src/metrics/figures.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
+import { History } from '../../src/metrics/history.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
+import { Outbox } from '../../src/publishing/outbox.ts';
+import { Jobs } from '../../src/records/jobs.ts';
+import { connectListener } from '../../src/store/connection.ts';
+import { packJob } from '../../src/store/job.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
+import { Wakeups } from '../../src/store/wakeups.ts';
 import { Subscriptions } from '../../src/subscribing/subscription.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
+import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
 
 /** Two partitions: subscribers and topics are in the first or the second half of the alphabet. */
 class Halves extends Partitions {
@@ -19,6 +44,7 @@ class Halves extends Partitions {
 }
 
 const redis = new TestStore();
+beforeEach(() => redis.flush());
 
 test('listings, gauges and dead letters cover all partitions', async () => {
   const partitions = ['{0}:', '{1}:'].map((prefix) => new Partition(redis.store.redis, { prefix }));
@@ -71,4 +97,113 @@ test('listings, gauges and dead letters cover all partitions', async () => {
   assert.equal(await letters.find(newest?.id ?? '', 'bob'), undefined);
   assert.equal(await letters.retry(newest?.id ?? ''), 'ok');
   assert.equal(await letters.purge(newest?.id ?? ''), false);
+});
+
+const MINUTE_MS = 60_000;
+const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0 };
+const CONFIG = readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ROUTEMASTER_WORKERS_PER_THREAD: '16' });
+/** A subscriber and a topic of each of four partitions. */
+const THINGS = [
+  ['bob', 'gears'],
+  ['b', 'widgets'],
+  ['gadgets', 'gadgets'],
+  ['alice', 'nuts'],
+] as const;
+
+test('workers, jobs and figures of several partitions', async (t) => {
+  const { url } = redis.redis;
+  const partitions = Partitions.on(redis.store.redis, { partitions: THINGS.length });
+  const { log } = capturedLog();
+  const receiver = await Receiver.start();
+  t.after(() => receiver.stop());
+  const counters = new Counters(partitions, { flushIntervalMs: MINUTE_MS, log });
+  const recorder = new Recorder(counters);
+  const { control } = partitions;
+  const { handler, close } = batchHandler(control, log, { recorder });
+  t.after(close);
+  const publicNames = new PublicNames(new Clients(control, []), new NameKey(control));
+  const shared = { partitions, publicNames, recorder, log };
+  const outboxParts = { applying: partitions, figures: recorder, marks: new TopicMarks(partitions) };
+  const outbox = new Outbox({ ...outboxParts, limits: PUBLISH_LIMITS, log });
+  const sweeps = new Turns();
+  const settings = { ...CONFIG, workers: workersOfPartition(CONFIG, partitions) };
+  assert.equal(settings.workers, 4);
+
+  const parts = partitions.all.map((partition) => {
+    const workers = new ThreadWorkers(partition, { handler, recorder, log, onIdle: () => {} }, settings);
+    const wakeups = new Wakeups(connectListener(url, log), partition.keys);
+    wakeups.on('main', () => workers.wake());
+    const maintenance = new Maintenance(CONFIG, { ...shared, partition, wakeups, outbox, sweeps });
+    return { workers, maintenance };
+  });
+  const stop = () =>
+    Promise.all(parts.flatMap(({ workers, maintenance }) => [workers.stop(0), maintenance.stop(0)]));
+  t.after(stop);
+  for (const [place, [token, topic]] of THINGS.entries()) {
+    const home = partitions.all[place] as Partition;
+    assert.deepEqual([partitions.ofSubscriber(token), partitions.ofTopic(topic)], [home, home]);
+    await new Bus(() => home).subscribe(token, { topics: [topic], max: 1, timeout: 0 });
+    await home.redis.hset(home.keys.subscriber(token), 'callback', receiver.callback);
+  }
+  for (const { workers, maintenance } of parts) {
+    workers.start();
+    maintenance.start();
+  }
+
+  for (const [place, [, topic]] of THINGS.entries()) {
+    const bus = new Bus(() => partitions.all[place] as Partition);
+    await bus.publish(String(place), topic, [`{"id":"${topic}"}`, `{"id":"${topic}"}`]);
+    recorder.published(topic, 2, 100);
+  }
+  await until(() => receiver.deliveries.length === 2 * THINGS.length);
+  for (const partition of partitions.all)
+    for (const job of ['sweep', 'scrub', 'autodrop']) await new Queue(partition, 'aux', CONFIG).enqueue(job);
+  const jobs = new Jobs(partitions);
+  await until(async () => (await jobs.page({}, 100)).jobs.length === 0);
+  await counters.flush();
+  // There may be a sample from before the flush already.
+  await control.redis.del(control.keys.history_fine('bus'));
+  await sampleJob({ config: CONFIG, partitions, log })();
+
+  const figures = await collectFigures({ ...shared, limits: LIMITS });
+  const sumOf = (name: string) =>
+    figures.filter((each) => each.name === name).reduce((sum, { value }) => sum + value, 0);
+  assert.deepEqual([sumOf('events.published'), sumOf('delivery.events'), sumOf('sweep.findings')], [8, 8, 0]);
+  // Of each partition 4 workers of the thread, 2 spare ones, and 2 of `aux`.
+  assert.equal(sumOf('workers.count'), 8 * THINGS.length);
+  const { figures: ofBus } = (await new History(partitions).latest()) ?? {};
+  assert.deepEqual([ofBus?.published, ofBus?.delivered, ofBus?.subscribers], [8, 8, 4]);
+  for (const [place, [token, topic]] of THINGS.entries()) {
+    const { redis, keys } = partitions.all[place] as Partition;
+    const histories = [keys.history_fine(`topic:${topic}`), keys.history_fine(`subscriber:${token}`)];
+    assert.equal(await redis.exists(...histories), 2, topic);
+  }
+
+  await stop();
+  for (const partition of partitions.all) {
+    assert.deepEqual(await sweep(partition), []);
+    await assertConsistent(partition);
+  }
+});
+
+test('a job is named with its partition, since several may have it', async () => {
+  const partitions = Partitions.on(redis.store.redis, { partitions: 3 });
+  const jobs = new Jobs(partitions);
+  for (const { redis, keys } of partitions.all) {
+    await redis.sadd(keys.jobs_index('aux'), packJob('sweep'));
+    await redis.zadd(keys.jobs_scheduled('aux'), Date.now() + MINUTE_MS, packJob('sweep'));
+  }
+  const { jobs: listed } = await jobs.page({}, 10);
+  assert.deepEqual(
+    listed.map(({ partition }) => partition),
+    [0, 1, 2],
+  );
+  assert.equal(await jobs.run(listed[1]?.id ?? ''), 'ok');
+  const { jobs: now } = await jobs.page({ state: 'instant' }, 10);
+  assert.deepEqual(
+    now.map(({ id }) => id),
+    [listed[1]?.id],
+  );
+  assert.equal(await jobs.run(listed[1]?.id.replace('.1-', '-') ?? ''), 'ok', 'without a number, the first');
+  assert.equal(await jobs.run(listed[1]?.id.replace('.1-', '.3-') ?? ''), 'job_not_found');
 });

@@ -250,6 +250,7 @@ export interface Calls {
     answer: {
       id: string;
       queue: 'main' | 'aux';
+      partition?: number | undefined;
       name: string | null;
       arguments: unknown[];
       state: 'pending' | 'instant' | 'waiting' | 'scheduled';
