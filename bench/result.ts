@@ -39,7 +39,7 @@ export type Metric = keyof typeof METRICS;
 /** One measurement, with the metrics that it has. */
 export type Figures = Partial<Record<Metric, number>>;
 
-/** The same thing measured several times. */
+/** One thing, measured several times. */
 export interface Row {
   name: string;
   /** The names of the rows that this one is compared with; empty for a floor. */

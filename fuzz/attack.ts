@@ -17,7 +17,7 @@ export interface Outcome {
   sent: number;
   /** Answers by status; 0 for a connection closed without one. */
   statuses: Map<number, number>;
-  /** Answers that must not be, with their requests. */
+  /** Unacceptable answers, with their requests. */
   faults: string[];
 }
 

@@ -11,7 +11,7 @@ const FULL = { queued: 1_000_000, records: 0, subscribers: 10_000, deadLetters: 
 const QUICK: typeof FULL = { queued: 2_000, records: 0, subscribers: 5, deadLetters: 2, calls: 3 };
 const MAX_MS = 50;
 
-/** How long the server takes for each page of the console of a large bus. */
+/** Measures how long the server takes for each page of the console of a large bus. */
 export const consolePart: Part = {
   name: 'console',
   title: 'pages of the console of a bus with 10,000 subscribers and a million queued batches',

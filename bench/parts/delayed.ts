@@ -32,7 +32,7 @@ interface Parts {
   bus: Bus;
 }
 
-/** How late delayed events come. */
+/** Measures how late delayed events come. */
 export async function delayedEvents(stage: Stage, options: Options): Promise<Measured[]> {
   const size = options.quick ? QUICK : FULL;
   const sink = stage.helper<SinkCalls>('sink.ts');

@@ -11,7 +11,7 @@ const FULL = { queued: 1_000_000, records: 100_000, subscribers: 1000, deadLette
 const QUICK: typeof FULL = { queued: 2_000, records: 500, subscribers: 5, deadLetters: 1, calls: 3 };
 const MAX_MS = 20;
 
-/** How long a listing takes beside a million queued batches. */
+/** Measures how long a listing takes beside a million queued batches. */
 export const deliveryListing: Part = {
   name: 'delivery-listing',
   title: 'listings of deliveries beside a million queued batches',

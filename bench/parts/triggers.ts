@@ -29,7 +29,7 @@ interface Parts {
   store: Partition;
 }
 
-/** How late triggers fire. */
+/** Measures how late triggers fire. */
 export async function triggers(stage: Stage, options: Options): Promise<Measured[]> {
   const { perSecond, events, atOnce, warmUp } = options.quick ? QUICK : FULL;
   const sink = stage.helper<SinkCalls>('sink.ts');

@@ -76,7 +76,7 @@ export class MeddlingProxy {
     from.on('error', () => {});
     from.on('close', () => {
       this.#sockets.delete(from);
-      // What was received before is passed on first, as a network does.
+      // Pieces that were received before are passed on first, as a network does.
       void passed.then(() => to.destroy());
     });
   }

@@ -9,7 +9,7 @@ interface Patient {
   subscription: Record<string, unknown>;
   /** True if it pauses its deliveries. */
   isPaused?: true;
-  /** What the demo prints about it. */
+  /** The line that the demo prints about it. */
   story: string;
 }
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** What is cut: `request`, its `reply`, or with `silence` the reply while the connection stays open. */
+/** The thing to cut: a `request`, its `reply`, or with `silence` the reply while the connection stays open. */
 export type Cut = 'request' | 'reply' | 'silence';
 
 /** A TCP proxy in front of a Redis. It can cut a connection during a command, and split a pipeline. */

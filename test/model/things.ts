@@ -1,4 +1,4 @@
-/** What the model is made of. */
+/** The parts of the model. */
 
 import type { Share } from '../../src/store/job.ts';
 import type { Pauser } from '../../src/store/pause.ts';

@@ -6,7 +6,7 @@ export interface Finding {
   check: string;
   isWell: boolean;
   detail: string;
-  /** What to do, if it is not well. */
+  /** Tells the user what to do, if the check found something. */
   advice?: string;
 }
 

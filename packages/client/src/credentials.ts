@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-/** How requests are authenticated. */
+/** A way to authenticate requests: Basic or Digest. */
 export interface Credentials {
   /** Returns the Authorization header; undefined if the bus must send a challenge first. */
   authorization(method: string, target: string): string | undefined;

@@ -4,7 +4,7 @@ export interface ReceivedEvent<Data = unknown> {
   id: string;
   topic: string;
   type: 'create' | 'update' | 'delete' | 'noop';
-  /** What changed. */
+  /** The URL of the thing that changed. */
   url: string;
   /** When it happened, in milliseconds since 1970. */
   t: number;
