@@ -1,11 +1,14 @@
 import { once } from 'node:events';
 import type { Credentials } from '../harness/http/bus_client.ts';
+import { readConfig } from '../src/config.ts';
 import { Queue } from '../src/delivering/queue.ts';
 import { uidSeed } from '../src/ids.ts';
 import { createLog } from '../src/log.ts';
+import { sampleJob } from '../src/maintenance/sampling.ts';
 import { connect } from '../src/store/connection.ts';
 import { Partition } from '../src/store/partition.ts';
-import { Bus, FAR_MS, NOWHERE } from './bus.ts';
+import { Partitions } from '../src/store/partitions.ts';
+import { Bus, FAR_MS, NOWHERE, ROOT_KEY } from './bus.ts';
 import type { Stage } from './stage.ts';
 import { TOPIC } from './workload.ts';
 
@@ -38,7 +41,7 @@ export interface FullBus {
 
 /**
  * Starts a bus and fills it. Half of what is queued is of one subscriber, which is paused. Each of the others has
- * records, a batch in flight, one that is retried, and dead letters. One more has an open batch.
+ * records, a batch in flight, one that is retried, and dead letters. One more has an open batch. All were sampled.
  */
 export async function startFullBus(stage: Stage, size: Size): Promise<FullBus> {
   const bus = await Bus.start(stage);
@@ -49,10 +52,16 @@ export async function startFullBus(stage: Stage, size: Size): Promise<FullBus> {
     clients.push(client);
   }
   await bus.audience(1, { topics: [topicOf(0)], callback: NOWHERE, timeout: FAR_MS, max: 10_000 });
-  const store = new Partition(connect(bus.redis.url, createLog('silent', {})));
+  const log = createLog('silent', {});
+  const store = new Partition(connect(bus.redis.url, log));
   await once(store.redis, 'ready');
   const tokens = clients.map(({ token }) => token);
   const middleMs = await fillStore(store, tokens, size);
+  await sampleJob({
+    config: readConfig({ ROUTEMASTER_ROOT_KEY: ROOT_KEY }),
+    partitions: new Partitions(store),
+    log,
+  })();
   store.redis.disconnect();
   return { bus, clients, middleMs };
 }

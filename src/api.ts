@@ -32,6 +32,7 @@ import { History } from './metrics/history.ts';
 import { historyApi } from './metrics/history_api.ts';
 import { metricsApi } from './metrics/metrics_api.ts';
 import type { Recorder } from './metrics/recorder.ts';
+import { LatestStandings } from './metrics/standings.ts';
 import { openApi } from './openapi/openapi_api.ts';
 import { Pages } from './paging.ts';
 import { Proxies } from './proxies.ts';
@@ -182,6 +183,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     budget: new WorkBudget(),
     topics,
     isTopic: (name: string) => topics.has(name),
+    standings: new LatestStandings(partitions),
     history: new History(partitions),
     tail,
     jobs: new Jobs(partitions),

@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto
 import { z } from 'zod';
 import type { Caller } from './caller.ts';
 import { BusError } from './errors.ts';
+import { pickFirst } from './picking.ts';
 import type { Input, Wording } from './route.ts';
 
 const MAX_LISTED = 1000;
@@ -47,7 +48,7 @@ export const PAGE_FIELDS = {
 };
 const query = z.object(PAGE_FIELDS);
 
-type PageQuery = z.infer<typeof query>;
+export type PageQuery = z.infer<typeof query>;
 const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
 
 /** The fields that every route of a listing with pages has: the query, and the error that it can cause. */
@@ -96,8 +97,10 @@ export class Pages {
     const place = after && (await this.open(path, 'after', after));
     const found = await all();
     const count = limit ?? DEFAULT_LISTED;
-    const first = firstOf(found, placeOf, count + 1, place);
-    const entries = first.slice(0, count);
+    const places = found.map((entry) => ({ entry, place: placeOf(entry) }));
+    const rest = place === undefined ? places : places.filter((each) => each.place > place);
+    const first = pickFirst(rest, count + 1, (one, other) => (one.place < other.place ? -1 : 1));
+    const entries = first.slice(0, count).map(({ entry }) => entry);
     const last = first.length > count ? entries.at(-1) : undefined;
     const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, placeOf(last)) });
     return { entries, headers, calls: found.length / ENTRIES_PER_CALL };
@@ -121,25 +124,6 @@ export class Pages {
   async #keyOf(path: string): Promise<Buffer> {
     return hash('sha256', Buffer.concat([await this.#key.load(), Buffer.from(path)]), 'buffer');
   }
-}
-
-/** Returns the first `count` entries behind the place `after`, sorted, without sorting all entries. */
-function firstOf<T>(all: readonly T[], placeOf: (entry: T) => string, count: number, after = ''): T[] {
-  const first: { place: string; entry: T }[] = [];
-  for (const entry of all) {
-    const place = placeOf(entry);
-    const last = first.at(-1);
-    if (place <= after || (first.length === count && last && place >= last.place)) continue;
-    let [from, to] = [0, first.length];
-    while (from < to) {
-      const middle = (from + to) >> 1;
-      if ((first[middle]?.place ?? '') < place) from = middle + 1;
-      else to = middle;
-    }
-    first.splice(from, 0, { place, entry });
-    if (first.length > count) first.pop();
-  }
-  return first.map(({ entry }) => entry);
 }
 
 function encrypted(key: Buffer, place: string): string {

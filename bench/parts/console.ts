@@ -28,6 +28,7 @@ async function pagesPlan(stage: Stage, { quick }: Pick<Options, 'quick'>): Promi
   const pages = {
     overview: '',
     subscribers: '/subscribers',
+    'subscribers by health': '/subscribers?sort=health&name=search',
     'a subscriber': `/subscribers/${clients[1]?.token}`,
     deliveries: '/deliveries',
     'dead letters': '/dead_letters',

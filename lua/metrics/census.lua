@@ -5,6 +5,7 @@ is `0` at the beginning and at the end. Changes nothing.
 
 A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_ms` is the age of
 the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health.
+The first call also returns the standings that the last sample stored.
 ]]
 local SUBSCRIBERS_PER_CALL = 500
 
@@ -26,5 +27,6 @@ return function(call, args)
   local found = redis.call('SSCAN', call.keys.subscribers(), args.place, 'COUNT', SUBSCRIBERS_PER_CALL)
   local subscribers = {}
   for i, token in ipairs(found[2]) do subscribers[i] = figures_of(call, token) end
-  return { place = found[1], subscribers = subscribers }
+  local standings = args.place == '0' and redis.call('GET', call.keys.standings()) or nil
+  return { place = found[1], now_ms = call.now_ms, standings = standings, subscribers = subscribers }
 end

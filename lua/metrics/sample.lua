@@ -7,6 +7,8 @@ each `fine_ms`, and a coarse one. An entry is MessagePack `[slot, figure, …]`;
 since the Unix epoch. Nothing is appended if the figures are those of the last entry, so a subject at rest takes no
 room. Only the bus gets an entry in each step in which samples are taken, by which a reader knows these steps.
 
+`standings`, if given, replaces the standings of the subscribers, which expire like a history.
+
 A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted.
 ]]
 local counters = include('counters')
@@ -38,6 +40,7 @@ end
 return function(call, args)
   local keys, appended = call.keys, 0
   local fine_slot, coarse_slot = math.floor(call.now_ms / args.fine_ms), math.floor(call.now_ms / args.coarse_ms)
+  if args.standings then redis.call('SET', keys.standings(), args.standings, 'PX', EXPIRY_MS) end
   for _, each in ipairs(args.samples) do
     if not counters.has_ended(call, each) then
       local part = counters.subject(each)

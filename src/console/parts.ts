@@ -27,6 +27,8 @@ export interface Column<T> {
   name: string;
   /** True for columns of numbers, which are aligned to the right. */
   isAmount?: true;
+  /** Where the page is that is sorted by this column, if it can be. */
+  sort?: { path: string; isCurrent: boolean };
   cell: (row: T) => Content;
 }
 
@@ -35,11 +37,16 @@ export function table<T>(columns: readonly Column<T>[], rows: readonly T[], empt
   if (rows.length === 0) return html`<div class="card empty">${empty}</div>`;
   const kind = ({ isAmount }: Column<T>) => (isAmount ? 'amount' : '');
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table><thead><tr>${columns.map(
-    (column) => html`<th scope="col" class="${kind(column)}">${column.name}</th>`,
+    (column) => html`<th scope="col" class="${kind(column)}">${headOf(column)}</th>`,
   )}</tr></thead><tbody>${rows.map(
     (row) =>
       html`<tr>${columns.map((column) => html`<td class="${kind(column)}">${column.cell(row)}</td>`)}</tr>`,
   )}</tbody></table></div>`;
+}
+
+function headOf<T>({ name, sort }: Column<T>): Content {
+  if (!sort) return name;
+  return html`<a class="sort" href="${sort.path}"${sort.isCurrent && html` aria-current="true"`}>${name}</a>`;
 }
 
 /** Returns a link to the next page of a listing, if there is one. */

@@ -1,67 +1,136 @@
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, type Route } from '../route.ts';
+import { type Sort, subscriberState } from '../subscribing/ranking.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, nextPage, pathWith, table } from './parts.ts';
+import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './parts.ts';
 
 export const PATH = '/console/subscribers';
+/** The order of a page that nobody has sorted. */
+const FIRST_SORT: Sort = 'queued';
 
-/** The list of subscribers. */
+const STATES = {
+  ...{ '': 'All', failing: 'Failing', paused: 'Paused', recovering: 'Recovering', healthy: 'Healthy' },
+} as const;
+
+/** The list of subscribers, sorted by a column, and filtered by state and name. */
 export function subscribersPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {
       query: ANY_QUERY,
       async show(call) {
-        const query = { limit: '100', ...call.query };
-        const { body, next } = await api.call<SubscriberReport[]>('GET /subscriptions', call, { query });
-        const nowMs = Date.now();
-        const columns = [
-          { name: 'Subscriber', cell: linkTo },
-          { name: 'State', cell: stateOf },
-          { name: 'Queued', isAmount: true, cell: ({ events }: SubscriberReport) => number(events.queued) },
-          {
-            name: 'Oldest',
-            isAmount: true,
-            cell: ({ events }: SubscriberReport) => waiting(events.oldest, nowMs),
-          },
-          { name: 'Delivered', isAmount: true, cell: ({ events }: SubscriberReport) => number(events.sent) },
-          { name: 'Health', isAmount: true, cell: (each: SubscriberReport) => each.health_points },
-          {
-            name: 'Dead letters',
-            isAmount: true,
-            cell: (each: SubscriberReport) => number(each.dead_letters.batches),
-          },
-          { name: 'Last attempt', cell: (each: SubscriberReport) => ago(each.last_attempted_at, nowMs) },
-        ] as const;
-        const empty = html`There is no subscriber yet. A client subscribes by <code>POST /subscription</code>.`;
+        const { sort = FIRST_SORT, state, name } = call.query;
+        const query = { limit: '100', ...call.query, sort };
+        const { body, next } = await api.call<SubscriberReport[]>('GET /subscribers', call, { query });
+        const path = (other: Record<string, string | undefined>) =>
+          pathWith(PATH, { sort: call.query.sort, state, name, ...other });
+        const columns = columnsAt(Date.now()).map(
+          ({ by, ...column }): Column<SubscriberReport> => ({
+            ...column,
+            ...(by && { sort: { path: path({ sort: by }), isCurrent: by === sort } }),
+          }),
+        );
+        const isFiltered = state !== undefined || name !== undefined;
+        const empty = isFiltered
+          ? html`No subscriber is like this. <a href="${PATH}">Show all</a>.`
+          : html`There is no subscriber yet. A client subscribes by <code>POST /subscription</code>.`;
         return {
           title: 'Subscribers',
           current: PATH,
-          body: live('subscribers', pathWith(PATH, call.query), [
+          body: [
             html`<h1>Subscribers</h1>`,
-            table<SubscriberReport>(columns, body, empty),
-            nextPage(PATH, next),
-          ]),
+            call.caller.role !== 'client' && filter(call.query),
+            live('subscribers', path({ after: call.query.after }), [
+              call.caller.role !== 'client' && choices(STATES, state ?? '', (each) => path({ state: each })),
+              table(columns, body, empty),
+              nextPage(PATH, next),
+              sampled(body),
+            ]),
+          ],
         };
       },
     }),
   ];
 }
 
+type SortedColumn = Column<SubscriberReport> & { by?: Sort };
+
+function columnsAt(nowMs: number): SortedColumn[] {
+  return [
+    { name: 'Subscriber', by: 'name', cell: linkTo },
+    { name: 'State', by: 'state', cell: stateOf },
+    { name: 'Queued', by: 'queued', isAmount: true, cell: ({ events }) => number(events.queued) },
+    { name: 'Oldest', by: 'oldest', isAmount: true, cell: ({ events }) => waiting(events.oldest, nowMs) },
+    { name: 'Delivered', by: 'rate', isAmount: true, cell: rateOf },
+    { name: 'Success', by: 'success', isAmount: true, cell: successOf },
+    { name: 'Health', by: 'health', isAmount: true, cell: ({ health_points }) => health_points },
+    {
+      ...{ name: 'Dead letters', by: 'dead_letters', isAmount: true },
+      cell: ({ dead_letters }) => number(dead_letters.batches),
+    },
+    { name: 'Forecast', by: 'drained', cell: (each) => forecast(each, nowMs) },
+  ];
+}
+
+/** A subscriber keeps up while its oldest event is younger: how a short queue grows and shrinks tells nothing. */
+const KEEPS_UP_MS = 60_000;
+const NONE = html`<span class="none">–</span>`;
+
 function linkTo({ subscriber }: SubscriberReport): Html {
   return html`<a class="mono" href="${PATH}/${encodeURIComponent(subscriber)}">${subscriber}</a>`;
 }
 
+const STATE_CLASS = { paused: 'warn', failing: 'bad', recovering: 'warn', healthy: 'good' } as const;
+
 export function stateOf({ paused_at, health_points, events }: SubscriberReport): Html {
-  if (paused_at !== null) return html`<span class="state warn">paused</span>`;
-  if (health_points < 100 && events.queued > 0) return html`<span class="state bad">failing</span>`;
-  if (health_points < 100) return html`<span class="state warn">recovering</span>`;
-  return html`<span class="state good">healthy</span>`;
+  const isPaused = paused_at !== null;
+  const state = subscriberState({ isPaused, healthPoints: health_points, queued: events.queued });
+  return html`<span class="state ${STATE_CLASS[state]}">${state}</span>`;
 }
 
 export function waiting(oldestMs: number | null, nowMs: number): Content {
-  return oldestMs === null ? html`<span class="none">–</span>` : duration(Math.max(0, nowMs - oldestMs));
+  return oldestMs === null ? NONE : duration(Math.max(0, nowMs - oldestMs));
+}
+
+function rateOf({ lately }: SubscriberReport): Content {
+  if (!lately || lately.rate < 0.001) return NONE;
+  return lately.rate < 1 ? `${number(lately.rate * 60)}/min` : `${number(lately.rate)}/s`;
+}
+
+function successOf({ lately }: SubscriberReport): Content {
+  if (!lately || lately.success === null) return NONE;
+  // 99.96 % is not 100 %.
+  const percent = Math.floor(lately.success * 1000) / 10;
+  return `${percent} %`;
+}
+
+/** What becomes of the queue if all goes on as it did in the last minutes. */
+function forecast({ lately, events, paused_at }: SubscriberReport, nowMs: number): Content {
+  if (events.queued === 0 || !lately) return NONE;
+  const waitsMs = nowMs - (events.oldest ?? nowMs);
+  if (paused_at === null && lately.success === 1 && waitsMs < KEEPS_UP_MS) return 'keeps up';
+  if (lately.drained_at !== null) return html`empty ${ago(Math.max(nowMs, lately.drained_at), nowMs)}`;
+  const dropped =
+    lately.dropped_at !== null && html`, dropped from ${ago(Math.max(nowMs, lately.dropped_at), nowMs)} on`;
+  return html`${paused_at === null ? 'does not shrink' : 'waits'}${dropped}`;
+}
+
+function filter({ sort, state, name }: Record<string, string | undefined>): Html {
+  const kept = Object.entries({ sort, state }).map(
+    ([field, value]) => value !== undefined && html`<input type="hidden" name="${field}" value="${value}">`,
+  );
+  return html`<form method="get" action="${PATH}" class="filter">${kept}<label>Name <input name="name" value="${name}" autocapitalize="none" spellcheck="false"></label>
+<button class="quiet">Filter</button></form>`;
+}
+
+/** Says how old the order is, which the last sample decides. */
+function sampled(rows: readonly SubscriberReport[]): Content {
+  const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
+  if (rows.length === 0) return undefined;
+  if (asOf === undefined)
+    return html`<p class="hint">Rates and forecasts appear ten seconds after a worker has started.</p>`;
+  return html`<p class="hint">Order, rates and forecasts are as of ${ago(asOf, Date.now())}; workers look every ten seconds.</p>`;
 }

@@ -4,6 +4,7 @@ import type { Log } from '../log.ts';
 import { type Count, readCounts } from '../metrics/counter_hash.ts';
 import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/history.ts';
 import { subjectOf } from '../metrics/series.ts';
+import { packStandings, type StandingsReading, standingsAt, unpackStandings } from '../metrics/standings.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { type Memory, readFullestMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
@@ -26,17 +27,22 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     ...{ coarseMs: STEPS.coarse.ms, coarseKept: STEPS.coarse.kept },
   };
   return async () => {
-    const [counts, subscribers, memory] = await Promise.all([
+    const [counts, { subscribers, ...found }, memory] = await Promise.all([
       readCounts(partitions.all, log),
       census(partitions),
       readFullestMemory(partitions, config),
     ]);
     const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
+    const reading = { atMs: found.nowMs, subscribers, totalsOf: totalsIn(counts), memory };
+    let standings: string | undefined = packStandings(standingsAt(reading, unpackStandings(found.standings)));
     // The sample of the bus goes first, since readers know by its entry that a step was sampled. Later calls
     // may fall into the next step.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
-      for (let i = 0; i < its.length; i += SAMPLES_PER_CALL)
-        await partition.run('sample', { ...steps, samples: its.slice(i, i + SAMPLES_PER_CALL) });
+      for (let i = 0; i < its.length; i += SAMPLES_PER_CALL) {
+        const slice = its.slice(i, i + SAMPLES_PER_CALL);
+        await partition.run('sample', { ...steps, standings, samples: slice });
+        standings = undefined;
+      }
   };
 }
 
@@ -51,18 +57,29 @@ function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Par
 
 type Subscriber = Reply<'census'>['subscribers'][number];
 
-/** Returns the figures of all subscribers. Each call reads about 500, so that a bus at rest gets few commands. */
-async function census(partitions: Partitions): Promise<Subscriber[]> {
+/** The figures of all subscribers, when they were read, and the standings that were stored then. */
+interface Census {
+  subscribers: Subscriber[];
+  nowMs: number;
+  standings: string | undefined;
+}
+
+/** Reads all subscribers. Each call reads about 500, so that a bus at rest gets few commands. */
+async function census(partitions: Partitions): Promise<Census> {
   const found = new Map<string, Subscriber>();
+  let nowMs = 0;
+  let standings: string | undefined;
   for (const partition of partitions.all) {
     let place = '0';
     do {
       const part = await partition.run('census', { place });
       for (const subscriber of part.subscribers) found.set(subscriber.token, subscriber);
       place = part.place;
+      nowMs = part.nowMs;
+      standings ??= part.standings;
     } while (place !== '0');
   }
-  return [...found.values()];
+  return { subscribers: [...found.values()], nowMs, standings };
 }
 
 interface Reading {
@@ -109,6 +126,19 @@ function samplesOf({ counts, subscribers: all, memory }: Reading, limit: number)
     ),
     ...busiest(topics, 'topic', limit, ({ published }) => published),
   ];
+}
+
+/** Returns a function that returns how many events of a subscriber were ever delivered, and how many failed. */
+function totalsIn(counts: readonly Count[]): StandingsReading['totalsOf'] {
+  const all = new Map<string, { delivered: number; failed: number }>();
+  for (const { name, tags, value } of counts) {
+    const subject = name === 'delivery.events' ? subjectOf(name, tags) : undefined;
+    if (!subject || !('subscriber' in subject)) continue;
+    const totals = all.get(subject.subscriber) ?? { delivered: 0, failed: 0 };
+    add(tags.status === 'success' ? 'delivered' : 'failed', value, totals);
+    all.set(subject.subscriber, totals);
+  }
+  return (token) => all.get(token) ?? { delivered: 0, failed: 0 };
 }
 
 function empty<K extends SubjectKind>(kind: K): Figures<K> {

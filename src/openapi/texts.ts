@@ -145,7 +145,7 @@ const SUBSCRIBE = {
 const LIST_SUBSCRIBERS = {
   chapter: 'Subscribing',
   summary: 'Show subscribers',
-  description: `A client sees itself, root and viewers all. ${PAGED}`,
+  description: `A client sees itself, root and viewers all. With \`sort\`, \`state\` or \`name\` they come as of the last sample, with \`lately\`. ${PAGED}`,
   answer: [SUBSCRIBER],
 } as const;
 const PING = {

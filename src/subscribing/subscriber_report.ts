@@ -31,6 +31,18 @@ const DROPS_REPORT = z.object({
   untold: z.int().describe('Events that no accepted delivery has reported yet.'),
 });
 
+const LATELY = z.object({
+  rate: z.number().describe('Events that are delivered a second.'),
+  success: z.number().nullable().describe('The share of events that were accepted; null if none was tried.'),
+  drained_at: ms.nullable().describe('When its queue is empty if it goes on shrinking; null if it does not.'),
+  dropped_at: ms
+    .nullable()
+    .describe(
+      'From when on its events may be dropped: its queue does not shrink, and the memory is full then.',
+    ),
+  as_of: ms.describe('When the sample was made.'),
+});
+
 /** A subscriber as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
 export const SUBSCRIBER_REPORT = z
   .object({
@@ -67,6 +79,7 @@ export const SUBSCRIBER_REPORT = z
     }),
     dead_letters: z.object({ batches: z.int(), events: z.int() }),
     dropped: DROPS_REPORT.nullable().describe('What was dropped for memory since it subscribed.'),
+    lately: LATELY.nullable().optional().describe('In sorted listings alone; null before the first sample.'),
   })
   .register(NAMED, { name: 'Subscriber' });
 

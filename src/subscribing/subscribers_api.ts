@@ -1,15 +1,29 @@
 import { z } from 'zod';
+import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller, ClientCaller } from '../caller.ts';
 import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { listed } from '../listing.ts';
+import type { LatestStandings } from '../metrics/standings.ts';
 import { NAMED } from '../named_schemas.ts';
-import { ENTRIES_PER_CALL, PAGED, type PagedCall, type Pages } from '../paging.ts';
+import {
+  ENTRIES_PER_CALL,
+  PAGE_FIELDS,
+  PAGED,
+  type PagedCall,
+  type Pages,
+  QUERY_WORDING,
+} from '../paging.ts';
 import { ALL, CLIENTS, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../route.ts';
 import { SharedReading } from '../shared_reading.ts';
+import { SORTS, SUBSCRIBER_STATES } from './ranking.ts';
+import { sortedListing } from './sorted_listing.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
 import type { Subscriptions } from './subscription.ts';
+
+/** Maximum characters of a name that is looked for. */
+const MAX_NAME = 100;
 
 const OTHERS_REPORT = SUBSCRIBER_REPORT.pick({
   subscriber: true,
@@ -31,8 +45,30 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };
 
+const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
+  z.enum(words, `must be one of ${words.join(', ')}`).optional();
+
+/** Unknown parameters are ignored, as in other listings. */
+const query = z.object({
+  ...PAGE_FIELDS,
+  sort: oneOf(SORTS).describe(
+    'The order, with what needs somebody most first; always in pages, as of a sample.',
+  ),
+  state: oneOf(SUBSCRIBER_STATES).describe('Those that were in this state when the bus was sampled.'),
+  name: z
+    .string('must be given once')
+    .max(MAX_NAME, `has at most ${MAX_NAME} characters`)
+    .optional()
+    .describe('Those whose token contains this; for viewers, those whose name contains it.'),
+});
+type Query = z.infer<typeof query>;
+type ListCall = Omit<PagedCall, 'query'> & { query: Query };
+const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+
 interface SubscribersParts {
   subscriptions: Subscriptions;
+  standings: Pick<LatestStandings, 'get'>;
+  clients: Pick<Clients, 'names'>;
   pages: Pages;
   publicNames: PublicNames;
   dialect: Pick<Dialect, 'listsOthers'>;
@@ -43,7 +79,7 @@ interface SubscribersParts {
 /** `/subscribers`: lists subscribers, shows one, and removes one with all its subscriptions. */
 export function subscribersApi(parts: SubscribersParts): Route[] {
   const { list, show, leave, remove } = handlers(parts);
-  const listing = { ...PAGED, answers: { 200: SUBSCRIBERS }, handle: list } as const;
+  const listing = { ...PAGED, query: QUERY, answers: { 200: SUBSCRIBERS }, handle: list } as const;
   return [
     route('GET /subscriptions', ALL, listing),
     route('GET /subscribers', ALL, listing),
@@ -71,7 +107,8 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
 
 const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
 
-function handlers({ subscriptions, pages, publicNames, dialect, removed }: SubscribersParts) {
+function handlers(parts: SubscribersParts) {
+  const { subscriptions, pages, publicNames, dialect, removed } = parts;
   const removeAll = async (token: string) => {
     const events = await subscriptions.remove(token);
     if (events === undefined) throw notFound();
@@ -98,8 +135,15 @@ function handlers({ subscriptions, pages, publicNames, dialect, removed }: Subsc
   const everybody = new SharedReading(() => subscriptions.list());
   const tokens = new SharedReading(() => subscriptions.tokens());
 
+  const sorted = sortedListing(parts, () => tokens.get());
+
   return {
-    async list(call: PagedCall) {
+    async list(call: ListCall) {
+      const { sort, state, name } = call.query;
+      if (sort !== undefined || state !== undefined || name !== undefined) {
+        const { reports, page } = await sorted(call);
+        return listed(reports, (slice) => shownTo(call.caller, slice), page);
+      }
       const own = call.caller.role === 'client' ? call.caller.token : undefined;
       const seesAll = own === undefined || dialect.listsOthers;
       const page = await pages.cut(

@@ -160,6 +160,14 @@ export class Subscriptions {
     return (await this.#all()).filter((token) => !isJoinToken(token));
   }
 
+  /** Returns the number of subscribers, joins among them. */
+  async members(): Promise<number> {
+    const counts = this.#partitions.all.map((partition) =>
+      partition.command((redis, keys) => redis.scard(keys.subscribers())),
+    );
+    return (await Promise.all(counts)).reduce((sum, each) => sum + each, 0);
+  }
+
   /** Returns the tokens of all clients that have a subscriber or a join. */
   async owners(): Promise<string[]> {
     return [...new Set((await this.#all()).map(ownerOf))];

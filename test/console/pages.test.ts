@@ -106,9 +106,16 @@ describe('each page', () => {
     assert.deepEqual(visit.complaints, []);
   });
 
-  test('works without JavaScript', async () => {
+  test('works without JavaScript, such as to sort and filter subscribers', async () => {
     const visit = await as(root, '/console/topics', { javascript: false });
     assert.match(await visit.text('main'), new RegExp(scene.topic));
+    await visit.page.goto(`${bus.url}/console/subscribers`);
+    await visit.submit('th a[href*="sort=oldest"]');
+    assert.equal(await visit.text('th a[aria-current]'), 'Oldest');
+    await visit.page.type('[name=name]', 'nobody_has_this_name');
+    await visit.submit('.filter button');
+    assert.match(visit.page.url(), /sort=oldest&name=nobody/);
+    assert.match(await visit.text('main'), /No subscriber is like this/);
   });
 });
 

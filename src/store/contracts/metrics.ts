@@ -21,6 +21,7 @@ export const metricsContracts = {
       fineKept: 'number',
       coarseMs: 'number',
       coarseKept: 'number',
+      standings: 'text?',
       samples: [{ topic: 'text?', subscriber: 'text?', figures: ['number'] }],
     },
     reply: 'number',
@@ -29,6 +30,8 @@ export const metricsContracts = {
     arguments: { place: 'text' },
     reply: {
       place: 'text',
+      nowMs: 'number',
+      standings: 'text?',
       subscribers: [
         {
           token: 'text',

@@ -425,7 +425,23 @@ export interface Calls {
     answer: undefined;
   };
   'GET /subscribers': {
-    query: { limit?: number | undefined; after?: string | undefined };
+    query: {
+      limit?: number | undefined;
+      after?: string | undefined;
+      sort?:
+        | 'name'
+        | 'queued'
+        | 'oldest'
+        | 'rate'
+        | 'success'
+        | 'health'
+        | 'dead_letters'
+        | 'state'
+        | 'drained'
+        | undefined;
+      state?: 'failing' | 'paused' | 'recovering' | 'healthy' | undefined;
+      name?: string | undefined;
+    };
     body: undefined;
     answer: (
       | {
@@ -455,6 +471,16 @@ export interface Calls {
             topics: { [name: string]: number };
             untold: number;
           } | null;
+          lately?:
+            | {
+                rate: number;
+                success: number | null;
+                drained_at: number | null;
+                dropped_at: number | null;
+                as_of: number;
+              }
+            | null
+            | undefined;
         }
       | {
           subscriber: string;
@@ -476,6 +502,7 @@ export interface Calls {
           paused_by?: undefined;
           dead_letters?: undefined;
           dropped?: undefined;
+          lately?: undefined;
         }
     )[];
   };
@@ -514,6 +541,16 @@ export interface Calls {
         topics: { [name: string]: number };
         untold: number;
       } | null;
+      lately?:
+        | {
+            rate: number;
+            success: number | null;
+            drained_at: number | null;
+            dropped_at: number | null;
+            as_of: number;
+          }
+        | null
+        | undefined;
     };
   };
   'POST /subscribers/:token/pause': {

@@ -1,0 +1,151 @@
+import { clock } from '../clock.ts';
+import { isJoinToken } from '../join_token.ts';
+import type { Reply } from '../store/contracts.ts';
+import type { Memory } from '../store/memory.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
+
+/** A rate is a mean in which what happened so long ago counts a third of what happens now. */
+const WINDOW_MS = 60_000;
+/** A rate below this, in events or bytes a second, is none. */
+const MIN_RATE = 1e-6;
+const RATE_DIGITS = 4;
+/** For so long a process shows the standings that it has read. */
+const KEPT_MS = 2000;
+
+/** How a subscriber stood when the job `sample` looked, and its rates at that time, in events a second. */
+export interface Standing {
+  token: string;
+  queued: number;
+  /** When its oldest queued batch was opened; null if nothing is queued. */
+  oldestAtMs: number | null;
+  deadLetters: number;
+  healthPoints: number;
+  isPaused: boolean;
+  delivered: number;
+  failed: number;
+  /** How fast its queue grows; negative if it shrinks. */
+  growth: number;
+  /** Events that were ever delivered, and that ever failed, from which the next sample makes rates. */
+  totals: { delivered: number; failed: number };
+}
+
+export interface Standings {
+  atMs: number;
+  /** All subscribers but joins. */
+  subscribers: Standing[];
+  /** The number of members of the set `subscribers`, which has joins too. */
+  members: number;
+  memory: { used: number; highMark: number | null; growth: number };
+}
+
+type Totals = Standing['totals'];
+
+export interface StandingsReading {
+  atMs: number;
+  subscribers: Reply<'census'>['subscribers'];
+  totalsOf: (token: string) => Totals;
+  memory: Pick<Memory, 'used' | 'highMark'>;
+}
+
+/** Returns the standings at a reading. The rates come from the difference to the standings before. */
+export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
+  const { atMs, memory } = reading;
+  const elapsedMs = before ? Math.max(1, atMs - before.atMs) : 0;
+  const known = new Map(before?.subscribers.map((each) => [each.token, each]));
+  const rate = (now: number, then: number | undefined, last: number | undefined) =>
+    then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs);
+  const subscribers = reading.subscribers.flatMap((each): Standing[] => {
+    if (isJoinToken(each.token)) return [];
+    const last = known.get(each.token);
+    const totals = reading.totalsOf(each.token);
+    return [
+      {
+        ...{ token: each.token, queued: each.events },
+        oldestAtMs: each.events > 0 ? atMs - each.oldestMs : null,
+        deadLetters: each.deadLetters,
+        healthPoints: each.healthPoints ?? PERFECT_HEALTH,
+        isPaused: each.isPaused,
+        // Totals go back when counters are lost; what is gone is no rate.
+        delivered: Math.max(0, rate(totals.delivered, last?.totals.delivered, last?.delivered)),
+        failed: Math.max(0, rate(totals.failed, last?.totals.failed, last?.failed)),
+        growth: rate(each.events, last?.queued, last?.growth),
+        totals,
+      },
+    ];
+  });
+  const highMark = Number.isFinite(memory.highMark) ? memory.highMark : null;
+  const growth = rate(memory.used, before?.memory.used, before?.memory.growth);
+  return {
+    ...{ atMs, subscribers, members: reading.subscribers.length },
+    memory: { used: memory.used, highMark, growth },
+  };
+}
+
+function mean(last: number, now: number, elapsedMs: number): number {
+  const value = now + (last - now) * Math.exp(-elapsedMs / WINDOW_MS);
+  return Math.abs(value) < MIN_RATE ? 0 : Number(value.toPrecision(RATE_DIGITS));
+}
+
+/** Packs standings as JSON in which a subscriber is a list. 10,000 take about 1 MB. */
+export function packStandings({ subscribers, ...rest }: Standings): string {
+  const rows = subscribers.map(
+    ({ totals: { delivered, failed }, ...each }) =>
+      [
+        ...[each.token, each.queued, each.oldestAtMs, each.deadLetters, each.healthPoints],
+        ...[Number(each.isPaused), each.delivered, each.failed, each.growth, delivered, failed],
+      ] as Row,
+  );
+  return JSON.stringify({ ...rest, rows });
+}
+
+type Row = [string, number, number | null, number, number, number, number, number, number, number, number];
+
+export function unpackStandings(packed: string | undefined): Standings | undefined {
+  if (!packed) return undefined;
+  const { rows, ...rest } = JSON.parse(packed) as Omit<Standings, 'subscribers'> & { rows: Row[] };
+  const subscribers = rows.map(
+    ([
+      token,
+      queued,
+      oldestAtMs,
+      deadLetters,
+      healthPoints,
+      isPaused,
+      delivered,
+      failed,
+      growth,
+      ...totals
+    ]) => ({
+      ...{ token, queued, oldestAtMs, deadLetters, healthPoints, isPaused: isPaused === 1 },
+      ...{ delivered, failed, growth, totals: { delivered: totals[0], failed: totals[1] } },
+    }),
+  );
+  return { ...rest, subscribers };
+}
+
+/** The newest standings. A process reads them at most every two seconds, and all who ask share them. */
+export class LatestStandings {
+  readonly #partitions: Partitions;
+  #kept: Promise<Standings | undefined> | undefined;
+  #untilMs = 0;
+
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
+  }
+
+  /** Resolves with undefined if no worker has sampled yet. Throws as Partition does. */
+  get(): Promise<Standings | undefined> {
+    const nowMs = clock.monotonicMs();
+    if (this.#kept && nowMs < this.#untilMs) return this.#kept;
+    const reading = this.#partitions.control
+      .command((redis, keys) => redis.get(keys.standings()))
+      .then((packed) => unpackStandings(packed ?? undefined));
+    this.#kept = reading;
+    this.#untilMs = nowMs + KEPT_MS;
+    reading.catch(() => {
+      this.#untilMs = 0;
+    });
+    return reading;
+  }
+}

@@ -1,0 +1,107 @@
+import type { Standing, Standings } from '../metrics/standings.ts';
+import { pickFirst } from '../picking.ts';
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
+import type { SubscriberReport } from './subscriber_report.ts';
+
+/** The states of a subscriber, those first that need somebody. */
+export const SUBSCRIBER_STATES = ['failing', 'paused', 'recovering', 'healthy'] as const;
+export type SubscriberState = (typeof SUBSCRIBER_STATES)[number];
+
+export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' | 'queued'>): SubscriberState {
+  if (of.isPaused) return 'paused';
+  if (of.healthPoints >= PERFECT_HEALTH) return 'healthy';
+  return of.queued > 0 ? 'failing' : 'recovering';
+}
+
+/** What subscribers can be sorted by. The smallest value comes first, so that it is what needs somebody most. */
+const VALUES = {
+  name: () => 0,
+  queued: ({ queued }) => -queued,
+  oldest: ({ oldestAtMs }) => oldestAtMs ?? LAST,
+  rate: ({ delivered }) => -delivered,
+  success: (each) => successOf(each) ?? LAST,
+  health: ({ healthPoints }) => healthPoints,
+  dead_letters: ({ deadLetters }) => -deadLetters,
+  state: (each) => SUBSCRIBER_STATES.indexOf(subscriberState(each)),
+  drained: (each) => -(each.queued === 0 ? 0 : (drainMs(each, each.queued) ?? LAST)),
+} satisfies Record<string, (of: Standing) => number>;
+const LAST = Number.MAX_SAFE_INTEGER;
+
+export type Sort = keyof typeof VALUES;
+export const SORTS = Object.keys(VALUES) as [Sort, ...Sort[]];
+
+interface Ranking {
+  sort: Sort;
+  /** Chooses the subscribers that are listed. */
+  matches: (of: Standing) => boolean;
+  /** The place of the last subscriber of the page before. */
+  after: string | undefined;
+  limit: number;
+}
+
+/** Returns a page of the subscribers in an order, and the place of its last one if others follow. */
+export function ranked(all: readonly Standing[], { sort, matches, after, limit }: Ranking) {
+  const rankOf: (of: Standing) => number = VALUES[sort];
+  const [value = '', token = ''] = after?.split(' ', 2) ?? [];
+  const place = { value: Number(value), token };
+  const entries = all
+    .filter(matches)
+    .map((each) => ({ value: rankOf(each), token: each.token }))
+    .filter((each) => after === undefined || byValue(each, place) > 0);
+  const first = pickFirst(entries, limit + 1, byValue);
+  const page = first.slice(0, limit);
+  const last = first.length > limit ? page.at(-1) : undefined;
+  return { tokens: page.map(({ token }) => token), next: last && `${last.value} ${last.token}` };
+}
+
+interface Ranked {
+  value: number;
+  token: string;
+}
+
+const byValue = (one: Ranked, other: Ranked) =>
+  one.value - other.value || (one.token < other.token ? -1 : Number(one.token > other.token));
+
+/** A subscriber of which no sample knows yet. */
+export function unknownStanding(token: string): Standing {
+  return {
+    ...{ token, queued: 0, oldestAtMs: null, deadLetters: 0, healthPoints: PERFECT_HEALTH, isPaused: false },
+    ...{ delivered: 0, failed: 0, growth: 0, totals: { delivered: 0, failed: 0 } },
+  };
+}
+
+/** The share of events that were accepted lately; undefined if nothing was tried. */
+function successOf({ delivered, failed }: Standing): number | undefined {
+  return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
+}
+
+const MAX_FORECAST_MS = 30 * 86_400_000;
+
+/** The time in which so many events are gone, if the queue goes on shrinking as it did; undefined if it does not. */
+function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
+  // The queue of one that takes nothing shrinks as well, when its batches die or are dropped.
+  return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
+}
+
+/** Returns a time that lies within a month; otherwise undefined. */
+function soon(ms: number): number | undefined {
+  return ms >= 0 && ms < MAX_FORECAST_MS ? Math.round(ms) : undefined;
+}
+
+/** Returns what became of a subscriber lately, and what will if it goes on so. */
+export function latelyOf(
+  standing: Standing,
+  { events: { queued } }: Pick<SubscriberReport, 'events'>,
+  { atMs, memory }: Pick<Standings, 'atMs' | 'memory'>,
+) {
+  const drained = queued > 0 ? drainMs(standing, queued) : undefined;
+  const left = memory.highMark === null ? Number.NaN : Math.max(0, memory.highMark - memory.used);
+  const full = queued > 0 && drained === undefined ? soon((left * 1000) / memory.growth) : undefined;
+  return {
+    rate: standing.delivered,
+    success: successOf(standing) ?? null,
+    drained_at: drained === undefined ? null : atMs + drained,
+    dropped_at: full === undefined ? null : atMs + full,
+    as_of: atMs,
+  };
+}

@@ -1,0 +1,88 @@
+import type { Clients } from '../authentication/client.ts';
+import type { Caller } from '../caller.ts';
+import type { LatestStandings, Standing } from '../metrics/standings.ts';
+import { DEFAULT_LISTED, ENTRIES_PER_CALL, nextLink, type Pages } from '../paging.ts';
+import {
+  latelyOf,
+  ranked,
+  type Sort,
+  type SubscriberState,
+  subscriberState,
+  unknownStanding,
+} from './ranking.ts';
+import type { SubscriberReport } from './subscriber_report.ts';
+import type { Subscriptions } from './subscription.ts';
+
+interface ListingParts {
+  subscriptions: Pick<Subscriptions, 'read' | 'members'>;
+  standings: Pick<LatestStandings, 'get'>;
+  clients: Pick<Clients, 'names'>;
+  pages: Pages;
+}
+
+interface SortedCall {
+  caller: Caller;
+  path: string;
+  query: {
+    sort?: Sort | undefined;
+    state?: SubscriberState | undefined;
+    name?: string | undefined;
+    limit?: number | undefined;
+    after?: string | undefined;
+  };
+}
+
+/**
+ * Returns a function that lists subscribers in the order of the last sample, with the reports of now. So a page costs
+ * the same with one subscriber and with 10,000, except for picking its entries.
+ */
+export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
+  const { subscriptions, standings, pages } = parts;
+
+  /** All standings, and those of subscribers of which the last sample did not know. */
+  const everybody = async (): Promise<readonly Standing[]> => {
+    const known = await standings.get();
+    if (known && known.members === (await subscriptions.members())) return known.subscribers;
+    const all = new Map(known?.subscribers.map((each) => [each.token, each]));
+    return (await tokens()).map((token) => all.get(token) ?? unknownStanding(token));
+  };
+
+  return async ({ caller, path, query: { after, ...query } }: SortedCall) => {
+    const { sort = 'name', state, limit = DEFAULT_LISTED } = query;
+    const listing = `${path} ${sort}`;
+    const place = after && (await pages.open(listing, 'after', after));
+    const all = await everybody();
+    const isNamed = await nameFilter(parts.clients, caller, query.name);
+    const matches = (of: Standing) =>
+      (state === undefined || subscriberState(of) === state) && isNamed(of.token);
+    const { tokens, next } = ranked(all, { sort, matches, after: place, limit });
+    const reports = await withLately(tokens);
+    const headers =
+      next === undefined ? undefined : nextLink(path, { ...query, after: await pages.seal(listing, next) });
+    return { reports, page: { entries: reports, headers, calls: all.length / ENTRIES_PER_CALL } };
+  };
+
+  /** Returns the reports of these subscribers in this order, without those that have left. */
+  async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
+    const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
+    const reports = new Map(found.map((each) => [each.subscriber, each]));
+    const own = new Map(known?.subscribers.map((each) => [each.token, each]));
+    return order.flatMap((token) => {
+      const [report, standing] = [reports.get(token), own.get(token)];
+      if (!report) return [];
+      return { ...report, lately: known && standing ? latelyOf(standing, report, known) : null };
+    });
+  }
+}
+
+/**
+ * Returns a function that tells which tokens the caller means. A viewer must not find a token by its characters, since
+ * it may be a credential: it finds clients by their names. A client finds itself.
+ */
+async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
+  if (caller.role === 'client') return (token: string) => token === caller.token;
+  if (text === '') return () => true;
+  if (caller.role === 'root') return (token: string) => token.includes(text);
+  const names = new Map(await clients.names());
+  return (token: string) => names.get(token)?.includes(text) ?? false;
+}
