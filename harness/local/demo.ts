@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../http/bus_client.ts';
 import { deliveryLines } from './delivery_lines.ts';
 import { PATIENTS, TRIGGER } from './demo_cast.ts';
-import { demoEvent } from './demo_events.ts';
+import { dropOldest } from './demo_drop.ts';
+import { demoEvent, demoEvents } from './demo_events.ts';
 import { keptClient } from './kept_client.ts';
 import { Receiver } from './sample_receiver.ts';
 
@@ -17,6 +18,8 @@ interface Kept {
   receiverPort: number;
 }
 
+/** Events of the batch that the paused subscriber loses. */
+const LOST_EVENTS = 3;
 const publishEveryMs = 350;
 /** Time for the last batch to arrive: a batch is open for 1.5 s. */
 const drainLimitMs = 3000;
@@ -55,7 +58,7 @@ export class Demo {
    * Creates the two clients unless those of an earlier start still exist, subscribes one of them, and lets
    * the other publish.
    */
-  async begin(busUrl: string, rootKey: string): Promise<void> {
+  async begin(busUrl: string, rootKey: string, ownRedisUrl?: string): Promise<void> {
     if (!this.#receiver) throw new Error('receive() comes before begin()');
     const root = new BusClient(busUrl, { token: rootKey, secret: 'x' });
     const kept: Kept = {
@@ -85,6 +88,7 @@ export class Demo {
     await publish(publisher, first);
     await publisher.call('PUT', `/triggers/${TRIGGER.name}`, TRIGGER.body);
     await this.#admit(busUrl, kept.patients ?? {});
+    if (ownRedisUrl !== undefined) await this.#loseSome(busUrl, ownRedisUrl, publisher, kept);
     this.#print(`${kept.publisher.token} publishes to demo_orders and demo_customers, 3 events a second`);
     this.#print(
       `${kept.subscriber.token} receives them on ${this.#receiver.callback}, after 1.5 s or 10 events`,
@@ -115,6 +119,20 @@ export class Demo {
       await client.call('POST', '/subscription', { ...subscription, callback, uuid: 'demo' });
       if (isPaused) await client.call('POST', '/subscriber/pause');
     }
+  }
+
+  /** Has the paused subscriber lose a batch, unless it has before, so that there is a drop notice. */
+  async #loseSome(busUrl: string, redisUrl: string, publisher: BusClient, { patients }: Kept): Promise<void> {
+    const [loser] = PATIENTS.filter(({ isPaused }) => isPaused);
+    const credentials = loser && patients?.[loser.name];
+    if (!credentials) return;
+    const client = new BusClient(busUrl, credentials);
+    const { token } = credentials;
+    const report = (await client.call('GET', `/subscribers/${token}`)) as { dropped: unknown };
+    if (report.dropped) return;
+    const lost = demoEvents('demo_customers', LOST_EVENTS);
+    for (const event of lost) await publish(publisher, event);
+    await dropOldest(redisUrl, token);
   }
 
   async stop(): Promise<void> {

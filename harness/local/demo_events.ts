@@ -20,3 +20,10 @@ export function demoEvent(n: number): DemoEvent {
     data: topic === 'demo_orders' ? { total: 10 + (n % 90), currency: 'EUR' } : { vip: n % 4 === 0 },
   };
 }
+
+/** Returns the first events of the sample publisher that are of this topic. */
+export function demoEvents(topic: DemoEvent['topic'], count: number): DemoEvent[] {
+  const events: DemoEvent[] = [];
+  for (let n = 0; events.length < count; n++) if (demoEvent(n).topic === topic) events.push(demoEvent(n));
+  return events;
+}

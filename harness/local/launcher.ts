@@ -78,7 +78,7 @@ export class Launcher {
     if (this.#stoppingSinceMs !== undefined) return;
     const tourClient = await makeTourClient(dataDir, busUrl, rootKey);
     this.#output.plain(welcome({ busUrl, rootKeyFrom, redis: this.#describeRedis(), tourClient }));
-    await this.#demo?.begin(busUrl, rootKey);
+    await this.#demo?.begin(busUrl, rootKey, this.#redis?.url);
   }
 
   #startProcesses(env: NodeJS.ProcessEnv): void {

@@ -58,16 +58,28 @@ const reach = (address: string, port: string | undefined) =>
     () => false,
   );
 
+/** What a subscriber of the demo lost, as its page in the console shows it. */
+async function lossesOf(url: string, credentials: Credentials | undefined) {
+  assert.ok(credentials);
+  const report = await new BusClient(url, credentials).call('GET', `/subscribers/${credentials.token}`);
+  const { batches, events, untold } = (report as { dropped: Record<string, number> }).dropped;
+  return { batches, events, untold };
+}
+
 async function interrupted(bus: Command): Promise<void> {
   bus.signal('SIGINT');
   assert.equal(await bus.exitCode, 0, bus.output);
   await until(() => started().length === 0, { what: 'nothing left behind' });
 }
 
-test('bin/start --demo prints delivered batches, twice in a row on the same data', async () => {
+test('bin/start --demo prints delivered batches and has a drop notice, twice in a row on the same data', async () => {
   for (const _ of ['first', 'second']) {
     const bus = start(['--demo']);
     await bus.prints(/Routemaster listens on http:\/\/127\.0\.0\.1:\d+/);
+    await bus.prints(/demo_paused .* it lost a batch/);
+    const url = /listens on (\S+)/.exec(bus.output)?.[1] ?? '';
+    const { patients } = JSON.parse(kept('demo.json')) as { patients: Record<string, Credentials> };
+    assert.deepEqual(await lossesOf(url, patients.demo_paused), { batches: 1, events: 3, untold: 3 });
     await bus.prints(/demo {3}\| batch \S+: \d+ events?\ndemo {3}\| {3}\S{16} {2}demo_(orders|customers) /);
     await startedAs('redis.sock');
     await interrupted(bus);
