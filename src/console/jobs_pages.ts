@@ -20,7 +20,7 @@ const CHOICES = {
   '': 'All jobs',
   pending: 'Held by a worker',
   instant: 'Ready',
-  waiting: 'Waiting for room',
+  waiting: 'Waiting',
   scheduled: 'For later',
 } as const;
 
@@ -49,7 +49,7 @@ export function jobsPages({ api }: { api: ApiCalls }): Route[] {
               name: 'Queue',
               cell: ({ queue, partition }) => (partition === undefined ? queue : `${queue} of ${partition}`),
             },
-            { name: 'State', cell: ({ state }) => CHOICES[state] },
+            { name: 'State', cell: stateOf },
             {
               name: 'Subscriber',
               cell: ({ subscriber }) => subscriber && html`<span class="mono">${subscriber}</span>`,
@@ -85,4 +85,9 @@ export function jobsPages({ api }: { api: ApiCalls }): Route[] {
       },
     }),
   ];
+}
+
+function stateOf({ state, paused }: ListedJob): string {
+  if (state !== 'waiting') return CHOICES[state];
+  return paused ? 'Its subscriber is paused' : 'Waiting for its turn';
 }

@@ -129,6 +129,7 @@ const JOB = {
     worker: null,
     since: null,
     attempts: 2,
+    paused: null,
   },
 };
 

@@ -28,6 +28,8 @@ export interface ListedJob {
   since: number | null;
   /** How many attempts at the batch of a delivery have begun. */
   attempts: number | null;
+  /** Whether a job waits because its subscriber is paused; null if it does not wait. */
+  paused: boolean | null;
 }
 
 interface JobFilter {
@@ -107,6 +109,13 @@ export class Jobs {
     );
     const isAlone = this.#partitions.all.length === 1;
     const where = isAlone ? queue : `${queue}.${partition.index}`;
+    const paused =
+      state === 'waiting'
+        ? await this.#paused(
+            partition,
+            headers.flatMap(([token]) => token ?? []),
+          )
+        : undefined;
     return jobs.map(({ packed, job, dueMs, worker, sinceMs }, index) => {
       const [subscriber, , attempts] = headers[index] ?? [];
       return {
@@ -115,7 +124,19 @@ export class Jobs {
         ...{ arguments: job?.args ?? [], state, subscriber: subscriber ?? null },
         ...{ due: dueMs ?? null, worker: worker ?? null, since: sinceMs || null },
         attempts: attempts === undefined ? null : Number(attempts),
+        paused: paused && subscriber ? paused.has(subscriber) : null,
       };
+    });
+  }
+
+  /** Returns those of these subscribers that are paused. */
+  #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
+    const distinct = [...new Set(tokens)];
+    return partition.command(async (redis, keys) => {
+      const flags = await Promise.all(
+        distinct.map((token) => redis.hexists(keys.subscriber(token), 'paused_at')),
+      );
+      return new Set(distinct.filter((_, index) => flags[index] === 1));
     });
   }
 }

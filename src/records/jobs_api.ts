@@ -50,6 +50,10 @@ const JOB = z
     worker: z.string().nullable().describe('Which worker has it.'),
     since: ms.nullable().describe('Since when a worker has it, or it waits.'),
     attempts: z.int().nullable().describe('How many attempts at the batch have begun.'),
+    paused: z
+      .boolean()
+      .nullable()
+      .describe('Whether it waits because its subscriber is paused; null if it does not wait.'),
   })
   .register(NAMED, { name: 'Job' });
 

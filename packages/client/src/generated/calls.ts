@@ -259,6 +259,7 @@ export interface Calls {
       worker: string | null;
       since: number | null;
       attempts: number | null;
+      paused: boolean | null;
     }[];
   };
   'POST /jobs/:id/run': {
