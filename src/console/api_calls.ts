@@ -10,6 +10,8 @@ interface ApiInput {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
   body?: unknown;
+  /** The body of a call that takes text. */
+  text?: string;
   /** Returns what the page needs of an entry of a listing; the rest of the entry, which may be long, is forgotten. */
   keep?: (entry: never) => unknown;
   /** Text that completes the JSON of an answer cut off after MAX_READ: events can have hundreds of megabytes. */
@@ -58,7 +60,7 @@ export class ApiCalls {
   async call<T>(
     name: string,
     visit: Visit,
-    { params = {}, query = {}, body, keep, ending }: ApiInput = {},
+    { params = {}, query = {}, body, text = '', keep, ending }: ApiInput = {},
   ): Promise<ApiAnswer<T>> {
     const route = this.#routes.get(name);
     if (!route) throw new Error(`there is no call ${name}`);
@@ -70,7 +72,7 @@ export class ApiCalls {
       Object.entries(query).filter(([, value]) => value !== undefined && value !== ''),
     );
     const call = {
-      ...{ caller, path, text: '', headers: visit.headers, request: visit.request, formToken: '' },
+      ...{ caller, path, text, headers: visit.headers, request: visit.request, formToken: '' },
       params: checked(route.params, params),
       query: checked(route.query, asked),
       body: checked(route.body, body),

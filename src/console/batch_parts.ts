@@ -1,6 +1,6 @@
 import { type Content, type Html, html } from '../html.ts';
 import { ago, duration } from './format.ts';
-import { table } from './parts.ts';
+import { copyable, table } from './parts.ts';
 
 /** Maximum events of a batch that a page shows; more would make it slow. */
 const MAX_EVENTS_SHOWN = 100;
@@ -51,5 +51,5 @@ export function eventsShown(
 
 function eventShown(event: Record<string, unknown>): Html {
   const title = `${event.topic ?? ''} ${event.type ?? ''} ${event.url ?? ''}`;
-  return html`<details class="event"><summary class="mono">${title}</summary><pre tabindex="0">${JSON.stringify(event, null, 2)}</pre></details>`;
+  return html`<details class="event"><summary class="mono">${title}</summary>${copyable(JSON.stringify(event, null, 2))}</details>`;
 }

@@ -3,6 +3,7 @@ import { BusError } from '../errors.ts';
 import { html } from '../html.ts';
 import { type Input, ROOT, type Route, WATCHERS } from '../route.ts';
 import type { ApiCalls } from './api_calls.ts';
+import { linesOf } from './fields.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, table, typeIt } from './parts.ts';
 
@@ -120,9 +121,7 @@ function topics(patterns: string[] | undefined) {
 
 /** Returns the scope that is entered in a field: topic patterns. An empty field sets no limit. */
 function patterns(field: string, value: string | string[] | undefined) {
-  const list = String(value ?? '')
-    .split(/[\s,]+/)
-    .filter(Boolean);
+  const list = linesOf(value);
   return list.length === 0 ? {} : { [field]: list };
 }
 

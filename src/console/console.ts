@@ -5,6 +5,7 @@ import { auditPage } from './audit_page.ts';
 import { clientsPages } from './clients_pages.ts';
 import { deadLettersPages } from './dead_letters_pages.ts';
 import { deliveriesPages } from './deliveries_pages.ts';
+import { deliveryPage } from './delivery_page.ts';
 import { jobsPages } from './jobs_pages.ts';
 import { joinsPages } from './joins_pages.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
@@ -12,6 +13,7 @@ import { type OverviewParts, overviewPage } from './overview_page.ts';
 import { subscriberPage } from './subscriber_page.ts';
 import { subscribersPages } from './subscribers_pages.ts';
 import { tailPage } from './tail_page.ts';
+import { topicPage } from './topic_page.ts';
 import { topicsPages } from './topics_pages.ts';
 import { triggersPages } from './triggers_pages.ts';
 
@@ -27,8 +29,10 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...subscribersPages({ api }),
     ...subscriberPage({ api }),
     ...deliveriesPages({ api }),
+    ...deliveryPage({ api }),
     ...deadLettersPages({ api }),
     ...topicsPages({ api }),
+    ...topicPage({ api }),
     ...tailPage({ api }),
     ...triggersPages({ api }),
     ...joinsPages({ api }),

@@ -8,12 +8,21 @@ import { ago, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, nextPage, pathWith, table, typeIt } from './parts.ts';
+import { type Ruled, rulesChange, rulesForm } from './rules_form.ts';
 
 const PATH = '/console/joins';
 
 const NAME: Input<{ name: string }> = {
   schema: z.object({ name: z.string() }),
   wording: { code: 'join_not_found', whole: 'there is no such join' },
+};
+
+const RULED: Ruled = { path: PATH, what: 'join' };
+const EXAMPLE = {
+  sources: [{ topic: 'orders_paid' }, { topic: 'parcels_packed', count: 2 }],
+  by: 'data.order_id',
+  then: { topic: 'orders_ready', type: 'update' },
+  within: 86_400_000,
 };
 
 /** The joins, and a page for each with its open keys. */
@@ -42,7 +51,12 @@ export function joinsPages({ api }: { api: ApiCalls }): Route[] {
         return {
           title: 'Joins',
           current: PATH,
-          body: live('joins', pathWith(PATH, call.query), [html`<h1>Joins</h1>`, rows, nextPage(PATH, next)]),
+          body: live('joins', pathWith(PATH, call.query), [
+            html`<h1>Joins</h1>`,
+            rows,
+            nextPage(PATH, next),
+            api.allows('PUT /joins/:name', call) && rulesForm(call, RULED, EXAMPLE),
+          ]),
         };
       },
     }),
@@ -72,10 +86,15 @@ export function joinsPages({ api }: { api: ApiCalls }): Route[] {
         return {
           title: name,
           current: PATH,
-          body: [live('join', pathWith(path, { client }), shown(body)), removing],
+          body: [
+            live('join', pathWith(path, { client }), shown(body)),
+            api.allows('PUT /joins/:name', call) && rulesForm(call, RULED, rulesOf(body), name),
+            removing,
+          ],
         };
       },
     }),
+    rulesChange({ api }, RULED),
     action(`${PATH}/:name/remove`, BOTH, {
       action: 'join.delete',
       params: NAME,
@@ -90,6 +109,11 @@ export function joinsPages({ api }: { api: ApiCalls }): Route[] {
       },
     }),
   ];
+}
+
+/** Returns what a client may change of a join. */
+function rulesOf({ sources, by, then, within, on_expiry }: JoinReport): object {
+  return { sources, by, then, within, on_expiry };
 }
 
 function linkTo({ name, client }: JoinReport): Html {

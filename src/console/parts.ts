@@ -79,6 +79,16 @@ export function typeIt(name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }
 
+/** Returns a line that says what a form has done. */
+export function notice(text: string): Html {
+  return html`<p class="card notice" role="status">${text}</p>`;
+}
+
+/** Returns a text as it is, with a button that copies it, which needs a script. */
+export function copyable(text: string): Html {
+  return html`<div class="copyable"><pre tabindex="0">${text}</pre><button type="button" class="quiet needs-js" data-copy>Copy</button></div>`;
+}
+
 /** Returns figures in boxes, each with its name. */
 export function boxes(shown: readonly (readonly [name: string, value: Content])[]): Html {
   return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;

@@ -1,26 +1,27 @@
-import { z } from 'zod';
+import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import type { Delivery } from '../records/delivery.ts';
-import { ALL, BOTH, type Input, ROOT, type Route } from '../route.ts';
+import { ALL, BOTH, ROOT, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
-import type { ApiCalls } from './api_calls.ts';
+import { PERFECT_HEALTH } from '../subscription_defaults.ts';
+import type { ApiCalls, Visit } from './api_calls.ts';
 import { deliveriesTable, linkToDeliveries } from './deliveries_pages.ts';
-import { ago, bytes, count, duration, number } from './format.ts';
+import { retryForm } from './delivery_page.ts';
+import { count } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, pathWith, typeIt } from './parts.ts';
+import { ANY_FIELDS, ANY_QUERY, confirmed, form, pathWith, typeIt } from './parts.ts';
 import { plots } from './plots.ts';
-import { PATH, stateOf, waiting } from './subscribers_pages.ts';
+import { details, figures, TOKEN } from './subscriber_parts.ts';
+import { PATH } from './subscribers_pages.ts';
+import { subscriptionChange, subscriptionForm } from './subscription_form.ts';
 
 /** Number of newest batches that the page of a subscriber shows. */
 const SHOWN_DELIVERIES = '10';
 
-const TOKEN: Input<{ token: string }> = {
-  schema: z.object({ token: z.string() }),
-  wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
-};
+const SHOWN_RETRYING = '5';
 
 /** A page for each subscriber with its state, its newest batches, and forms to pause, resume or remove it. */
 export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
@@ -37,6 +38,8 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
           api.call<HistoryReport>('GET /history', call, { query: { subject: `subscriber:${token}`, range } }),
           api.call<Delivery[]>('GET /deliveries', call, { query: { ...ofIt, limit: SHOWN_DELIVERIES } }),
         ]);
+        const retrying = await retryingOf(call, report);
+        const retry = [{ name: '', cell: (delivery: Delivery) => retryForm(api, call, delivery) }];
         const path = `${PATH}/${encodeURIComponent(token)}`;
         const removing = api.allows('DELETE /subscribers/:token', call) && removal(token);
         return {
@@ -45,13 +48,18 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
           body: [
             html`<h1 class="mono">${token}</h1>`,
             live('subscriber', pathWith(path, { range }), [
-              shown(report),
-              html`<div class="acts">${pausing(report.paused_at !== null)}</div>`,
+              figures(report),
+              html`<div class="acts">${pausing(report.paused_at !== null)}${testing()}</div>`,
+              retrying.length > 0 &&
+                html`<h2>To be tried again</h2>${deliveriesTable(retrying, '', { isOfOne: true, more: retry })}`,
               plots(history.body, path),
               html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
-              deliveriesTable(deliveries.body, 'Nothing was queued for it in the last day.'),
+              deliveriesTable(deliveries.body, 'Nothing was queued for it in the last day.', {
+                isOfOne: call.caller.role !== 'client',
+              }),
               details(report),
             ]),
+            call.caller.role === 'client' && subscriptionForm(call, report),
             removing && html`<div class="acts">${removing}</div>`,
           ],
         };
@@ -61,6 +69,10 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
             return undefined;
           return form(call, { action: `${path}/${does.toLowerCase()}`, does: `${does} deliveries` });
         }
+        function testing(): Content {
+          if (!api.allows('POST /subscribers/:token/test', call)) return undefined;
+          return form(call, { action: `${path}/test`, does: 'Send a test event' });
+        }
         function removal(name: string): Html {
           const warning = `Deletes ${count(report.events.queued, 'queued event')}, ${count(report.dead_letters.batches, 'dead letter')}, and all subscriptions of ${name}.`;
           return confirmed(call, 'Remove this subscriber…', warning, {
@@ -69,6 +81,18 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
             content: typeIt(name),
           });
         }
+      },
+    }),
+    subscriptionChange({ api }),
+    action(`${PATH}/:token/test`, BOTH, {
+      action: 'subscriber.test',
+      params: TOKEN,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { body } = await api.call<{ delivery: string }>('POST /subscribers/:token/test', call, {
+          params: call.params,
+        });
+        return `/console/deliveries/${body.delivery}`;
       },
     }),
     pauseOr('pause'),
@@ -87,6 +111,15 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
     }),
   ];
 
+  /** Resolves with the newest batches that are to be tried again. A subscriber that is well has none, and is not asked. */
+  async function retryingOf(call: Visit & { caller: Caller }, report: SubscriberReport): Promise<Delivery[]> {
+    const { subscriber, health_points, events } = report;
+    if (health_points === PERFECT_HEALTH || events.queued === 0) return [];
+    const ofIt = call.caller.role === 'client' ? {} : { subscriber };
+    const query = { ...ofIt, state: 'retrying', limit: SHOWN_RETRYING };
+    return (await api.call<Delivery[]>('GET /deliveries', call, { query })).body;
+  }
+
   /** Pauses or resumes a subscriber, and shows it again. */
   function pauseOr(does: 'pause' | 'resume'): Route {
     return action(`${PATH}/:token/${does}`, BOTH, {
@@ -99,51 +132,4 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
       },
     });
   }
-}
-
-const PAUSED_BY: Record<string, string> = {
-  ...{ operator: 'by the operator', subscriber: 'by the subscriber' },
-  callback_gone: 'as the callback answered 410',
-};
-
-/** Returns since when and by whom a subscriber is paused; empty if it is not. */
-function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
-  if (paused_at === null) return [];
-  return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
-}
-
-function shown(report: SubscriberReport): Html {
-  const { events, dead_letters, dropped } = report;
-  const nowMs = Date.now();
-  const shown: [string, Content][] = [
-    ['State', stateOf(report)],
-    ...pause(report, nowMs),
-    ['Queued', count(events.queued, 'event')],
-    ['Oldest', waiting(events.oldest, nowMs)],
-    ['Delivered', count(events.sent, 'event')],
-    ['Health', `${report.health_points} of 100`],
-    ['Last attempt', ago(report.last_attempted_at, nowMs)],
-    [
-      'Dead letters',
-      html`<a href="${pathWith('/console/dead_letters', { subscriber: report.subscriber })}">${count(dead_letters.batches, 'letter')}</a>`,
-    ],
-    ['Dropped', dropped ? count(dropped.events, 'event') : 'nothing'],
-  ];
-  return boxes(shown);
-}
-
-function details(report: SubscriberReport): Html {
-  const settings: [string, Content][] = [
-    ['Callback', html`<span class="mono">${report.callback}</span>`],
-    ['Events of a batch', `${report.max_events} at most, ${bytes(report.max_bytes)}`],
-    ['Waits for more', duration(report.timeout)],
-    ['Order', report.ordered ? 'kept across batches' : 'within a batch'],
-    ['Deliveries at a time', report.max_in_flight],
-    ['Gives up after', `${number(report.max_attempts)} attempts, or ${duration(report.max_age)}`],
-    ['Signatures', report.signing ?? 'none'],
-  ];
-  return html`<h2>Topics</h2>
-<p>${report.topics.length === 0 ? 'none' : report.topics.map((topic) => html`<span class="tag mono">${topic}</span> `)}</p>
-<h2>Settings</h2>
-<dl class="settings card">${settings.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
 }

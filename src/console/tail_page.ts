@@ -5,7 +5,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, pathWith, table } from './parts.ts';
+import { ANY_QUERY, copyable, pathWith, table } from './parts.ts';
 
 const PATH = '/console/tail';
 
@@ -40,8 +40,9 @@ export function tailPage({ api }: { api: ApiCalls }): Route[] {
           body: [
             html`<h1>Live tail</h1>
 <form method="get" action="${PATH}" class="filter"><label>Topic <input name="topic" value="${topic}"></label>
-<button class="quiet">Show</button></form>
-<p class="hint">Of each second and web process, the first 25 events. Select text to stop the list for a while.</p>`,
+<button class="quiet">Show</button>
+<button type="button" class="quiet needs-js" data-pause="tail">Pause</button></form>
+<p class="hint">Of each second and web process, the first 25 events. Select text, or pause, to stop the list for a while.</p>`,
             live('tail', pathWith(PATH, { topic }), rows),
           ],
         };
@@ -52,7 +53,6 @@ export function tailPage({ api }: { api: ApiCalls }): Route[] {
 
 function shown({ event, bytes: length }: ShownTailEntry) {
   if (event === null) return html`<span class="none">${bytes(length)}, too long to be shown</span>`;
-  return html`<span class="mono">${`${event.type} ${event.url}`}</span> ${
-    event.data !== undefined && html`<span class="mono none">${JSON.stringify(event.data)}</span>`
-  }`;
+  const data = event.data !== undefined && html`<span class="none">${JSON.stringify(event.data)}</span>`;
+  return html`<details class="event"><summary class="mono">${`${event.type} ${event.url}`} ${data}</summary>${copyable(JSON.stringify(event, null, 2))}</details>`;
 }

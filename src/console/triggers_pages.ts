@@ -8,6 +8,7 @@ import { ago, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, nextPage, pathWith, table, typeIt } from './parts.ts';
+import { type Ruled, rulesChange, rulesForm } from './rules_form.ts';
 
 const PATH = '/console/triggers';
 /** Number of next times that the page of a trigger shows. */
@@ -16,6 +17,13 @@ const PREVIEW = 5;
 const NAME: Input<{ name: string }> = {
   schema: z.object({ name: z.string() }),
   wording: { code: 'trigger_not_found', whole: 'there is no such trigger' },
+};
+
+const RULED: Ruled = { path: PATH, what: 'trigger' };
+const EXAMPLE = {
+  topic: 'reports',
+  event: { type: 'noop', url: 'https://shop.example.com/reports/daily' },
+  schedule: { cron: '0 9 * * MON-FRI', timezone: 'Europe/London' },
 };
 
 type Trigger = TriggerReport & { preview?: number[] };
@@ -56,6 +64,7 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
             html`<h1>Triggers</h1>`,
             rows,
             nextPage(PATH, next),
+            api.allows('PUT /triggers/:name', call) && rulesForm(call, RULED, EXAMPLE),
           ]),
         };
       },
@@ -93,6 +102,7 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
               shown(body),
               html`<div class="acts">${forms}</div>`,
             ]),
+            api.allows('PUT /triggers/:name', call) && rulesForm(call, RULED, rulesOf(body), name),
             removing,
           ],
         };
@@ -107,6 +117,7 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
         return `${PATH}/${encodeURIComponent(call.params.name)}`;
       },
     }),
+    rulesChange({ api }, RULED),
     pauseOr('pause'),
     pauseOr('resume'),
     action(`${PATH}/:name/remove`, BOTH, {
@@ -133,15 +144,19 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
       async act(call) {
         const { params } = call;
         const { body } = await api.call<Trigger>('GET /triggers/:name', call, { params });
-        const { topic, event, schedule, start, end, offset, catch_up } = body;
         await api.call('PUT /triggers/:name', call, {
           params,
-          body: { topic, event, schedule, start, end, offset, catch_up, paused: does === 'pause' },
+          body: { ...rulesOf(body), paused: does === 'pause' },
         });
         return `${PATH}/${encodeURIComponent(params.name)}`;
       },
     });
   }
+}
+
+/** Returns what a client may change of a trigger. */
+function rulesOf({ topic, event, schedule, start, end, offset, catch_up, paused }: Trigger): object {
+  return { topic, event, schedule, start, end, offset, catch_up, paused };
 }
 
 function linkTo({ name, client }: Listed): Html {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { TestBrowser, type TestPage } from '../../harness/browser/browser.ts';
 import { answer } from '../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
@@ -50,6 +52,11 @@ before(async () => {
   await publisher.publish(topic, { url: 'https://shop.example.com/1', data: { note: HOSTILE } });
   await until(async () => (await subscriber.report()).dead_letters.batches === 1);
 });
+/** Fields of forms, such as might be taken. */
+const HARMLESS = {
+  ...{ name: 'mine', confirm: 'x', id: 'e1', type: 'noop', url: 'https://shop.example.com' },
+  ...{ topics: '', callback: 'https://shop.example.com' },
+};
 const ends: (() => unknown)[] = [];
 after(() => Promise.all(ends.map((end) => end())));
 
@@ -164,6 +171,78 @@ describe('root', () => {
     await until(async () => (await late.subscriber.report()).events.sent === 1);
   });
 
+  test('sends a test event to one subscriber, and sees it arrive', async () => {
+    const { subscriber, receiver } = await bus.scene({ after: (end) => ends.push(end) });
+    const path = `/console/subscribers/${subscriber.token}`;
+    const visit = await as(root, path);
+    await visit.submit(`form[action="${path}/test"] button`);
+    await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
+    const [delivery] = receiver.deliveries;
+    const { id: _, t: __, ...event } = delivery?.events[0] ?? {};
+    const url = 'https://routemaster.invalid/test';
+    assert.deepEqual(event, { topic: 'routemaster_test', type: 'noop', url });
+    assert.ok(visit.page.url().endsWith(`/console/deliveries/${delivery?.headers['webhook-id']}`));
+  });
+
+  test('has a batch tried now that waits, and repeats it by curl', async () => {
+    const own = await bus.scene({ after: (end) => ends.push(end) });
+    own.receiver.answers(answer.status(500, { 'retry-after': '3600' }));
+    await own.publisher.publish(own.topic, { url: "https://shop.example.com/it's", data: { at: 2 ** 53 } });
+    await until(async () => (await newest(own)).state === 'retrying');
+    const { id } = await newest(own);
+    const visit = await as(root, `/console/subscribers/${own.subscriber.token}`);
+    const retry = `form[action="/console/deliveries/${id}/retry"] button`;
+    assert.match(await visit.text('main'), /To be tried again/);
+    await visit.page.goto(`${bus.url}/console/deliveries/${id}`);
+    await visit.assertSound();
+    await visit.page.click('details.confirm summary');
+    const command = await visit.page.$eval('.copyable pre', ({ textContent }) => textContent ?? '');
+    await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, DELIVERY_UUID: 'me' } });
+    const [first, repeated] = own.receiver.deliveries;
+    assert.deepEqual(repeated?.events, first?.events);
+    assert.equal(repeated?.headers['webhook-id'], id);
+    await visit.page.goto(visit.page.url());
+    await visit.submit(retry);
+    await until(async () => (await newest(own)).state === 'taken');
+    await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
+  });
+
+  test('stops the live tail, copies an event, and goes on', async () => {
+    const visit = await as(root, '/console/tail');
+    const publish = () => scene.publisher.publish('tailed', { url: 'https://shop.example.com/7' });
+    const shows = (count: number) =>
+      visit.page.waitForFunction(`document.querySelectorAll('#tail tbody tr').length === ${count}`);
+    // Watching begins with the first look.
+    await until(async () => {
+      await publish();
+      return (await visit.page.$$('#tail tbody tr')).length > 0;
+    });
+    await visit.page.click('[data-pause]');
+    const { length } = await visit.page.$$('#tail tbody tr');
+    await visit.page.click('#tail summary');
+    await visit.page.evaluate(
+      `Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => { window.copied = text; } } })`,
+    );
+    await visit.page.click('#tail details[open] [data-copy]');
+    await visit.page.waitForFunction(`JSON.parse(window.copied ?? '{}').topic === 'tailed'`);
+    await publish();
+    await visit.page.click('#tail summary');
+    await shows(length);
+    await visit.page.click('[data-pause]');
+    await visit.page.waitForFunction(`document.querySelectorAll('#tail tbody tr').length > ${length}`);
+    await visit.assertSound();
+  });
+
+  test('sees that jobs wait for a paused subscriber', async () => {
+    const { subscriber, publisher, topic } = await bus.scene({ after: (end) => ends.push(end) });
+    await subscriber.call('POST', '/subscriber/pause');
+    await publisher.publish(topic, { url: 'https://shop.example.com/8' });
+    const visit = await as(root, '/console/jobs?state=waiting');
+    await visit.page.waitForFunction(
+      `/Its subscriber is paused/.test(document.querySelector('main').textContent)`,
+    );
+  });
+
   test('makes a client, and sees its secret once', async () => {
     const visit = await as(root, '/console/clients');
     await visit.page.type('[name=name]', 'made_here');
@@ -213,9 +292,16 @@ describe('a viewer', () => {
 
   test('is refused by the server, whatever form it makes', async () => {
     const visit = await as({ user: 'viewer', password: VIEWER_KEY });
+    const subscriber = `/console/subscribers/${scene.subscriber.token}`;
     for (const path of [
-      `/console/topics/${scene.topic}/remove`,
-      `/console/subscribers/${scene.subscriber.token}/remove`,
+      ...['remove', 'publish', 'take_back'].map((does) => `/console/topics/${scene.topic}/${does}`),
+      ...['remove', 'pause', 'resume', 'test', 'settings'].map((does) => `${subscriber}/${does}`),
+      '/console/deliveries/A96w5uKHOM8kSsHw----/retry',
+      ...['fire', 'pause', 'resume', 'remove'].map((does) => `/console/triggers/nightly/${does}`),
+      ...['/console/triggers', '/console/joins', '/console/joins/ready/remove'],
+      '/console/jobs/main-x/run',
+      `/console/clients/${scene.publisher.token}/remove`,
+      '/console/dead_letters/selected',
       '/console/clients',
       `/console/clients/${scene.publisher.token}/rotate`,
       '/console/dead_letters/all',
@@ -226,6 +312,78 @@ describe('a viewer', () => {
 });
 
 describe('a client', () => {
+  test('publishes a test event, takes a delayed one back, and removes its topic', async () => {
+    const own = await bus.scene({ after: (end) => ends.push(end) });
+    const { topic, publisher, receiver } = own;
+    await publisher.publish(topic, { url: 'https://shop.example.com/9', delay: 3_600_000 });
+    const path = `/console/topics/${topic}`;
+    const visit = await as({ user: publisher.token, password: publisher.secret }, path);
+    assert.match(await visit.text('main'), /Subscribers1.*Waiting for their time1.*shop\.example\.com\/9/);
+    await visit.assertSound();
+    await visit.page.type('[name=data]', '{"tried": 12345678901234567890}');
+    await visit.submit(`form[action="${path}/publish"] button`);
+    assert.match(await visit.text('.notice'), /was published/);
+    await until(() => receiver.deliveries.length > 0);
+    assert.match(receiver.deliveries[0]?.body ?? '', /"data":\{"tried":12345678901234567890\}/);
+    await visit.submit(`form[action="${path}/take_back"] button`);
+    assert.match(await visit.text('main'), /Waiting for their time0/);
+    await visit.page.evaluate(
+      `document.querySelector('form[action$="/remove"]').closest('details').open = true`,
+    );
+    await visit.page.type('[name=confirm]', topic);
+    await visit.submit(`form[action="${path}/remove"] button`);
+    assert.ok(!(await visit.text('main')).includes(topic));
+  });
+
+  test('changes its subscription, which keeps its uuid', async () => {
+    const { subscriber, receiver, publisher } = await bus.scene({ after: (end) => ends.push(end) });
+    const path = `/console/subscribers/${subscriber.token}`;
+    const visit = await as({ user: subscriber.token, password: subscriber.secret }, path);
+    await visit.assertSound();
+    await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+    await visit.page.evaluate(`document.querySelector('[name=topics]').value = 'a_topic b_topic'`);
+    await visit.page.evaluate(`document.querySelector('[name=max]').value = '7'`);
+    const before = await subscriber.report();
+    await visit.submit(`form[action="${path}/settings"] button`);
+    const { uuid, topics, max_events, max_attempts } = await subscriber.report();
+    assert.deepEqual([topics, max_events, max_attempts], [['a_topic', 'b_topic'], 7, before.max_attempts]);
+    assert.equal(uuid, before.uuid);
+    await publisher.publish('a_topic', { url: 'https://shop.example.com/10' });
+    await until(() => receiver.deliveries.length > 0);
+  });
+
+  test('makes and changes a trigger and a join', async () => {
+    const client = await bus.client('ruler');
+    const visit = await as({ user: client.token, password: client.secret }, '/console/triggers');
+    for (const [kind, change] of [
+      ['triggers', ['Europe/London', 'Europe/Paris']],
+      ['joins', ['86400000', '3600000']],
+    ] as const) {
+      const path = `/console/${kind}`;
+      await visit.page.goto(bus.url + path);
+      await visit.page.click('details.wide summary');
+      await visit.assertSound();
+      await visit.page.type('[name=name]', 'made_here');
+      await visit.page.evaluate(`{
+        const rules = document.querySelector('[name=rules]');
+        rules.value = rules.value.replace('"reports"', '"ruled"');
+      }`);
+      await visit.submit(`form[action="${path}"] button`);
+      await visit.page.evaluate(`{
+        document.querySelector('details.wide').open = true;
+        const rules = document.querySelector('[name=rules]');
+        rules.value = rules.value.replace('${change[0]}', '${change[1]}');
+      }`);
+      await visit.submit(`form[action="${path}"] button`);
+      const made = await client.call('GET', `/${kind}/made_here`);
+      assert.ok(JSON.stringify(made).includes(change[1]), kind);
+      await visit.page.evaluate(`document.querySelector('[name=rules]').value = '{'`);
+      await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+      await visit.submit(`form[action="${path}"] button`);
+      assert.match(await visit.text('main'), /this is no JSON/);
+    }
+  });
+
   test('pauses, resumes and removes a trigger', async () => {
     const { token, secret } = scene.publisher;
     const path = '/console/triggers/nightly';
@@ -234,7 +392,7 @@ describe('a client', () => {
     assert.match(await visit.text('main'), /Statepaused/);
     await visit.submit(`form[action="${path}/resume"] button`);
     assert.match(await visit.text('main'), /Staterunning/);
-    await visit.page.evaluate(`document.querySelector('details.confirm').open = true`);
+    await visit.page.evaluate(`document.querySelector('details.confirm:not(.wide)').open = true`);
     await visit.page.type('[name=confirm]', 'nightly');
     await visit.submit(`form[action="${path}/remove"] button`);
     assert.match(await visit.text('main'), /There is no trigger yet/);
@@ -250,9 +408,29 @@ describe('a client', () => {
     }
     await visit.page.goto(`${bus.url}/console`);
     assert.equal(await post(visit, `/console/topics/${scene.topic}/remove`, { confirm: scene.topic }), 403);
-    assert.equal(await post(visit, '/console/clients', { name: 'mine' }), 403);
+    for (const path of [
+      ...['/console/clients', `/console/clients/${scene.publisher.token}/rotate`],
+      `/console/clients/${scene.publisher.token}/remove`,
+      `/console/topics/${scene.topic}/publish`,
+      `/console/topics/${scene.topic}/take_back`,
+      ...['pause', 'resume', 'test', 'settings', 'remove'].map(
+        (does) => `/console/subscribers/${scene.publisher.token}/${does}`,
+      ),
+      '/console/jobs/main-x/run',
+    ])
+      assert.equal(await post(visit, path, HARMLESS), 403, path);
+    const strangers = await bus.scene({ after: (end) => ends.push(end) }, { timeout: 3_600_000, max: 9 });
+    await strangers.publisher.publish(strangers.topic, { url: 'https://shop.example.com/6' });
+    const { id } = await newest(strangers);
+    assert.equal(await post(visit, `/console/deliveries/${id}/retry`), 404);
   });
 });
+
+/** The newest batch of a scene's subscriber. */
+async function newest({ subscriber }: Scene): Promise<{ id: string; state: string }> {
+  const batches = (await subscriber.call('GET', '/deliveries?limit=1')) as { id: string; state: string }[];
+  return batches[0] ?? { id: '', state: '' };
+}
 
 async function letterId(): Promise<string> {
   const letters = (await bus.root.call('GET', '/dead_letters')) as { id: string }[];

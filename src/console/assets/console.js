@@ -15,13 +15,44 @@ function isBusy() {
 
 setInterval(() => {
   if (isBusy()) return;
-  for (const part of document.querySelectorAll('[data-live]')) {
-    if (!underWay.has(part)) window.htmx?.trigger(part, 'refresh');
+  for (const part of document.querySelectorAll('[data-live]:not([data-paused])')) {
+    // Whoever has opened something reads it; a list would move under it.
+    if (!underWay.has(part) && !part.querySelector('details[open]')) window.htmx?.trigger(part, 'refresh');
   }
 }, REFRESH_MS);
 
 document.addEventListener('htmx:before:request', ({ target }) => underWay.add(target));
 document.addEventListener('htmx:finally:request', ({ target }) => underWay.delete(target));
+
+// Shows the buttons that only a script can serve.
+document.documentElement.classList.add('js');
+
+/** Copies the text that stands before a button. */
+async function copy(button) {
+  const text = button.previousElementSibling.textContent;
+  // A page that came by plain http has no clipboard.
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else {
+    const field = document.body.appendChild(document.createElement('textarea'));
+    field.value = text;
+    field.select();
+    document.execCommand('copy');
+    field.remove();
+  }
+  button.textContent = 'Copied';
+  setTimeout(() => (button.textContent = 'Copy'), REFRESH_MS);
+}
+
+/** Stops refreshing a part, or goes on with it. */
+function pause(button) {
+  const isPaused = document.getElementById(button.dataset.pause).toggleAttribute('data-paused');
+  button.textContent = isPaused ? 'Go on' : 'Pause';
+}
+
+document.addEventListener('click', ({ target }) => {
+  if (target.matches('[data-copy]')) copy(target).catch(() => (target.textContent = 'Not copied'));
+  if (target.matches('[data-pause]')) pause(target);
+});
 
 /** Exact times in the reader's zone. */
 function localize(root) {

@@ -1,0 +1,47 @@
+import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
+import type { WholeDelivery } from './delivery_page.ts';
+
+/** Maximum characters of a body that the command itself has. The command asks the API for a longer one. */
+const MAX_BODY = 8000;
+
+/** Matches what a terminal would not show as it is: control characters, and those that turn the text around. */
+const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
+
+/**
+ * Returns a command for a shell that POSTs the events of a batch as the bus does, and what is to be said about it. It has no
+ * secret: the password of the delivery is a variable of the shell, and signatures are left out.
+ */
+export function curlOf(
+  { id, attempt_count, event_count, events = [] }: WholeDelivery,
+  { callback, signing }: Pick<SubscriberReport, 'callback' | 'signing'>,
+): { command: string; note: string } {
+  const body = JSON.stringify(events).replace(UNSEEN, escaped);
+  const isWhole = events.length === event_count && body.length <= MAX_BODY;
+  const data = isWhole ? quote(body) : '@-';
+  const asking = `curl -sS -u "$CREDENTIALS" "$BUS/deliveries/${id}" | jq -c .events | `;
+  const lines = [
+    `${isWhole ? '' : asking}curl -i ${quote(callback)}`,
+    '-u "$DELIVERY_UUID:x"',
+    "-H 'Content-Type: application/json'",
+    "-H 'User-Agent: routemaster'",
+    `-H 'webhook-id: ${id}'`,
+    `-H 'routemaster-attempt: ${attempt_count + 1}'`,
+    `--data-binary ${data}`,
+  ];
+  const notes = [
+    'DELIVERY_UUID is the uuid of the subscription.',
+    !isWhole &&
+      'Its events are many, so the command asks the bus for them: set BUS and CREDENTIALS, and have jq.',
+    signing !== null && 'The bus signs its deliveries; this one has no signature, which needs the key.',
+  ];
+  return { command: lines.join(' \\\n  '), note: notes.filter(Boolean).join(' ') };
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** Quotes a text for a shell. */
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,149 @@
+import { z } from 'zod';
+import { type Content, type Html, html } from '../html.ts';
+import { joinToken } from '../join_token.ts';
+import type { Delivery } from '../records/delivery.ts';
+import { ALL, BOTH, type Input, type Route } from '../route.ts';
+import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
+import type { ApiCalls, Visit } from './api_calls.ts';
+import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
+import { curlOf } from './delivery_curl.ts';
+import { ago, bytes, count, number } from './format.ts';
+import { live } from './layout.ts';
+import { linkToQueue } from './links.ts';
+import { action, page } from './page.ts';
+import { ANY_FIELDS, boxes, copyable, form } from './parts.ts';
+
+export const PATH = '/console/deliveries';
+
+const ID: Input<{ id: string }> = {
+  schema: z.object({ id: z.string() }),
+  wording: { code: 'delivery_not_found', whole: 'there is no such batch' },
+};
+
+/** Whether a state is shown as good, as a warning or as bad. */
+const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
+  ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
+  ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
+};
+
+/** States in which a batch may wait for something that can be cut short. */
+const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
+
+export type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
+
+/** A page that shows all that happened to a batch. */
+export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
+  return [
+    page(`${PATH}/:id`, ALL, {
+      params: ID,
+      async show(call) {
+        const { id } = call.params;
+        const { body: delivery } = await api.call<WholeDelivery>('GET /deliveries/:id', call, {
+          params: { id },
+          ending: BATCH_ENDING,
+        });
+        const subscriber = await subscriberOf(call, delivery);
+        return {
+          title: `Delivery ${id}`,
+          current: PATH,
+          body: [
+            html`<h1>Delivery <span class="mono">${id}</span></h1>`,
+            live('delivery', `${PATH}/${id}`, [
+              figures(delivery),
+              html`<div class="acts">${retrying(call, delivery)}</div>`,
+              story(delivery),
+            ]),
+            subscriber && repeating(delivery, subscriber),
+            whatItHas(delivery),
+          ],
+        };
+      },
+    }),
+    action(`${PATH}/:id/retry`, BOTH, {
+      action: 'delivery.retry',
+      params: ID,
+      form: ANY_FIELDS,
+      async act(call) {
+        await api.call('POST /deliveries/:id/retry', call, { params: call.params });
+        return `${PATH}/${call.params.id}`;
+      },
+    }),
+  ];
+
+  /** Resolves with the subscriber of a batch that is still there, unless that is a join, or has left. */
+  async function subscriberOf(call: Visit, { subscriber, join, events }: WholeDelivery) {
+    if (events === undefined || join !== undefined) return undefined;
+    const asked = { params: { token: subscriber } };
+    const found = api.call<SubscriberReport>('GET /subscribers/:token', call, asked);
+    return found.then(
+      ({ body }) => body,
+      () => undefined,
+    );
+  }
+
+  function retrying(call: Visit, delivery: Delivery): Content {
+    if (delivery.state === 'dead' && api.allows('POST /dead_letters/:id/retry', call))
+      return form(call, {
+        action: '/console/dead_letters/selected',
+        does: 'Retry now',
+        content: html`<input type="hidden" name="id" value="${delivery.id}"><input type="hidden" name="do" value="retry">`,
+      });
+    return retryForm(api, call, delivery);
+  }
+}
+
+/** Returns a form that tries a batch at once; nothing if it waits for nothing, or if the visitor may not. */
+export function retryForm(api: ApiCalls, call: Visit, { id, state }: Delivery): Content {
+  if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;
+  const does = state === 'retrying' ? 'Retry now' : 'Deliver now';
+  return form(call, { action: `${PATH}/${id}/retry`, does });
+}
+
+export function stateOf({ state }: Delivery): Html {
+  return html`<span class="state ${KINDS[state]}">${nameOf(state)}</span>`;
+}
+
+export function nameOf(state: string): string {
+  return state.replace('_', ' ');
+}
+
+function figures(delivery: WholeDelivery): Html {
+  const nowMs = Date.now();
+  const size = html`${number(delivery.event_count)}${delivery.bytes !== null && `, ${bytes(delivery.bytes)}`}`;
+  const steps: [string, number | null][] = [
+    ['Opened', delivery.opened_at],
+    ['First attempt', delivery.first_attempt_at],
+    ['Last attempt', delivery.last_attempt_at],
+    [delivery.state === 'taken' ? 'Taken' : 'Ended', delivery.ended_at],
+  ];
+  return boxes([
+    ['State', stateOf(delivery)],
+    ['Events', size],
+    ['Attempts', delivery.attempt_count],
+    ...steps.flatMap(([name, at]) => (at === null ? [] : [[name, ago(at, nowMs)] as const])),
+  ]);
+}
+
+function story(delivery: WholeDelivery): Html {
+  const { subscriber, join, reason, topics } = delivery;
+  const queue = join === undefined ? subscriber : joinToken(join, subscriber);
+  const parts = topics && Object.entries(topics);
+  return html`<dl class="settings card"><dt>Subscriber</dt><dd>${linkToQueue(queue)}</dd>
+${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}
+<dt>Topics</dt><dd>${parts?.map(([topic, n]) => html`<span class="tag mono">${topic} × ${n}</span> `) ?? html`<span class="none">not known</span>`}</dd></dl>
+<h2>Attempts</h2>${attemptsTable(delivery.attempts, Date.now())}`;
+}
+
+/** The command that sends the events of a batch to its subscriber once more. */
+function repeating(delivery: WholeDelivery, subscriber: SubscriberReport): Html {
+  const { command, note } = curlOf(delivery, subscriber);
+  return html`<details class="confirm"><summary>As a curl command…</summary><p class="hint">${note}</p>${copyable(command)}</details>`;
+}
+
+function whatItHas({ id, event_count, events }: WholeDelivery): Html {
+  const shown =
+    events === undefined
+      ? html`<p class="hint">Its events are gone: they are kept until they are taken or dropped.</p>`
+      : eventsShown(events, event_count, `GET /deliveries/${id}`);
+  return html`<h2>${count(event_count, 'event')}</h2>${shown}`;
+}

@@ -1,0 +1,85 @@
+import { z } from 'zod';
+import { type Content, type Html, html } from '../html.ts';
+import type { Input } from '../route.ts';
+import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
+import { ago, bytes, count, duration, number } from './format.ts';
+import { boxes, pathWith } from './parts.ts';
+import { stateOf, waiting } from './subscribers_pages.ts';
+
+export const TOKEN: Input<{ token: string }> = {
+  schema: z.object({ token: z.string() }),
+  wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
+};
+
+const PAUSED_BY: Record<string, string> = {
+  ...{ operator: 'by the operator', subscriber: 'by the subscriber' },
+  callback_gone: 'as the callback answered 410',
+};
+
+/** Returns since when and by whom a subscriber is paused; empty if it is not. */
+function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
+  if (paused_at === null) return [];
+  return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
+}
+
+/** Returns how a subscriber is now, in boxes. */
+export function figures(report: SubscriberReport): Html {
+  const { events, dead_letters, dropped } = report;
+  const nowMs = Date.now();
+  const shown: [string, Content][] = [
+    ['State', stateOf(report)],
+    ...pause(report, nowMs),
+    ['Queued', count(events.queued, 'event')],
+    ['Oldest', waiting(events.oldest, nowMs)],
+    ['Delivered', count(events.sent, 'event')],
+    ['Health', `${report.health_points} of 100`],
+    ['Last attempt', ago(report.last_attempted_at, nowMs)],
+    [
+      'Dead letters',
+      html`<a href="${pathWith('/console/dead_letters', { subscriber: report.subscriber })}">${count(dead_letters.batches, 'letter')}</a>`,
+    ],
+    ['Dropped', dropped ? count(dropped.events, 'event') : 'nothing'],
+  ];
+  return boxes(shown);
+}
+
+/** Returns what was dropped, the topics and the settings of a subscriber. */
+export function details(report: SubscriberReport): Html {
+  const settings: [string, Content][] = [
+    ['Callback', html`<span class="mono">${report.callback}</span>`],
+    ['Events of a batch', `${report.max_events} at most, ${bytes(report.max_bytes)}`],
+    ['Waits for more', duration(report.timeout)],
+    ['Order', report.ordered ? 'kept across batches' : 'within a batch'],
+    ['Deliveries at a time', report.max_in_flight],
+    ['Gives up after', `${number(report.max_attempts)} attempts, or ${duration(report.max_age)}`],
+    ['Signatures', report.signing === null ? 'none' : SIGNATURES[report.signing]],
+  ];
+  return html`${report.dropped && drops(report.dropped)}<h2>Topics</h2>
+<p class="tags">${report.topics.length === 0 ? 'none' : report.topics.map((topic) => html`<a class="tag mono" href="/console/topics/${topic}">${topic}</a> `)}</p>
+<h2>Settings</h2>
+<dl class="settings card">${settings.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+}
+
+const SIGNATURES = {
+  v1: 'v1: HMAC with a key that the subscriber has too',
+  v1a: 'v1a: ed25519, whose public key the subscriber has',
+};
+
+/** Returns the drop notice of a subscriber: how many events it lost, and whether it was told. */
+function drops({
+  batches,
+  events,
+  from,
+  to,
+  topics,
+  untold,
+}: NonNullable<SubscriberReport['dropped']>): Html {
+  const nowMs = Date.now();
+  const told =
+    untold === 0
+      ? 'It was told of all of them.'
+      : `The next batch that it takes tells it of ${count(untold, 'event')}.`;
+  return html`<h2>Drop notice</h2><div class="card bad-news"><p><b>${count(events, 'event')}</b> in ${count(batches, 'batch', 'batches')} were dropped because memory ran short. ${told}</p>
+<dl class="settings"><dt>Opened between</dt><dd>${ago(from, nowMs)} and ${ago(to, nowMs)}</dd>
+<dt>Topics</dt><dd>${Object.entries(topics).map(([topic, n]) => html`<span class="tag mono">${topic} × ${number(n)}</span> `)}</dd></dl></div>`;
+}

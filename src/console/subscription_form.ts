@@ -1,0 +1,63 @@
+import { type Html, html } from '../html.ts';
+import { CLIENTS, type Route } from '../route.ts';
+import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
+import type { ApiCalls, Visit } from './api_calls.ts';
+import { linesOf } from './fields.ts';
+import { action } from './page.ts';
+import { ANY_FIELDS, form } from './parts.ts';
+import { TOKEN } from './subscriber_parts.ts';
+import { PATH } from './subscribers_pages.ts';
+
+/** The settings that are numbers: the field of a subscription, its name, and the member of the report. */
+const NUMBERS = [
+  ['max', 'Events of a batch', 'max_events'],
+  ['max_bytes', 'Bytes of a delivery', 'max_bytes'],
+  ['timeout', 'Waits for more (ms)', 'timeout'],
+  ['max_in_flight', 'Deliveries at a time', 'max_in_flight'],
+  ['max_attempts', 'Attempts', 'max_attempts'],
+  ['max_age', 'Age (ms)', 'max_age'],
+] as const;
+
+/** A form by which a client changes its own subscription. */
+export function subscriptionForm(visit: Visit, report: SubscriberReport): Html {
+  const { subscriber, topics, callback, ordered } = report;
+  const content = html`<label>Topics <textarea name="topics" rows="3" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
+<label>Callback <input name="callback" type="url" required size="48" value="${callback}"></label>
+<div class="filter">${NUMBERS.map(([field, name, member]) => html`<label>${name} <input name="${field}" type="number" min="0" value="${report[member]}"></label>`)}</div>
+<label><input type="checkbox" name="ordered" value="yes"${ordered && html` checked`}> Keep the order across batches</label>
+<p class="hint">A topic that is taken out of the list brings no more events. A pause of its own ends.</p>`;
+  return html`<details class="confirm wide"><summary>Change the subscription…</summary><div class="card">${form(
+    visit,
+    {
+      action: `${PATH}/${encodeURIComponent(subscriber)}/settings`,
+      does: 'Change it',
+      content,
+    },
+  )}</div></details>`;
+}
+
+/** The route of that form. The uuid, which the form does not show, stays as it is. */
+export function subscriptionChange({ api }: { api: ApiCalls }): Route {
+  return action(`${PATH}/:token/settings`, CLIENTS, {
+    action: 'subscription.put',
+    params: TOKEN,
+    form: ANY_FIELDS,
+    async act(call) {
+      const { topics, callback, ordered } = call.body;
+      const { params } = call;
+      const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
+      // Left as they are, the numbers of the report could be defaults of the operator, which may change later.
+      const changed = NUMBERS.filter(
+        ([field, , member]) => String(call.body[field]) !== String(report[member]),
+      );
+      const numbers = changed.map(([field]) => [field, Number(call.body[field])]);
+      await api.call('POST /subscription', call, {
+        body: {
+          ...{ topics: linesOf(topics), callback, uuid: report.uuid, ordered: ordered === 'yes' },
+          ...Object.fromEntries(numbers),
+        },
+      });
+      return `${PATH}/${encodeURIComponent(params.token)}`;
+    },
+  });
+}

@@ -1,0 +1,190 @@
+import { BusError } from '../errors.ts';
+import { type Content, type Html, html } from '../html.ts';
+import { parseJson } from '../json.ts';
+import type { HistoryReport } from '../metrics/history_api.ts';
+import { EVENT_TYPES } from '../publishing/event.ts';
+import { ALL, BOTH, CLIENTS, type Route } from '../route.ts';
+import type { Topic } from '../subscribing/topic.ts';
+import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
+import type { ApiCalls, Visit } from './api_calls.ts';
+import { ago, count, number } from './format.ts';
+import { live } from './layout.ts';
+import { linkToQueue } from './links.ts';
+import { action, page } from './page.ts';
+import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, notice, pathWith, table, typeIt } from './parts.ts';
+import { plots } from './plots.ts';
+
+export const PATH = '/console/topics';
+/** Number of next delayed events that the page of a topic shows. */
+const SHOWN_DELAYED = '10';
+
+type WholeTopic = Topic & { subscriber_count: number; subscribers: string[] };
+interface DelayedEvent {
+  at: number;
+  event: Record<string, unknown>;
+}
+
+/** A page for each topic: who publishes to it and who gets it, and what can be done. */
+export function topicPage({ api }: { api: ApiCalls }): Route[] {
+  return [
+    page(`${PATH}/:name`, ALL, {
+      params: TOPIC_PARAMS,
+      query: ANY_QUERY,
+      async show(call) {
+        const { name } = call.params;
+        const { range, done } = call.query;
+        const [{ body: topic }, history] = await Promise.all([
+          api.call<WholeTopic>('GET /topics/:name', call, { params: { name } }),
+          api.call<HistoryReport>('GET /history', call, { query: { subject: `topic:${name}`, range } }),
+        ]);
+        const path = `${PATH}/${name}`;
+        const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(call, name) : [];
+        return {
+          title: name,
+          current: PATH,
+          body: [
+            html`<h1 class="mono">${name}</h1>`,
+            done && notice('The event was published.'),
+            live('topic', pathWith(path, { range }), [
+              figures(topic),
+              plots(history.body, path),
+              subscribersOf(topic, call),
+              delayed.length > 0 && delayedTable(call, topic, delayed),
+            ]),
+            mayPublish(call, topic) && publishing(call, path),
+            html`<div class="acts">${isOwn(call, topic) && removal(call, name)}</div>`,
+          ],
+        };
+      },
+    }),
+    action(`${PATH}/:name/publish`, CLIENTS, {
+      params: TOPIC_PARAMS,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { name } = call.params;
+        const { type, url, data } = call.body;
+        const text = JSON.stringify({
+          ...{ type, url },
+          ...(data && { data: parseJson(String(data), 'the data') }),
+        });
+        await api.call('POST /topics/:name', call, { params: { name }, text });
+        return pathWith(`${PATH}/${name}`, { done: 'published' });
+      },
+    }),
+    action(`${PATH}/:name/take_back`, BOTH, {
+      action: 'delayed_event.delete',
+      params: TOPIC_PARAMS,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { name } = call.params;
+        const params = { name, id: String(call.body.id) };
+        await api.call('DELETE /topics/:name/delayed/:id', call, { params });
+        return `${PATH}/${name}`;
+      },
+    }),
+    action(`${PATH}/:name/remove`, BOTH, {
+      action: 'topic.delete',
+      params: TOPIC_PARAMS,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { name } = call.params;
+        if (call.body.confirm !== name)
+          throw new BusError('bad_topic', `type ${name} to remove it; nothing was changed`);
+        await api.call('DELETE /topics/:name', call, { params: { name } });
+        return PATH;
+      },
+    }),
+  ];
+
+  async function delayedOf(call: Visit, name: string): Promise<DelayedEvent[]> {
+    const query = { limit: SHOWN_DELAYED };
+    const { body } = await api.call<DelayedEvent[]>('GET /topics/:name/delayed', call, {
+      ...{ params: { name }, query },
+    });
+    return body;
+  }
+}
+
+/** Returns true if the visitor may remove the topic and what waits in it. */
+export function isOwn({ caller }: Visit, { publisher }: Topic): boolean {
+  return caller?.role === 'root' || (caller?.role === 'client' && publisher === caller.token);
+}
+
+/** Returns true if the visitor may see which events wait for their time. */
+function isShown(visit: Visit, topic: Topic): boolean {
+  return visit.caller?.role === 'viewer' || isOwn(visit, topic);
+}
+
+function mayPublish({ caller }: Visit, { publisher }: Topic): boolean {
+  return caller?.role === 'client' && (publisher === null || publisher === caller.token);
+}
+
+/** Returns a form that removes a topic whose name is typed. */
+export function removal(visit: Visit, name: string): Html {
+  return confirmed(
+    visit,
+    'Remove this topic…',
+    'Its subscriptions end. Events that are queued are still delivered.',
+    {
+      action: `${PATH}/${name}/remove`,
+      does: `Remove ${name}`,
+      content: typeIt(name),
+    },
+  );
+}
+
+function figures(topic: WholeTopic): Html {
+  const { publisher, dropped } = topic;
+  const shown: [string, Content][] = [
+    ['Events ever', number(topic.events)],
+    ['Subscribers', number(topic.subscriber_count)],
+    ['Waiting for their time', number(topic.delayed)],
+  ];
+  if (dropped) shown.push(['Dropped before their time', count(dropped.events, 'event')]);
+  return html`${boxes(shown)}
+<dl class="settings card"><dt>Publisher</dt><dd>${
+    publisher
+      ? html`<span class="mono">${publisher}</span>`
+      : html`<span class="none">nobody yet: the first client that publishes</span>`
+  }</dd></dl>`;
+}
+
+function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }: Visit): Html {
+  const more = subscriber_count - subscribers.length;
+  const rest =
+    more > 0 &&
+    html`<span class="none">${caller?.role === 'client' ? `and ${count(more, 'subscriber')} of other clients` : `and ${number(more)} more`}</span>`;
+  return html`<h2>Subscribers</h2>
+<p class="tags">${subscriber_count === 0 ? html`<span class="none">Nobody gets its events.</span>` : subscribers.map(linkToQueue)}${rest}</p>`;
+}
+
+function delayedTable(visit: Visit, topic: WholeTopic, delayed: readonly DelayedEvent[]): Html {
+  const nowMs = Date.now();
+  const takeBack = ({ event }: DelayedEvent) =>
+    form(visit, {
+      action: `${PATH}/${topic.name}/take_back`,
+      does: 'Take back',
+      content: html`<input type="hidden" name="id" value="${String(event.id)}">`,
+    });
+  return html`<h2>Next delayed events</h2>${table<DelayedEvent>(
+    [
+      { name: 'Due', cell: ({ at }) => ago(at, nowMs) },
+      { name: 'Event', cell: ({ event }) => html`<span class="mono">${`${event.type} ${event.url}`}</span>` },
+      { name: 'Id', cell: ({ event }) => html`<span class="mono">${String(event.id)}</span>` },
+      ...(isOwn(visit, topic) ? [{ name: '', cell: takeBack }] : []),
+    ],
+    delayed,
+    '',
+  )}${topic.delayed > delayed.length && html`<p class="hint">${number(topic.delayed - delayed.length)} more wait behind these.</p>`}`;
+}
+
+function publishing(visit: Visit, path: string): Html {
+  return html`<h2>Publish a test event</h2><div class="card">${form(visit, {
+    action: `${path}/publish`,
+    does: 'Publish it',
+    content: html`<p class="hint">All subscribers of this topic get it.</p>
+<div class="filter"><label>Type <select name="type">${EVENT_TYPES.map((type) => html`<option>${type}</option>`)}</select></label>
+<label>URL <input name="url" type="url" required value="https://example.com/test" size="36"></label></div>
+<label>Data, as JSON <textarea name="data" rows="3" cols="60" placeholder="none" spellcheck="false"></textarea></label>`,
+  })}</div>`;
+}
