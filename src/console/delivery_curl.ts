@@ -1,5 +1,8 @@
+import type { Delivery } from '../records/delivery.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
-import type { WholeDelivery } from './delivery_page.ts';
+
+/** A batch, with its events if they are still there. */
+export type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
 
 /** Maximum characters of a body that the command itself has. The command asks the API for a longer one. */
 const MAX_BODY = 8000;

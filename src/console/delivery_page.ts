@@ -6,7 +6,7 @@ import { ALL, BOTH, type Input, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, Visit } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
-import { curlOf } from './delivery_curl.ts';
+import { curlOf, type WholeDelivery } from './delivery_curl.ts';
 import { ago, bytes, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
@@ -28,8 +28,6 @@ const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
 
 /** States in which a batch may wait for something that can be cut short. */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
-
-export type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
 
 /** A page that shows all that happened to a batch. */
 export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
