@@ -137,11 +137,14 @@ function finishedArguments({
   return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs), record };
 }
 
-/** Returns a function that queues the `autodrop` job in every partition, and ignores errors. */
-export function autodrops(partitions: Partitions, settings: QueueSettings): () => void {
+/** Returns a function that queues the `autodrop` job in partitions, by default in all, and ignores errors. */
+export function autodrops(
+  partitions: Partitions,
+  settings: QueueSettings,
+): (short?: readonly Partition[]) => void {
   const queues = partitions.all.map((partition) => new Queue(partition, 'aux', settings));
-  return () => {
-    for (const queue of queues) queue.enqueue('autodrop').catch(() => {});
+  return (short = partitions.all) => {
+    for (const { index } of short) queues[index]?.enqueue('autodrop').catch(() => {});
   };
 }
 

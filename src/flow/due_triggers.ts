@@ -54,7 +54,7 @@ export class DueTriggers {
   /** Fires some of what is due. Throws StorageFull while memory is short, and as Partition does. */
   async publish(): Promise<void> {
     const { partition, guard } = this.#parts;
-    await guard.check();
+    await guard.check(partition);
     const { nowMs, due } = await partition.run('due_triggers', { limit: SLICE, turn: this.#turn++ });
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));

@@ -103,8 +103,9 @@ export class JoinBatches {
     const { leaseMs, laneLimit, laneLimitMax, deliveryLog, maxJoinKeys, maxJoinBytes } = settings;
     const slice = events.slice(0, SLICE);
     try {
-      await guard.check();
-      return await partitions.ofSubscriber(batch.token).run('join_events', {
+      const partition = partitions.ofSubscriber(batch.token);
+      await guard.check(partition);
+      return await partition.run('join_events', {
         ...{ q: 'main', worker, job: packed, lease, leaseMs, laneLimit, laneLimitMax, slowMs: SLOW_MS },
         deliveryLog,
         record: deliveryLog > 0 ? takenRecord(batch, { ...TAKEN, atMs: work.atMs }) : undefined,

@@ -63,7 +63,7 @@ function dueJoins(partition: Partition): Promise<string[]> {
 async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const { partition, guard, recorder, publicNames, settings, log } = parts;
   const join = await readJoin(partition, token);
-  if (join?.rules.on_expiry) await guard.check();
+  if (join?.rules.on_expiry) await guard.check(partition);
   const { expired, published, expiryRefusal } = await partition.run('expire_keys', {
     ...joinArguments(join ?? { token, rules: NO_RULES, version: '', createdAtMs: 0 }, settings),
     maxClosed: MAX_CLOSED,

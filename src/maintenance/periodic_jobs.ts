@@ -32,7 +32,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   // none does, as Prometheus scrapes the figures.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    { name: 'autodrop', everyMs: 30_000, run: (signal) => autodrop.run(signal) },
+    // Whoever stores something, and finds that memory is short, puts this job at once.
+    { name: 'autodrop', everyMs: isAlone ? 30_000 : 120_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Promotes due jobs if the scheduler, which normally does so, cannot.

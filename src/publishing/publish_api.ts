@@ -24,7 +24,7 @@ interface PublishParts {
   /** Stores publications that contain timed events (with `at` or `delay`). */
   delaying: { publish(publication: TimedPublication): Promise<TimedOutcome> };
   limits: RefusalLimits & Pick<Config, 'maxEventDataBytes'>;
-  guard: Pick<StorageGuard, 'check'>;
+  guard: Pick<StorageGuard, 'checkTopic'>;
   authentication: Pick<Authentication, 'confirm'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
@@ -84,7 +84,7 @@ function handlers(parts: PublishParts) {
       refuseUnlessAllowed(caller, params.name);
       rateLimit?.check(caller.token);
       keyIn(headers);
-      return guard.check();
+      return guard.checkTopic(params.name);
     },
 
     /** Stores the events of a body. Resolves when the batch of every subscriber of the topic has them. */

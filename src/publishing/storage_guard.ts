@@ -1,6 +1,7 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
-import { type MemoryLimits, readMemories, SETTLED_MS } from '../store/memory.ts';
+import { type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /** Time for which a measurement of Redis's memory is used. A burst may exceed the high mark for this long. */
@@ -9,21 +10,29 @@ const FRESH_MS = 250;
 /**
  * Refuses publishes while Redis stores more than the high mark, once it has done so for a second
  * (`SETTLED_MS`). Redis is asked only while requests arrive. A request waits for a new measurement only if
- * the last one would refuse it.
+ * the last one would refuse it. If partitions are on several Redises, only those of the full one are refused.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
-  readonly #onFull: () => void;
+  readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
-  #full = false;
-  #shortSinceMs = Number.POSITIVE_INFINITY;
+  /** Since when the Redis of a partition is short of memory, by the place of the partition; those that are not have none. */
+  readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
-  /** `onFull` is called when memory is above the high mark. The caller must free memory if that lasts. */
-  constructor(partitions: Partitions, limits: MemoryLimits, onFull: () => void, nowMs = clock.monotonicMs) {
+  /**
+   * `onFull` is called with the partitions whose memory is above the high mark. The caller must free memory if that
+   * lasts.
+   */
+  constructor(
+    partitions: Partitions,
+    limits: MemoryLimits,
+    onFull: (short: readonly Partition[]) => void,
+    nowMs = clock.monotonicMs,
+  ) {
     this.#partitions = partitions;
     this.#limits = limits;
     this.#onFull = onFull;
@@ -39,37 +48,57 @@ export class StorageGuard {
     return this.#maxBytes;
   }
 
-  /** Call this before storing anything, and await the result. Throws StorageFull, at once or later. */
-  check(): Promise<void> | undefined {
-    if (this.#isFresh) return this.#decide();
+  /**
+   * Call this before storing anything in a partition, by default in any, and await the result. Throws StorageFull,
+   * at once or later.
+   */
+  check(partition?: Partition): Promise<void> | undefined {
+    if (this.#isFresh) return this.#decide(partition);
     this.#looking ??= this.#look();
-    return this.#full ? this.#looking.then(() => this.#decide()) : undefined;
+    return this.#isFull(partition) ? this.#looking.then(() => this.#decide(partition)) : undefined;
+  }
+
+  /** The same, before storing anything for a topic. */
+  checkTopic(name: string): Promise<void> | undefined {
+    return this.check(this.#partitions.ofTopic(name));
   }
 
   get #isFresh(): boolean {
     return this.#nowMs() - this.#lookedAtMs < FRESH_MS;
   }
 
-  #decide(): undefined {
-    if (this.#full) throw new StorageFull();
+  #decide(partition?: Partition): undefined {
+    if (this.#isFull(partition)) throw new StorageFull();
+  }
+
+  #isFull(partition?: Partition): boolean {
+    const places = partition ? [partition.index] : [...this.#shortSinceMs.keys()];
+    return places.some((place) => {
+      const sinceMs = this.#shortSinceMs.get(place) ?? Number.POSITIVE_INFINITY;
+      return this.#lookedAtMs - sinceMs >= SETTLED_MS;
+    });
   }
 
   async #look(): Promise<void> {
-    try {
-      const memories = await readMemories(this.#partitions, this.#limits);
-      this.#maxBytes = Math.min(...memories.map(({ max }) => max));
-      this.#note(memories.some(({ used, highMark }) => used > highMark));
-    } catch {
-      // Ignored, because the publish itself will report that Redis is away.
-      this.#note(false);
-    }
+    const redises = await Promise.all(this.#partitions.byRedis().map((its) => this.#measure(its)));
+    const measured = redises.flat();
+    if (measured.length > 0) this.#maxBytes = Math.min(...measured.map(({ memory }) => memory.max));
+    const short = measured.filter(({ memory }) => memory.used > memory.highMark);
+    this.#note(short.flatMap(({ partitions }) => partitions));
     this.#looking = undefined;
   }
 
-  #note(isShort: boolean): void {
+  /** Resolves with the memory of the Redis of these partitions; with nothing if it is away, as the publish itself will report. */
+  async #measure(partitions: [Partition, ...Partition[]]) {
+    const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);
+    return memory ? [{ partitions, memory }] : [];
+  }
+
+  #note(short: readonly Partition[]): void {
     this.#lookedAtMs = this.#nowMs();
-    this.#shortSinceMs = isShort ? Math.min(this.#shortSinceMs, this.#lookedAtMs) : Number.POSITIVE_INFINITY;
-    this.#full = this.#lookedAtMs - this.#shortSinceMs >= SETTLED_MS;
-    if (isShort) this.#onFull();
+    const before = new Map(this.#shortSinceMs);
+    this.#shortSinceMs.clear();
+    for (const { index } of short) this.#shortSinceMs.set(index, before.get(index) ?? this.#lookedAtMs);
+    if (short.length > 0) this.#onFull(short);
   }
 }

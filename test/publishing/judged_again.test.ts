@@ -37,7 +37,7 @@ async function slowWeb(t: TestContext) {
   });
   const partitions = new Partitions(redis.store);
   const routes = publishApi({
-    ...{ authentication, dialect: DIALECTS.none, guard: { check: () => undefined } },
+    ...{ authentication, dialect: DIALECTS.none, guard: { checkTopic: () => undefined } },
     publisher: new Publisher(partitions, { published: () => {}, added: () => {} }, PUBLISH_LIMITS),
     delaying: { publish: () => Promise.reject(new Error('no event has a time')) },
     limits: { ...DELAY_LIMITS, maxEventDataBytes: 65_536 },

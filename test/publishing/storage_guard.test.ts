@@ -7,11 +7,12 @@ import { until } from '../../harness/until.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { StorageGuard } from '../../src/publishing/storage_guard.ts';
 import { infoNumber, readMemory, SETTLED_MS } from '../../src/store/memory.ts';
-import type { Partition } from '../../src/store/partition.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const MB = 1024 * 1024;
 const redis = new TestStore({ maxmemory: String(20 * MB) });
+const spare = new TestStore();
 /** The high mark is 18 MB. */
 const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 2 * MB };
 const FRESH_MS = 250;
@@ -177,6 +178,41 @@ describe('while Redis is away', () => {
     passes();
     assert.equal(timesFull, 1);
   });
+});
+
+/** Two partitions, each on a Redis of its own. */
+class Apart extends Partitions {
+  override byRedis(): [Partition][] {
+    return this.all.map((each) => [each]);
+  }
+}
+
+test('of two Redises only the full one refuses, and only its partitions are to free memory', async () => {
+  const roomy = new Partition(spare.store.redis, { index: 1 });
+  const apart = new Apart(redis.store, roomy);
+  const freed: number[][] = [];
+  guard = new StorageGuard(
+    apart,
+    LIMITS,
+    (short) => freed.push(short.map(({ index }) => index)),
+    () => nowMs,
+  );
+  await fill();
+  passes();
+  await until(() => freed.length === 1);
+  nowMs += SETTLED_MS;
+  passes();
+  await until(() => freed.length === 2);
+  assert.deepEqual(freed, [[0], [0]]);
+  assert.throws(() => guard.check(redis.store), StorageFull);
+  assert.equal(guard.check(roomy), undefined);
+  assert.throws(passes, StorageFull);
+  assert.deepEqual(
+    ['gadgets', 'widgets'].map((name) => apart.ofTopic(name).index),
+    [0, 1],
+  );
+  assert.throws(() => guard.checkTopic('gadgets'), StorageFull);
+  assert.equal(guard.checkTopic('widgets'), undefined);
 });
 
 test('no publish is refused by a Redis without a memory limit', async () => {
