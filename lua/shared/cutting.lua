@@ -74,10 +74,18 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
+-- Returns the score in the index of its subscriber of a batch that was cut off another one, which has so many events
+-- left: before the other one by as much, but behind all older batches. So the parts of a batch are in order, also if
+-- several workers have cut it. In an ordered lane there is no older batch.
+local function place_of_part(index, bid, created_ms, events_left)
+  local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
+  local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
+  return string.format('%d', math.min(first, place - 1))
+end
+
 -- Moves the items of a batch up to `last` to a new batch, which is not attempted yet. The worker gets the job
--- of the new batch, and the job of the old batch is instant again. In the index of its subscriber the new
--- batch goes just before the old one. (In an ordered lane the old batch is the oldest, so no batch has that
--- place.) Returns the UID and the job of the new batch.
+-- of the new batch, and the job of the old batch is instant again. Returns the UID and the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }
@@ -85,11 +93,11 @@ function cutting.cut(call, given, worker, bid, list, last)
   for i = batches.HEADER + 1, last do items[i] = list[i] end
   bulk.command('RPUSH', keys.batch(head), items)
   redis.call('LTRIM', keys.batch(bid), last, -1)
-  redis.call('LPUSH', keys.batch(bid), '0', created_ms, token)
+  local events_left = redis.call('LPUSH', keys.batch(bid), '0', created_ms, token) - batches.HEADER
   redis.call('ZREM', keys.batches_retrying(token), bid)
   redis.call('ZADD', keys.batches_index(), redis.call('ZSCORE', keys.batches_index(), bid) or created_ms, head)
-  local place = tonumber(redis.call('ZSCORE', keys.batches_queued(token), bid) or created_ms * 1000)
-  redis.call('ZADD', keys.batches_queued(token), string.format('%d', place - 1), head)
+  local place = place_of_part(keys.batches_queued(token), bid, created_ms, events_left)
+  redis.call('ZADD', keys.batches_queued(token), place, head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
   -- Makes a sweep that is counting the batches of this subscriber start again.
   redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)

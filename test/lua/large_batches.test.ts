@@ -181,6 +181,22 @@ describe('a delivery carries no more than max and max_bytes', () => {
     assert.deepEqual(names, ['cut1', 'cut2', 'cut3']);
   });
 
+  test('of a subscriber that becomes ordered: what was cut before comes in order too', async () => {
+    await bus.subscribe('alice', { maxBytes: KB });
+    await bus.publish('a', 'widgets', events(24));
+    // A part has a random name, so that of a later one may come first.
+    const workers = ['w1', 'w2', 'w3', 'w4'];
+    for (const [i, worker] of workers.entries()) await bus.acquire([worker], { seed: `cut${'dcba'[i]}` });
+    const { main } = await bus.state();
+    for (const worker of workers) await bus.nack(worker, main.pending[worker]?.[0] ?? '');
+    await bus.subscribe('alice', { maxBytes: KB, ordered: 1 });
+    const delivered = await deliverAll();
+    assert.deepEqual(
+      delivered.map((each) => each.events),
+      Array.from({ length: 6 }, (_, i) => events(24).slice(4 * i, 4 * i + 4)),
+    );
+  });
+
   test('over all attempts: what was cut is tried again as it was', async () => {
     await bus.subscribe('alice', { max: 100, maxBytes: KB });
     await bus.publish('a', 'widgets', events(20));

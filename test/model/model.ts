@@ -139,7 +139,10 @@ export class Model {
   }
 
   subscribe(token: string, { topics, ...settings }: Settings, proven: boolean): void {
-    if (!this.subscribers.get(token)?.ordered) this.#takenInOrder.delete(token);
+    if (!this.subscribers.get(token)?.ordered) {
+      this.#takenInOrder.delete(token);
+      for (const batch of this.batches) if (batch.token === token) batch.early = true;
+    }
     const fresh = {
       proven,
       slow: false,
@@ -267,7 +270,7 @@ export class Model {
       Object.assign(subscriber, { proven: true, slow, throttledUntilMs: undefined });
       subscriber.told += telling;
     }
-    if (inOrder && !work.revived) this.#noteOrder(work);
+    if (inOrder && !work.revived && !work.early) this.#noteOrder(work);
     this.end(work, 'received');
   }
 

@@ -36,6 +36,8 @@ export interface Batch {
   open: boolean;
   /** It was a dead letter, or holds a test event: its events come after younger ones. */
   revived: boolean;
+  /** It was queued when its subscriber became ordered. Parts cut off such batches may have changed places. */
+  early?: boolean;
 }
 
 /** The work that a worker holds: a batch, or an aux job. */
