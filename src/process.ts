@@ -28,10 +28,6 @@ export async function start(entry: () => Promise<void>): Promise<void> {
  * compatibility mode: as configured, or `routemaster` for a bus that took over a Ruby Routemaster.
  */
 export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Compatibility> {
-  if (config.partitions > 1)
-    throw new BootError(
-      'ROUTEMASTER_PARTITIONS must be 1: several partitions are not complete in this release.',
-    );
   const backoff = new Backoff();
   for (;;) {
     try {

@@ -4,14 +4,15 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before } from 'node:test';
 import type { Partition } from '../../src/store/partition.ts';
+import type { Partitions } from '../../src/store/partitions.ts';
 import type { Credentials } from '../http/bus_client.ts';
 import { Client } from '../http/client.ts';
 import { Receiver } from '../http/receiver.ts';
 import { parseProcfile } from '../local/procfile.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { SentinelTrio } from '../redis/sentinel_trio.ts';
-import { openStore, REDIS_PREFIX } from '../redis/store.ts';
-import { assertConsistent } from '../scripts/invariants.ts';
+import { openPartitions, PARTITIONS, REDIS_PREFIX } from '../redis/store.ts';
+import { assertPartitionsConsistent } from '../scripts/crossing.ts';
 import { assertNothingToSweep } from '../scripts/sweep.ts';
 import { until } from '../until.ts';
 import { busEnvironment, ROOT_KEY } from './bus_environment.ts';
@@ -60,7 +61,7 @@ export class RunningBus {
   #processes: BusProcess[] = [];
   #redis: PrivateRedis | undefined;
   #trio: SentinelTrio | undefined;
-  #store: Partition | undefined;
+  #partitions: Partitions | undefined;
   #url = '';
   #scenes = 0;
   #works: Promise<unknown> = Promise.resolve();
@@ -100,9 +101,14 @@ export class RunningBus {
     return this.#trio;
   }
 
+  get partitions(): Partitions {
+    if (!this.#partitions) throw new Error('the tests have not begun');
+    return this.#partitions;
+  }
+
+  /** The only partition; of several, the first. */
   get store(): Partition {
-    if (!this.#store) throw new Error('the tests have not begun');
-    return this.#store;
+    return this.partitions.control;
   }
 
   /** The URL of web. */
@@ -196,15 +202,15 @@ export class RunningBus {
   async assertSound(): Promise<void> {
     const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
     assert.equal(faults.join('\n'), '');
-    const consistent = () => assertConsistent(this.store).then(() => true);
+    const consistent = () => assertPartitionsConsistent(this.partitions).then(() => true);
     await until(consistent, { everyMs: 20, what: 'Redis is consistent' });
-    await assertNothingToSweep(this.store);
+    for (const partition of this.partitions.all) await assertNothingToSweep(partition);
   }
 
   /** Stops all processes and Redis. Throws if a process failed, or left something behind. */
   async close(): Promise<void> {
     await Promise.all(this.#processes.filter(({ runs }) => runs).map((each) => each.stop()));
-    this.#store?.redis.disconnect();
+    this.#partitions?.control.redis.disconnect();
     await Promise.all([this.#redis?.stop(), this.#trio?.stop()]);
     const left = processesWith(this.#mark);
     for (const { pid } of left) process.kill(pid, 'SIGKILL');
@@ -216,8 +222,8 @@ export class RunningBus {
     const { redis: config = {}, sentinels } = this.#settings;
     if (sentinels) this.#trio = await SentinelTrio.start({ config });
     else this.#redis = await PrivateRedis.start({ config });
-    this.#store = await openStore(this.#redisUrl);
-    await this.#settings.prepare?.(this.#store);
+    this.#partitions = await openPartitions(this.#redisUrl);
+    await this.#settings.prepare?.(this.store);
   }
 
   get #redisUrl(): string {
@@ -226,7 +232,11 @@ export class RunningBus {
 
   #environmentOf(env: Record<string, string>): NodeJS.ProcessEnv {
     const [name = '', value = ''] = this.#mark.split('=');
-    const own = { ROUTEMASTER_REDIS_URL: this.#redisUrl, ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX };
+    const own = {
+      ROUTEMASTER_REDIS_URL: this.#redisUrl,
+      ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,
+      ROUTEMASTER_PARTITIONS: String(PARTITIONS),
+    };
     return busEnvironment({ ...own, ...this.#settings.env, ...env, [name]: value });
   }
 }

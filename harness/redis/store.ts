@@ -2,11 +2,15 @@ import { once } from 'node:events';
 import { after, before } from 'node:test';
 import { createLog } from '../../src/log.ts';
 import { connectOne } from '../../src/store/connection.ts';
-import { Partition } from '../../src/store/partition.ts';
+import { type Commands, Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import { PrivateRedis } from './private_redis.ts';
 
 /** Prefix of the bus's keys in tests. test/acceptance/prefix.test.ts runs some files again with a prefix. */
 export const REDIS_PREFIX = process.env.ROUTEMASTER_REDIS_PREFIX ?? '';
+
+/** Number of partitions of a bus under test. test/acceptance/partitions.test.ts runs some files again with several. */
+export const PARTITIONS = Number(process.env.ROUTEMASTER_PARTITIONS ?? 1);
 
 /** A private Redis, started before the tests of a file and stopped after them. `flush` empties it. */
 export class TestStore {
@@ -41,7 +45,16 @@ export class TestStore {
 
 /** Resolves with a connected partition. */
 export async function openStore(url: string, prefix = REDIS_PREFIX): Promise<Partition> {
+  return new Partition(await openRedis(url), { prefix });
+}
+
+/** Resolves with the connected partitions of a bus under test. */
+export async function openPartitions(url: string): Promise<Partitions> {
+  return Partitions.on(await openRedis(url), { prefix: REDIS_PREFIX, partitions: PARTITIONS });
+}
+
+async function openRedis(url: string): Promise<Commands> {
   const redis = connectOne(url, createLog('silent', {}));
   if (redis.status !== 'ready') await once(redis, 'ready');
-  return new Partition(redis, { prefix });
+  return redis;
 }

@@ -3,6 +3,7 @@ import { type JoinRules, outletsOf } from '../../src/flow/join_rules.ts';
 import { type Join, joinArguments, readJoin } from '../../src/flow/join_store.ts';
 import { joinToken } from '../../src/join_token.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import type { Bus } from './bus.ts';
 import { longName, nthWord, packNamed, seedOf } from './names.ts';
 import { DELIVERY_LOG, RECORD } from './worker_calls.ts';
@@ -51,6 +52,7 @@ export class JoinCalls {
       withinMs: whole.within,
       sources: whole.sources.map(({ topic }) => topic),
       outlets: outletsOf(whole),
+      foreign: [],
     });
   }
 
@@ -104,7 +106,11 @@ export class JoinCalls {
 
   /** Batches that the nth call opens are named `jaa1` and so on. */
   #arguments(join: Join) {
-    return { ...joinArguments(join, LIMITS), uidSeed: seedOf(`j${nthWord(this.#calls++ % 676)}`) };
+    const partitions = new Partitions(this.#bus.store);
+    return {
+      ...joinArguments(join, LIMITS, partitions),
+      uidSeed: seedOf(`j${nthWord(this.#calls++ % 676)}`),
+    };
   }
 
   /** Gives the next batch of joins to a worker, and counts it. */

@@ -9,6 +9,10 @@ the events of `topic`, which is the maximum, since each gets a copy of them. The
 and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its maximum of
 joins. A refusal changes nothing.
 
+`foreign` has the sources and outlets that live in other partitions. The caller has marked these sources there, and
+claimed these outlets (mark_topics, claim_topics). A client has all of its joins in one partition, so `has_join` is
+decided here for all outlets, and `loop` for joins of this client.
+
 Open keys keep their counts of sources that stay. They are judged by the new rules at their next event, and expire
 by the new `within_ms`. Unknown sources are created without a publisher.
 ]]
@@ -67,13 +71,19 @@ local function judge_outlets(call, args, taken)
     local _, client = join_tokens.read(join or '')
     -- A join of another client publishes there no more: the topic was deleted since, and can become this client's.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
-    local reason = intake.judge(call, taken, { topic = topic, client = args.client })
-    if reason then return reason, topic end
-    -- The topic becomes a new one of the client, so the next outlets find room for one less.
-    if not topics.publisher(call, topic) then
-      taken.max_topics, taken.max_client_topics = taken.max_topics - 1, taken.max_client_topics - 1
-    end
   end
+  return intake.judge_all(call, taken, args.client, args.here.outlets)
+end
+
+-- Returns the sources and the outlets that live here, and the sources that live elsewhere.
+local function by_home(args)
+  local is_foreign, here = {}, { sources = {}, outlets = {}, foreign_sources = {} }
+  for _, topic in ipairs(args.foreign) do is_foreign[topic] = true end
+  for _, topic in ipairs(args.sources) do table.insert(is_foreign[topic] and here.foreign_sources or here.sources, topic) end
+  for _, topic in ipairs(args.outlets) do
+    if not is_foreign[topic] then table.insert(here.outlets, topic) end
+  end
+  return here
 end
 
 -- Returns the reason for a refusal, and the topic that it is about; nothing if there is none.
@@ -91,17 +101,15 @@ local function judge(call, args, taken)
   if source then return 'loop', source end
   local reason, topic = judge_outlets(call, args, taken)
   if reason then return reason, topic end
-  if topics.have_no_room(call, args.sources, taken.max_topics) then return 'no_room' end
+  if topics.have_no_room(call, args.here.sources, taken.max_topics) then return 'no_room' end
 end
 
 local function store(call, args, taken)
   local keys, token = call.keys, args.token
   local subscriber = keys.subscriber(token)
   joins.close_outlets(call, token)
-  for _, topic in ipairs(args.outlets) do
-    intake.accept(call, taken, { topic = topic, client = args.client })
-    redis.call('HSET', keys.joins_into(), topic, token)
-  end
+  for _, topic in ipairs(args.here.outlets) do intake.accept(call, taken, { topic = topic, client = args.client }) end
+  for _, topic in ipairs(args.outlets) do redis.call('HSET', keys.joins_into(), topic, token) end
   redis.call('SADD', keys.joins(), token)
   redis.call('SADD', keys.joins_of(args.client), args.name)
   redis.call('SADD', keys.subscribers(), token)
@@ -109,13 +117,14 @@ local function store(call, args, taken)
   redis.call('HSET', subscriber, 'join', args.rules, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   redis.call('HSETNX', subscriber, 'created_at', call.now_ms)
-  topics.subscribe_to(call, token, args.sources, {})
+  topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)
   open_keys.schedule(call, token, args.within_ms)
 end
 
 return function(call, args)
   local taken = intake.begin_unlimited()
   taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  args.here = by_home(args)
   local reason, topic = judge(call, args, taken)
   if reason then return { outcome = reason, topic = topic } end
   local is_new = redis.call('SISMEMBER', call.keys.joins(), args.token) == 0

@@ -5,6 +5,9 @@ apply_outbox: do what another partition has in its outbox for this one, in the o
 `source` is the number of that partition. Entries whose number is not above the last one that was applied are ignored,
 so each is applied once, however often and by however many processes this is called.
 
+The batches that are opened have the time of the first entry that is applied, at which its events were accepted. So
+deadlines, ages and the time in which a join waits count from then, however long the entry was under way.
+
 `applied` is the number of the last entry that is applied now. `added` has the events of each topic and the
 subscribers here that got them (storing.lua). `published` has the events and bytes of topics that live here, to which
 joins of the other partition publish. `refused` names those that may not any more, with the reason; their events are
@@ -37,8 +40,7 @@ end
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client, events = slice_of(events) }
-  local reason = redis.call('HGET', call.keys.joins_into(), name) ~= join and 'replaced'
-    or intake.judge(call, state.taken, publication)
+  local reason = intake.judge(call, state.taken, publication)
   if reason then
     state.refused[#state.refused + 1] = { topic = name, join = join, reason = reason, events = #events }
     return
@@ -62,6 +64,12 @@ local function published(taken)
   return found
 end
 
+-- Sets the time of the call back to that of an entry.
+local function go_back_to(call, number)
+  call.now_us = math.min(call.now_us, number)
+  call.now_ms = math.floor(call.now_us / 1000)
+end
+
 local function names_in(set)
   local names = {}
   for name in pairs(set) do names[#names + 1] = name end
@@ -76,6 +84,7 @@ return function(call, args)
   for _, entry in ipairs(args.entries) do
     local number = outboxes.number_of(entry)
     if number > last then
+      go_back_to(call, number)
       local work = outboxes.work_of(entry)
       for i = 1, #work, 3 do DO[work[i]](call, state, work[i + 1], work[i + 2]) end
       last = number

@@ -146,6 +146,18 @@ function intake.judge(call, taken, publication)
     or judge_outboxes(call, taken, topic)
 end
 
+-- Returns the reason why the client may not publish to all of these topics, and the first topic for which that is so;
+-- nothing if it may. Each topic without a publisher would become a new one of the client. Changes nothing in Redis.
+function intake.judge_all(call, taken, client, names)
+  for _, name in ipairs(names) do
+    local reason = intake.judge(call, taken, { topic = name, client = client })
+    if reason then return reason, name end
+    if is_free(intake.topic(call, taken, name)) then
+      taken.max_topics, taken.max_client_topics = taken.max_topics - 1, taken.max_client_topics - 1
+    end
+  end
+end
+
 -- Accepts a publication that `judge` did not refuse. A topic without a publisher becomes the client's. Returns the
 -- topic.
 function intake.accept(call, taken, publication)

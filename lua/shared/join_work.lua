@@ -3,11 +3,13 @@ Join work: completes and expires open keys of a join in one call, and publishes 
 
 `args` are the arguments of the script: the join (`token`, `name`, `client`), its `sources`, `within_ms`, the topic and
 the type of its events for complete keys (`then_topic`, `then_type`), those of its events for expired keys, if it has
-such events (`expiry_topic`, `expiry_type`), and the limits on topics.
+such events (`expiry_topic`, `expiry_type`), and the limits on topics. If such a topic lives in another partition,
+`then_home` or `expiry_home` is the number of that partition, which gets the events by an outbox.
 ]]
 local intake = include('intake')
 local key_records = include('key_records')
 local open_keys = include('open_keys')
+local outboxes = include('outboxes')
 local storing = include('storing')
 local join_work = {}
 
@@ -17,16 +19,18 @@ local HASH_LENGTH = 28
 
 -- Returns nothing if the join may publish to its topic; otherwise the reason for the refusal. If the topic was
 -- deleted since, the join's client can claim it again.
-local function refusal(call, taken, args, topic)
+-- The other partition judges its topics itself, when it gets the events.
+local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
+  if home then return nil end
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
 -- Returns an outlet: a topic to which the join publishes, with the events for it (`texts`). `refusal` is set if the
 -- join may not publish there.
-local function outlet(call, taken, args, topic, type)
+local function outlet(call, taken, args, topic, type, home)
   return {
-    topic = topic, type = type, refusal = refusal(call, taken, args, topic), texts = {}, bytes = 0,
+    topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
     copies = 1 + redis.call('SCARD', call.keys.topic_subscribers(topic)),
   }
 end
@@ -46,8 +50,8 @@ function join_work.begin(call, args)
     unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published'))
   return {
     args = args, taken = taken, open = open_keys.begin(call, args.token, counts),
-    ready = outlet(call, taken, args, args.then_topic, args.then_type),
-    stuck = args.expiry_topic and outlet(call, taken, args, args.expiry_topic, args.expiry_type),
+    ready = outlet(call, taken, args, args.then_topic, args.then_type, args.then_home),
+    stuck = args.expiry_topic and outlet(call, taken, args, args.expiry_topic, args.expiry_type, args.expiry_home),
     id_stem = id_stem(args.token, created_at, published),
     published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
   }
@@ -106,13 +110,17 @@ end
 
 local function take(call, work, to)
   if not to or #to.texts == 0 then return end
+  if to.home then
+    local about = { work.args.client, work.args.token, to.texts }
+    return outboxes.add(work.taken.outgoing, to.home, 'publish', to.topic, about)
+  end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
   -- Refused only if both topics of the join were deleted and its client may own only one more.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 
--- Returns what was published, for each topic.
+-- Returns what was published here, for each topic.
 local function report(work)
   local published = {}
   for i, added in ipairs(storing.added(work.taken)) do

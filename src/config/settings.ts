@@ -47,7 +47,7 @@ const needed = {
     'Bytes that may wait in a partition for another one. Beyond them publications that need it are refused with 503.',
   ),
   partitions: setting('ROUTEMASTER_PARTITIONS', whole(1, 256), '1').help(
-    'Number of partitions, fixed when the bus is created. Only 1 works in this release.',
+    'Number of partitions, fixed when the bus is created: 1, or 16 on a Redis Cluster (docs/scale.md).',
   ),
   redisCa: setting('ROUTEMASTER_REDIS_CA', certificates.optional()).help(
     'PEM certificates, or a file with them, that `rediss://` trusts instead of the authorities that Node trusts.',

@@ -6,6 +6,7 @@ import type { Recorder } from '../metrics/recorder.ts';
 import { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import type { Flushing } from '../subscribing/topic_marks.ts';
 import { DueEvents } from './due_events.ts';
 import { DueTriggers } from './due_triggers.ts';
 import { joinExpiry } from './join_expiry.ts';
@@ -16,6 +17,7 @@ interface AgendaParts {
   partitions: Partitions;
   recorder: Recorder;
   publicNames: PublicNames;
+  outbox: Flushing;
   log: Log;
   /** Called while Redis is short of memory. */
   onFull: () => void;
@@ -25,13 +27,13 @@ interface AgendaParts {
  * Returns the agenda of a partition: what its scheduler publishes when it is due. For delayed events, joins and
  * triggers it has a function each, which publishes what is due.
  */
-export function agendaOf({ config, partitions, onFull, ...parts }: AgendaParts) {
+export function agendaOf({ config, partitions, outbox, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);
   const dueEvents = new DueEvents({ ...parts, limits: config, onFull });
   const dueTriggers = new DueTriggers({ ...parts, guard, limits: config, onFull });
   return {
     delayed: (signal) => dueEvents.publish(signal),
-    joins: joinExpiry({ ...parts, guard, settings: config }),
+    joins: joinExpiry({ ...parts, partitions, outbox, guard, settings: config }),
     triggers: () => dueTriggers.publish(),
   } satisfies Partial<Record<AgendaKind, (signal: AbortSignal) => Promise<void>>>;
 }

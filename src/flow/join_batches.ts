@@ -7,6 +7,7 @@ import { type QueueSettings, SLOW_MS } from '../delivering/queue.ts';
 import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
 import { takenRecord } from '../delivering/taken_record.ts';
 import { StorageFull } from '../errors.ts';
+import { ownerOf } from '../join_token.ts';
 import { parseJson } from '../json.ts';
 import type { Log } from '../log.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
@@ -53,6 +54,11 @@ interface StoredEvent {
 }
 
 type Counted = Reply<'join_events'>;
+
+const NOTHING_COUNTED = {
+  ...{ taken: 0, isDone: false, completed: 0, expired: 0, evicted: 0, unkeyed: 0 },
+  ...{ published: [], expiryRefusal: undefined },
+} as const satisfies Partial<Counted>;
 
 /** Counts the events in the batches of joins. These batches are delivered to nobody. */
 export class JoinBatches {
@@ -105,11 +111,13 @@ export class JoinBatches {
     try {
       const partition = partitions.ofSubscriber(batch.token);
       await guard.check(partition);
+      const refusal = await this.#refusalElsewhere(join);
+      if (refusal) return { ...NOTHING_COUNTED, outcome: 'refused', reason: refusal };
       return await partition.run('join_events', {
         ...{ q: 'main', worker, job: packed, lease, leaseMs, laneLimit, laneLimitMax, slowMs: SLOW_MS },
         deliveryLog,
         record: deliveryLog > 0 ? takenRecord(batch, { ...TAKEN, atMs: work.atMs }) : undefined,
-        ...joinArguments(join, settings),
+        ...joinArguments(join, settings, partitions),
         ...{ bid: batch.bid, createdMs: batch.createdAtMs },
         maxKeys: maxJoinKeys,
         maxBytes: clientBytes(maxJoinBytes, guard.maxBytes),
@@ -120,6 +128,20 @@ export class JoinBatches {
       if (error instanceof StorageFull) return 'no_memory';
       throw error;
     }
+  }
+
+  /**
+   * Returns why the join may not publish to its topic, if that lives in another partition; undefined if it may. A topic that
+   * was deleted becomes its client's again.
+   */
+  async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
+    const { partitions, settings } = this.#parts;
+    const home = partitions.ofTopic(rules.then.topic);
+    if (home === partitions.ofSubscriber(token)) return undefined;
+    const { maxTopics, maxClientTopics } = settings;
+    const claim = { client: ownerOf(token), maxTopics, maxClientTopics, topics: [rules.then.topic] };
+    const { outcome } = await home.run('claim_topics', claim);
+    return outcome === 'ok' ? undefined : outcome;
   }
 
   /** Makes a dead letter of a batch whose join may not publish. Its owner can retry it when the reason is gone. */

@@ -2,9 +2,12 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import type { Flushing } from '../subscribing/topic_marks.ts';
 import type { JoinRules } from './join_rules.ts';
 import {
   countPublished,
+  type Join,
   type JoinFigures,
   type JoinLimits,
   joinArguments,
@@ -28,6 +31,9 @@ const NO_RULES: JoinRules = {
 
 interface JoinExpiryParts {
   partition: Partition;
+  partitions: Partitions;
+  /** With several partitions, events of sources in others come by their outboxes. */
+  outbox?: Flushing | undefined;
   guard: Pick<StorageGuard, 'check'>;
   recorder: JoinFigures;
   publicNames: PublicNames;
@@ -60,12 +66,22 @@ function dueJoins(partition: Partition): Promise<string[]> {
   });
 }
 
+/** Resolves when the queue of the join has all events of its sources that were accepted until now, in any partition. */
+async function takeWhatIsAccepted(
+  { partition, partitions, outbox }: JoinExpiryParts,
+  { rules }: Join,
+): Promise<void> {
+  const homes = new Set(rules.sources.map(({ topic }) => partitions.ofTopic(topic)));
+  for (const home of homes) if (home !== partition) await outbox?.flush(home, partition);
+}
+
 async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
-  const { partition, guard, recorder, publicNames, settings, log } = parts;
+  const { partition, partitions, guard, recorder, publicNames, settings, log } = parts;
   const join = await readJoin(partition, token);
   if (join?.rules.on_expiry) await guard.check(partition);
+  if (join) await takeWhatIsAccepted(parts, join);
   const { expired, published, expiryRefusal } = await partition.run('expire_keys', {
-    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', createdAtMs: 0 }, settings),
+    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', createdAtMs: 0 }, settings, partitions),
     maxClosed: MAX_CLOSED,
   });
   recorder.joined(token, { completed: 0, expired, unkeyed: 0 });

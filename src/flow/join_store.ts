@@ -5,6 +5,7 @@ import { addedBySubscriber } from '../publishing/publication.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands, Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import type { JoinRules } from './join_rules.ts';
 
 /** Limits on the joins of the bus and of a client. */
@@ -37,15 +38,20 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
 }
 
 /** Returns the arguments that all scripts which publish for a join take. */
-export function joinArguments({ token, rules, version }: Join, limits: JoinLimits) {
+export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
+  const partition = partitions.ofSubscriber(token);
+  const homeOf = (topic: string | undefined) => {
+    const home = topic === undefined ? partition : partitions.ofTopic(topic);
+    return home === partition ? undefined : String(home.index);
+  };
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   const { then, on_expiry, within, sources } = rules;
   const { maxTopics, maxClientTopics } = limits;
   return {
     ...{ token, name, client, version, sources, maxTopics, maxClientTopics },
     withinMs: within,
-    ...{ thenTopic: then.topic, thenType: then.type },
-    ...{ expiryTopic: on_expiry?.topic, expiryType: on_expiry?.type },
+    ...{ thenTopic: then.topic, thenType: then.type, thenHome: homeOf(then.topic) },
+    ...{ expiryTopic: on_expiry?.topic, expiryType: on_expiry?.type, expiryHome: homeOf(on_expiry?.topic) },
     uidSeed: uidSeed(),
   } satisfies Partial<Arguments<'join_events'>>;
 }

@@ -1,6 +1,9 @@
 import { joinToken, readJoinToken } from '../join_token.ts';
 import type { Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { TopicMarks } from '../subscribing/topic_marks.ts';
+import { sourceInLoop } from './join_loops.ts';
 import { type JoinReport, type KeyPlace, type OpenKey, readOpenKeys, readReport } from './join_report.ts';
 import { type JoinRules, outletsOf } from './join_rules.ts';
 import type { JoinLimits } from './join_store.ts';
@@ -12,23 +15,74 @@ const LIST_SLICE = 50;
 export class Joins {
   readonly #partitions: Partitions;
   readonly #limits: JoinLimits;
+  readonly #marks: TopicMarks;
 
   constructor(partitions: Partitions, limits: JoinLimits) {
     this.#partitions = partitions;
+    this.#marks = new TopicMarks(partitions);
     this.#limits = limits;
   }
 
-  /** Makes or changes a join. If these rules are not allowed, changes nothing, and `outcome` says why. */
-  put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
+  /**
+   * Makes or changes a join. If these rules are not allowed, the join stays as it is, and `outcome` says why. Its client may
+   * then own topics in other partitions that it was to publish to.
+   */
+  async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;
     const token = joinToken(name, client);
-    return this.#partitions.ofSubscriber(token).run('put_join', {
+    const partition = this.#partitions.ofSubscriber(token);
+    const sources = rules.sources.map(({ topic }) => topic);
+    const outlets = outletsOf(rules);
+    const foreign = {
+      sources: this.#marks.foreign(partition, sources),
+      outlets: this.#marks.foreign(partition, outlets),
+    };
+    const before = this.#partitions.all.length > 1 ? await this.#sourcesOf(partition, token) : [];
+    const refusal = await this.#prepare(client, token, { sources, outlets, foreign });
+    if (refusal) return refusal;
+    const reply = await partition.run('put_join', {
       ...{ token, name, client, maxJoins, maxClientJoins, maxTopics, maxClientTopics },
       rules: JSON.stringify(rules),
       withinMs: rules.within,
-      sources: rules.sources.map(({ topic }) => topic),
-      outlets: outletsOf(rules),
+      ...{ sources, outlets, foreign: [...foreign.sources, ...foreign.outlets] },
     });
+    await this.#marks.refresh(partition, [...before, ...foreign.sources]);
+    return reply;
+  }
+
+  #sourcesOf(partition: Partition, token: string): Promise<string[]> {
+    return partition.command((redis, keys) => redis.smembers(keys.subscriber_topics(token)));
+  }
+
+  /** Does what must be done in other partitions before a join is made there. Returns the reason for a refusal. */
+  async #prepare(
+    client: string,
+    token: string,
+    {
+      sources,
+      outlets,
+      foreign,
+    }: { sources: string[]; outlets: string[]; foreign: { sources: string[]; outlets: string[] } },
+  ): Promise<Reply<'put_join'> | undefined> {
+    if (this.#partitions.all.length === 1) return undefined;
+    const { maxTopics, maxClientTopics } = this.#limits;
+    const loop = await sourceInLoop(this.#partitions, { token, sources, outlets });
+    if (loop !== undefined) return { outcome: 'loop', topic: loop };
+    for (const [home, topics] of Map.groupBy(foreign.outlets, (topic) => this.#partitions.ofTopic(topic))) {
+      const { outcome, topic } = await home.run('claim_topics', {
+        client,
+        maxTopics,
+        maxClientTopics,
+        topics,
+      });
+      if (outcome !== 'ok') return { outcome, topic };
+    }
+    const hasRoom = await this.#marks.reserve(
+      this.#partitions.ofSubscriber(token),
+      foreign.sources,
+      maxTopics,
+    );
+    return hasRoom ? undefined : { outcome: 'no_room', topic: undefined };
   }
 
   /** Returns the tokens of all joins, or of those of a client, sorted by client and name. */

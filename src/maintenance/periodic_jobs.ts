@@ -6,6 +6,7 @@ import { Autodrop } from './autodrop.ts';
 import type { JobParts } from './job_parts.ts';
 import { monitorJob } from './monitor.ts';
 import { sampleJob } from './sampling.ts';
+import { sweepCrossing } from './sweep_crossing.ts';
 import { sweepJob } from './sweep_job.ts';
 
 export interface PeriodicJob {
@@ -27,6 +28,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const sweepAll = async (signal: AbortSignal) => {
     if (partition !== partitions.control) await repairCopies(partitions.control, partition, signal);
     await sweep(signal);
+    if (!isAlone) await sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal);
   };
   // Only the control partition's job sends the figures, because they are of the whole bus. With Prometheus
   // none does, as Prometheus scrapes the figures.

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { ownerOf } from '../join_token.ts';
 import type { Connection } from './master.ts';
 import { Partition, type PartitionOptions } from './partition.ts';
 import { RedisCluster } from './redis_cluster.ts';
@@ -38,9 +39,12 @@ export class Partitions {
     return [...groups.values()] as [Partition, ...Partition[]][];
   }
 
-  /** Returns the partition of a subscriber, which has its batches, its dead letters and its drop notices. */
+  /**
+   * Returns the partition of a subscriber, which has its batches, its dead letters and its drop notices. All joins of a
+   * client are in one partition, because scripts compare them.
+   */
   ofSubscriber(token: string): Partition {
-    return this.#of(token);
+    return this.#of(ownerOf(token));
   }
 
   /** Returns the partition of a subscriber, or all partitions if `token` is undefined. */

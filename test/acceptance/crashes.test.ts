@@ -8,8 +8,10 @@ const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 
 const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' } });
 
-const queueOf = async (token: string) =>
-  Number(await bus.store.redis.hget(bus.store.keys.gauge_events(), token));
+const queueOf = async (token: string) => {
+  const { redis, keys } = bus.partitions.ofSubscriber(token);
+  return Number(await redis.hget(keys.gauge_events(), token));
+};
 
 test('when a worker is killed during a delivery, another delivers the batch after the lease', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t);

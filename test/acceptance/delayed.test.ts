@@ -150,7 +150,7 @@ function assertStoredOnce(receiver: Receiver, expected: readonly string[]): void
 }
 
 test('2,000 events that are due while workers are killed are published once each', async (t) => {
-  const { publisher, topic, receiver } = await bus.scene(t, { max: 20 });
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { max: 20 });
   const workers = [bus.process('worker'), await bus.start('worker')];
   const events = Array.from({ length: 2000 }, (_, n) => ({
     id: `e${n}`,
@@ -165,7 +165,8 @@ test('2,000 events that are due while workers are killed are published once each
     workers[kill % 2] = await bus.start('worker');
   }
   await until(() => new Set(ids(receiver)).size === 2000, { timeoutMs: 60_000 });
-  await until(async () => (await bus.store.redis.hlen(bus.store.keys.gauge_events())) === 0, {
+  const { redis: commands, keys } = bus.partitions.ofSubscriber(subscriber.token);
+  await until(async () => (await commands.hlen(keys.gauge_events())) === 0, {
     timeoutMs: 20_000,
   });
   assertStoredOnce(
@@ -214,7 +215,7 @@ test('events that fall due while memory is short wait until it is not', async (t
     .process('worker')
     .logs('Redis is short of memory; delayed events that are due wait, and are published late');
   assert.deepEqual(ids(receiver), []);
-  assert.equal(await redis.zcard(bus.store.keys.delayed_due(topic)), 1);
+  assert.equal(await redis.zcard(bus.partitions.ofTopic(topic).keys.delayed_due(topic)), 1);
   await redis.del(bus.store.keys.idempotency('x'.repeat(22)));
   await until(() => receiver.events.length === 1);
 });

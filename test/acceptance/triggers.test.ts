@@ -15,11 +15,13 @@ const bus = RunningBus.forTests({
 /** A client's trigger, by its client. */
 class Trigger {
   readonly #client: Client;
+  readonly #topic: string;
   readonly #body: Record<string, unknown>;
   readonly name: string;
 
   constructor(client: Client, topic: string, name: string, body: Record<string, unknown>) {
     this.#client = client;
+    this.#topic = topic;
     this.name = name;
     this.#body = { topic, event: EVENT, ...body };
   }
@@ -41,7 +43,7 @@ class Trigger {
 
   /** Makes the trigger due since this time, as if the bus had been down. */
   async wasDueAt(dueMs: number): Promise<void> {
-    const { redis, keys } = bus.store;
+    const { redis, keys } = bus.partitions.ofTopic(this.#topic);
     const client = this.#client.token;
     await redis.hset(keys.trigger(client, this.name), 'next_at', dueMs);
     await redis.zadd(keys.triggers_due(), dueMs, `${this.name} ${client}`);
@@ -90,7 +92,7 @@ test('a paused trigger does not fire, and catches up when it goes on', async (t)
   await trigger.put({ paused: true });
   const dueMs = Math.floor((await nowMs()) / 1000) * 1000 - 60_000;
   await trigger.wasDueAt(dueMs);
-  const { redis, keys } = bus.store;
+  const { redis, keys } = bus.partitions.ofTopic(topic);
   await redis.zadd(keys.triggers_due(), 'inf', `tick ${publisher.token}`);
   assert.equal((await trigger.report()).next_at, dueMs);
   await trigger.put();

@@ -9,7 +9,7 @@ const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 const bus = RunningBus.forTests();
 
 async function gaugesOf(token: string): Promise<(string | null)[]> {
-  const { redis, keys } = bus.store;
+  const { redis, keys } = bus.partitions.ofSubscriber(token);
   return Promise.all([redis.hget(keys.gauge_events(), token), redis.hget(keys.gauge_batches(), token)]);
 }
 
@@ -66,7 +66,8 @@ test('a batch that is accepted after its subscriber has left is deleted', async 
   release();
   await until(async () => (await gaugesOf(subscriber.token))[1] === null);
   assert.equal(receiver.deliveries.length, 1);
-  assert.equal(await bus.store.redis.exists(bus.store.keys.subscriber(subscriber.token)), 0);
+  const { redis, keys } = bus.partitions.ofSubscriber(subscriber.token);
+  assert.equal(await redis.exists(keys.subscriber(subscriber.token)), 0);
 });
 
 test('a client removed by root loses its subscription and its queue', async (t) => {

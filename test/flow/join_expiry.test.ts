@@ -13,6 +13,7 @@ import { StorageFull } from '../../src/errors.ts';
 import { joinExpiry } from '../../src/flow/join_expiry.ts';
 import { joinToken } from '../../src/join_token.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -45,7 +46,15 @@ function expiry(): () => Promise<void> {
     },
   };
   const publicNames = new PublicNames(new Clients(store, []), new NameKey(store));
-  const run = joinExpiry({ partition: store, guard, recorder, publicNames, settings, log: recorded.log });
+  const run = joinExpiry({
+    partition: store,
+    partitions: new Partitions(store),
+    guard,
+    recorder,
+    publicNames,
+    settings,
+    log: recorded.log,
+  });
   return () => run(running);
 }
 

@@ -63,6 +63,7 @@ describe('a script', () => {
       refused.map(({ name }) => name),
       [
         'apply_outbox',
+        'claim_topics',
         'delay',
         'expire_keys',
         'fire_triggers',

@@ -11,8 +11,10 @@ const join = {
   withinMs: 'number',
   thenTopic: 'text',
   thenType: 'text',
+  thenHome: 'text?',
   expiryTopic: 'text?',
   expiryType: 'text?',
+  expiryHome: 'text?',
   sources: [{ topic: 'text', count: 'number' }],
   maxTopics: 'number',
   maxClientTopics: 'number',
@@ -99,11 +101,16 @@ export const flowContracts = {
       maxClientTopics: 'number',
       sources: ['text'],
       outlets: ['text'],
+      foreign: ['text'],
     },
     reply: {
       outcome: `created|changed|too_many_joins|too_many_client_joins|too_many_of_topic|loop|has_join|${refusal}`,
       topic: 'text?',
     },
+  },
+  claim_topics: {
+    arguments: { client: 'text', maxTopics: 'number', maxClientTopics: 'number', topics: ['text'] },
+    reply: { outcome: `ok|${refusal}`, topic: 'text?' },
   },
   join_events: {
     arguments: {

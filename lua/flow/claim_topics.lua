@@ -1,0 +1,15 @@
+#!lua
+--[[
+claim_topics: make a client the publisher of topics that live here, as by a publish: a join of the client in another
+partition is to publish to them. The refusals are those of publish, with the topic; a refusal changes nothing.
+]]
+local intake = include('intake')
+
+return function(call, args)
+  local taken = intake.begin_unlimited()
+  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  local refusal, topic = intake.judge_all(call, taken, args.client, args.topics)
+  if refusal then return { outcome = refusal, topic = topic } end
+  for _, each in ipairs(args.topics) do intake.accept(call, taken, { topic = each, client = args.client }) end
+  return { outcome = 'ok' }
+end
