@@ -24,6 +24,11 @@ await start(async () => {
   const [mode, ...rest] = process.argv.slice(2);
   if (mode !== '--check' || rest.length > 1) throw new BootError('Usage: bin/takeover --check [REDIS_URL]');
   const config = readConfig(environment(rest));
+  if (config.partitions > 1)
+    throw new BootError(
+      'A Ruby Routemaster is taken over by a bus with one partition. Unset ROUTEMASTER_PARTITIONS; docs/scale.md says how ' +
+        'to move the bus to several afterwards.',
+    );
   const log = createLog('silent', {});
   const redis = connectOne(config.redisUrl, log, config.redisTls);
   const partition = new Partition(redis, { prefix: config.redisPrefix });

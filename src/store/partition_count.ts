@@ -36,10 +36,21 @@ export async function settlePartitionCount(
     );
 }
 
-/** Refuses several partitions beside the data of a bus that has one: nobody would deliver that data any more. */
+/**
+ * Refuses several partitions beside the data of a bus that has one, or of a Ruby Routemaster: nobody would deliver that
+ * data any more.
+ */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
-  const schema = keyspace(prefix).schema();
-  if ((await master.having(schema).call((redis) => redis.exists(schema))) === 0) return;
+  const keys = keyspace(prefix);
+  const exists = async (key: string) => (await master.having(key).call((redis) => redis.exists(key))) > 0;
+  const isOne = await exists(keys.schema());
+  const ofRuby = [keys.subscribers(), keys.topics(), keys.batches_index(), keys.api_tokens()];
+  if (!isOne && !(await Promise.all(ofRuby.map(exists))).includes(true)) return;
+  if (!isOne)
+    throw new BootError(
+      'This Redis has the data of a Ruby Routemaster, which only a bus with one partition takes over. Unset ' +
+        'ROUTEMASTER_PARTITIONS, take it over as docs/migrating.md says, and then move the bus as docs/scale.md says.',
+    );
   throw new BootError(
     'This Redis has a bus with one partition. ROUTEMASTER_PARTITIONS cannot change that: move the bus as docs/scale.md ' +
       'says, or give the new one another ROUTEMASTER_REDIS_PREFIX.',

@@ -77,11 +77,14 @@ test('names living workers and callbacks that the policy refuses, and what varia
   assert.doesNotMatch(allowed.output, /would be refused/);
 });
 
-test('says so if there is nothing to take over, or no Redis', async () => {
+test('says so if there is nothing to take over, no Redis, or several partitions', async () => {
   await redis.store.redis.set('schema', '2');
   const { status, output } = await check();
   assert.deepEqual([status, /^There is nothing to take over.*layout 2/.test(output)], [0, true], output);
   const away = new Command('takeover', ['--check', 'redis://127.0.0.1:1'], ENV);
   assert.equal(await away.exitCode, 78);
   assert.match(away.output, /^Redis cannot be reached: /);
+  const several = new Command('takeover', ['--check'], { ...ENV, ROUTEMASTER_PARTITIONS: '4' });
+  assert.equal(await several.exitCode, 78);
+  assert.match(several.output, /^A Ruby Routemaster is taken over by a bus with one partition/);
 });

@@ -46,6 +46,15 @@ describe('the number of partitions', () => {
     await settle(4, 'other:');
   });
 
+  test('cannot be several in the Redis of a Ruby Routemaster', async () => {
+    for (const key of ['subscribers', 'topics']) {
+      await redis.flush();
+      await redis.store.redis.sadd(key, 'alice');
+      await refused(settle(4), /Ruby Routemaster.*docs\/migrating\.md/);
+      await settle(1);
+    }
+  });
+
   test('cannot be several under a prefix with a hash tag, which would put all into one slot', async () => {
     await refused(settle(4, '{shop}:'), /ROUTEMASTER_REDIS_PREFIX must have no \{/);
     await settle(1, '{shop}:');
