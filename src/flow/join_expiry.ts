@@ -1,4 +1,5 @@
 import type { PublicNames } from '../authentication/public_names.ts';
+import { ownerOf } from '../join_token.ts';
 import type { Log } from '../log.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';
@@ -17,6 +18,8 @@ import {
 
 /** Maximum joins whose keys expire in one run. */
 const MAX_JOINS = 100;
+/** They are chosen from this many joins with keys whose time is over. A client has 100 joins by default. */
+const MAX_DUE = 2000;
 /** Maximum keys that one script call closes; 100 take Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
@@ -58,12 +61,22 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
   };
 }
 
-function dueJoins(partition: Partition): Promise<string[]> {
-  return partition.command(async (redis, keys) => {
+/**
+ * Returns the first join of each client, then the second of each, and so on. Otherwise a client with many joins, in which
+ * many keys expire, would keep the joins of other clients waiting.
+ */
+async function dueJoins(partition: Partition): Promise<string[]> {
+  const due = await partition.command(async (redis, keys) => {
     const [seconds, micros] = await redis.time();
     const nowMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
-    return redis.zrangebyscore(keys.joins_expiring(), '-inf', nowMs, 'LIMIT', 0, MAX_JOINS);
+    return redis.zrangebyscore(keys.joins_expiring(), '-inf', nowMs, 'LIMIT', 0, MAX_DUE);
   });
+  const joinsOf = [...Map.groupBy(due, ownerOf).values()];
+  const rounds = Math.max(0, ...joinsOf.map(({ length }) => length));
+  const inTurns = Array.from({ length: rounds }, (_, round) =>
+    joinsOf.flatMap((joins) => joins[round] ?? []),
+  );
+  return inTurns.flat().slice(0, MAX_JOINS);
 }
 
 /** Resolves when the queue of the join has all events of its sources that were accepted until now, in any partition. */

@@ -126,6 +126,18 @@ describe('what closes keys whose time is over', () => {
     assert.equal(await isDue(), 0);
   });
 
+  test('serves clients in turns, so that many joins of one do not keep that of another waiting', async () => {
+    const { redis: commands, keys } = redis.store;
+    for (let i = 0; i < 150; i++)
+      await commands.zadd(keys.joins_expiring(), 1, joinToken(`j${i}`, 'mallory'));
+    await openKeys('order', RULES, 1);
+    await expiry()();
+    assert.equal(counted['joins.expired'], 1);
+    assert.equal(await commands.zcard(keys.joins_expiring()), 51);
+    await expiry()();
+    assert.equal(await isDue(), 0);
+  });
+
   test('goes on with other joins if one fails, and reports the failure', async () => {
     await openKeys('order', RULES, 1);
     const { redis: commands, keys } = redis.store;
