@@ -4,7 +4,7 @@
 const leaves =
   '^src/(backoff|caller|clock|config|config/values|config/settings|config/ruby_variables|dialect|errors|html|ids|join_token|json|listing|log|named_schemas|paging|picking|proxies|route|shared_reading|subscription_defaults|topic_name)[.]ts$';
 const entries =
-  '^src/(entry[.]cjs|(web|worker|takeover|web_main|worker_main|delivery_thread|delivery_parts|quarantine_process|api|process|web_processes)[.]ts)$';
+  '^src/(entry[.]cjs|(web|worker|takeover|move|web_main|worker_main|delivery_thread|delivery_parts|quarantine_process|api|process|web_processes)[.]ts)$';
 
 /** What each folder of src/ may import, beside itself and the leaves. */
 const folders = {
@@ -16,6 +16,7 @@ const folders = {
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
   flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'flow', 'store'],
+  moving: ['metrics', 'subscribing', 'maintenance', 'store'],
   records: ['authentication', 'delivering', 'store'],
   openapi: [],
   console: [

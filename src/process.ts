@@ -4,6 +4,7 @@ import type { Compatibility } from './dialect.ts';
 import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
 import { type Log, logged } from './log.ts';
 import { prepareStorage, wasTakenOver } from './maintenance/schema.ts';
+import { refuseMoved } from './moving/mark.ts';
 import { connect } from './store/connection.ts';
 import { settlePartitionCount } from './store/partition_count.ts';
 import { Partitions } from './store/partitions.ts';
@@ -31,6 +32,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
   const backoff = new Backoff();
   for (;;) {
     try {
+      await refuseMoved(partitions.control);
       await settlePartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
       // Fails here if the ACL does not permit WAIT. With 0 replicas WAIT returns at once.

@@ -5,7 +5,7 @@ import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
 /** The version of the data layout that this code writes. */
-const SCHEMA = 2;
+export const SCHEMA = 2;
 const OLDEST_REDIS = 7;
 const SLICE = 200;
 /** Interval at which a boot checks whether workers of the former release still run. */

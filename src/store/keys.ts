@@ -93,6 +93,7 @@ export const LAYOUT = {
   audit: { pattern: 'audit', type: 'stream' },
   tail: { pattern: 'tail:of:{watch}', type: 'list' },
   tail_watched: { pattern: 'tail:watched', type: 'zset' },
+  move: { pattern: 'move', type: 'hash' },
   schema: { pattern: 'schema', type: 'string' },
   taken_over: { pattern: 'taken_over', type: 'string' },
   strays_adopted: { pattern: 'strays:adopted', type: 'string' },

@@ -29,6 +29,10 @@ export async function settlePartitionCount(
     await holder.call((redis) => redis.set(key, wanted, 'NX'));
   }
   const stored = await read();
+  if (stored !== null && !/^\d+$/.test(stored))
+    throw new BootError(
+      'A move into this bus is not finished: run the same bin/move again. docs/scale.md has more.',
+    );
   if (stored !== null && Number(stored) !== wanted)
     throw new BootError(
       `This bus has ${stored} partitions, and ROUTEMASTER_PARTITIONS is ${wanted}. The number is fixed when a bus is ` +

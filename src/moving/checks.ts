@@ -1,0 +1,119 @@
+import { BootError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { checkServer, SCHEMA } from '../maintenance/schema.ts';
+import { keyspace } from '../store/keys.ts';
+import { infoField } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
+import { COUNT_KEY } from '../store/partition_count.ts';
+import type { Partitions } from '../store/partitions.ts';
+import type { Mark } from './mark.ts';
+import type { Side } from './side.ts';
+
+/** Throws BootError unless there is a stopped bus with one partition and the layout of this release. */
+export async function checkSource({ partitions, prefix }: Side, leaseMs: number): Promise<void> {
+  const { control: source } = partitions;
+  const [schema, count] = [
+    await source.command((redis, keys) => redis.get(keys.schema())),
+    await readCount({ partitions, prefix }),
+  ];
+  if (count !== undefined && count !== '1' && schema === null)
+    throw new BootError(`The bus to move has ${count} partitions; only a bus with one can be moved.`);
+  if (schema === null)
+    throw new BootError('There is no bus to move: look at --from and --from-prefix, or run the bus once.');
+  if (Number(schema) !== SCHEMA)
+    throw new BootError(
+      `The bus to move has layout ${schema}, and this release has layout ${SCHEMA}. ` +
+        'Run the release with which the bus was last used, or start the bus with this one first.',
+    );
+  await refuseRunning(source, leaseMs);
+}
+
+/** Throws BootError if a worker was heard of within its lease, or a process waits for announcements. */
+async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
+  const [seconds, micros] = await source.command((redis) => redis.time());
+  const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
+  const heard = await source.command((redis, keys) => redis.hvals(keys.workers()));
+  const alive = heard.filter((atMs) => nowMs - Number(atMs) <= leaseMs).length;
+  if (alive > 0)
+    throw new BootError(
+      `${alive} workers of the bus run, or died less than ${leaseMs / 1000} s ago. ` +
+        'Stop all web and worker processes, and try again.',
+    );
+}
+
+/**
+ * Returns the addresses of connections whose last command was a script of a bus: it may be a web process of this one, which
+ * leaves no other trace. Returns none if Redis does not permit to ask.
+ */
+export async function scriptCallers({ control: source }: Partitions): Promise<string[]> {
+  try {
+    const { own, list } = await source.command(async (redis) => ({
+      own: await redis.client('ID'),
+      list: String(await redis.client('LIST')),
+    }));
+    return list.split('\n').flatMap((line) => {
+      const { id, addr = '', cmd } = Object.fromEntries(line.split(' ').map((each) => each.split('=', 2)));
+      return Number(id) !== own && /^(?:fcall|evalsha|eval|wait)$/.test(cmd ?? '') ? [addr] : [];
+    });
+  } catch {
+    return [];
+  }
+}
+
+/** Throws BootError unless the target can hold a bus, and has none, or what this move has written before. */
+export async function checkTarget(source: Side, target: Side, mark: Mark, log: Log): Promise<void> {
+  for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
+  const count = await readCount(target);
+  if (count === fillingText(mark)) return;
+  if (count !== undefined)
+    throw new BootError(
+      /^\d+$/.test(count)
+        ? `The target has a bus already, with ${count} partitions. Choose another --to-prefix.`
+        : 'Another move has begun to fill the target. Empty it, or choose another --to-prefix.',
+    );
+  if ((await hasPlainBus(target)) && !(await isSame(source, target)))
+    throw new BootError('The target has a bus already, with one partition. Choose another --to-prefix.');
+  for (const partition of target.partitions.all) {
+    const any = await partition.command((redis, keys) =>
+      redis.exists(keys.schema(), keys.topics(), keys.subscribers(), keys.api_tokens()),
+    );
+    if (any > 0)
+      throw new BootError('The target has data of a bus already. Empty it, or choose another --to-prefix.');
+  }
+}
+
+/** True if there is a bus whose keys have no hash tags. */
+async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
+  const key = keyspace(prefix).schema();
+  return (await partitions.control.master.having(key).call((redis) => redis.exists(key))) === 1;
+}
+
+/** True if both are the same prefix in the same database of the same Redis. */
+async function isSame(source: Side, target: Side): Promise<boolean> {
+  const [run, its] = [await runOf(source.partitions), await runOf(target.partitions)];
+  const [one, other] = [source.partitions.control.redis.options, target.partitions.control.redis.options];
+  return run === its && source.prefix === target.prefix && (one.db ?? 0) === (other.db ?? 0);
+}
+
+/** Returns the value of the key `partitions` while this move fills the target. No process starts with it. */
+export function fillingText({ id, partitions }: Mark): string {
+  return `${partitions}, being filled by the move ${id}`;
+}
+
+export async function storeCount({ partitions, prefix }: Side, value: string): Promise<void> {
+  const key = prefix + COUNT_KEY;
+  await partitions.control.master.having(key).call((redis) => redis.set(key, value));
+}
+
+async function readCount({
+  partitions,
+  prefix,
+}: Pick<Side, 'partitions' | 'prefix'>): Promise<string | undefined> {
+  const key = prefix + COUNT_KEY;
+  return (await partitions.control.master.having(key).call((redis) => redis.get(key))) ?? undefined;
+}
+
+/** Returns the `run_id` of the Redis that has the source: cursors of another one mean nothing. */
+export async function runOf({ control: source }: Partitions): Promise<string> {
+  return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
+}

@@ -1,0 +1,51 @@
+import type { Partition } from '../store/partition.ts';
+import type { FoundKey } from './found_key.ts';
+import { Reading } from './reading.ts';
+import { pipelined } from './sums.ts';
+
+/** Bytes of the source that are in memory at a time, and of a long key's piece. As Redis estimates them. */
+const GROUP_BYTES = 8_000_000;
+const PIECE_BYTES = 1_000_000;
+/** Elements of a piece of a short key: all of it. */
+const WHOLE = 1_000_000;
+const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };
+
+/** A key that is copied. */
+export interface Copied {
+  reading: Reading;
+  /** When it expires (ms since the epoch); negative if it does not. */
+  expiresMs: number;
+}
+
+/** Yields the keys that are there still, in groups that fit into memory. */
+export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): AsyncGenerator<Copied[]> {
+  const questions = keys.flatMap(({ key }) => [
+    ['MEMORY', 'USAGE', key, 'SAMPLES', '20'],
+    ['PEXPIRETIME', key],
+  ]);
+  const numbers = await pipelined(source, questions, (pipeline, [verb = '', ...args]) =>
+    pipeline.call(verb, ...args),
+  );
+  let group: Copied[] = [];
+  let sum = 0;
+  for (const [index, found] of keys.entries()) {
+    const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
+    // A key that has expired since has no size.
+    if (typeof bytes !== 'number') continue;
+    // Of a long key only a piece is in memory.
+    sum += Math.min(bytes, PIECE_BYTES);
+    if (group.length > 0 && sum > GROUP_BYTES) {
+      yield group;
+      [group, sum] = [[], Math.min(bytes, PIECE_BYTES)];
+    }
+    group.push({ reading: await readingOf(source, found, bytes), expiresMs: Number(expiresMs) });
+  }
+  if (group.length > 0) yield group;
+}
+
+async function readingOf(source: Partition, found: FoundKey, bytes: number): Promise<Reading> {
+  const whole = new Reading(found, WHOLE);
+  if (bytes <= PIECE_BYTES) return whole;
+  const elements = Number(await source.command((redis) => redis.call(LENGTH[whole.type], found.key)));
+  return new Reading(found, Math.max(1, Math.floor((elements * PIECE_BYTES) / bytes)));
+}

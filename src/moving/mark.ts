@@ -1,0 +1,53 @@
+import { BootError } from '../errors.ts';
+import { uid } from '../ids.ts';
+import type { Partition } from '../store/partition.ts';
+
+/** Where a bus is moved to, and how far that is. The source has it in the hash `move`. */
+export interface Mark {
+  /** Tells the target that it is the same move. */
+  id: string;
+  /** The Redis and the prefix of the target, without its password. */
+  to: string;
+  partitions: number;
+  /** The cursor behind the keys that are copied, and the `run_id` of the Redis that understands it. */
+  cursor: string;
+  run: string;
+  /** When everything was copied (ms, clock of Redis). */
+  doneMs: number | undefined;
+}
+
+export function newMark(to: string, partitions: number): Mark {
+  return { id: uid(), to, partitions, cursor: '0', run: '', doneMs: undefined };
+}
+
+export async function readMark(source: Partition): Promise<Mark | undefined> {
+  const {
+    id,
+    to = '',
+    partitions,
+    cursor = '0',
+    run = '',
+    done_at,
+  } = await source.command((redis, keys) => redis.hgetall(keys.move()));
+  if (id === undefined) return undefined;
+  const doneMs = done_at === undefined ? undefined : Number(done_at);
+  return { id, to, partitions: Number(partitions), cursor, run, doneMs };
+}
+
+/** Stores the mark. From then on no process starts on this bus. */
+export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): Promise<void> {
+  const fields = { ...mark, ...(doneMs !== undefined && { done_at: doneMs }) };
+  await source.command((redis, keys) => redis.hset(keys.move(), fields));
+}
+
+/** Throws BootError if this bus was moved, or is being moved: what it still accepted would be in no other bus. */
+export async function refuseMoved(partition: Partition): Promise<void> {
+  const mark = await readMark(partition);
+  if (!mark) return;
+  const { to, partitions, doneMs } = mark;
+  const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
+  throw new BootError(
+    `This bus ${what} to ${partitions} partitions in ${to}. Events published here would not be there. ` +
+      `To use this one again and give up the other: redis-cli DEL ${partition.keys.move()}. docs/scale.md has more.`,
+  );
+}

@@ -1,0 +1,142 @@
+import { BootError, StorageFull, StorageUnavailable } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { SCHEMA } from '../maintenance/schema.ts';
+import { TopicMarks } from '../subscribing/topic_marks.ts';
+import { type Census, countKeys, countsIn } from './census.ts';
+import { checkSource, checkTarget, fillingText, runOf, scriptCallers, storeCount } from './checks.ts';
+import { type Mark, newMark, readMark, storeMark } from './mark.ts';
+import { Mover } from './mover.ts';
+import type { Side } from './side.ts';
+
+/** Topics whose marks are set at a time. */
+const SLICE = 300;
+/** Stands for the cursor when everything is copied and counted. From then on the target may be in use. */
+const COPIED = 'copied';
+
+interface Move {
+  source: Side;
+  target: Side;
+  leaseMs: number;
+  /** True if other connections that run scripts are known to be of another bus. */
+  ignoresCallers: boolean;
+  /** Called with the number of keys copied so far, and about how many there are. */
+  progress: (done: number, total: number) => void;
+  log: Log;
+}
+
+/** Of each kind of things how many the source and the target have. Empty if an earlier call has compared them. */
+export type Comparison = { what: string; source: number; target: number }[];
+
+/**
+ * Copies a stopped bus with one partition into several. The source stays as it is, but for a mark with which no process starts
+ * on it any more. Goes on where a call that was cut off has stopped. Throws BootError if a person must act, and otherwise as
+ * Partition does.
+ */
+export async function move(parts: Move): Promise<Comparison> {
+  const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
+  await checkSource(source, leaseMs);
+  if (!ignoresCallers) await refuseCallers(source);
+  const { control } = source.partitions;
+  const mark = await markOf(parts);
+  if (mark.cursor === COPIED) {
+    await finish(parts, mark);
+    return [];
+  }
+  await checkTarget(source, target, mark, log);
+  await storeMark(control, mark);
+  await storeCount(target, fillingText(mark));
+  const before = await countKeys([control]);
+  const total = [...before.values()].reduce((sum, each) => sum + each.keys, 0);
+  await copy(parts, mark, (done) => progress(done, total));
+  for (const { what, source: was, target: is } of compare(before, await countKeys([control])))
+    if (was !== is)
+      throw new BootError(
+        `The bus changed while it was moved: ${what} were ${was} and are ${is}. A process still uses it. ` +
+          `Stop it, empty the target, delete ${control.keys.move()} and move again.`,
+      );
+  const comparison = compare(before, await countTarget(target));
+  if (comparison.every((each) => each.source === each.target)) await finish(parts, mark);
+  return comparison;
+}
+
+async function refuseCallers(source: Side): Promise<void> {
+  const callers = await scriptCallers(source.partitions);
+  if (callers.length === 0) return;
+  throw new BootError(
+    `Connections from ${callers.join(', ')} run scripts in the Redis of the bus. If they are of this bus, stop its web ` +
+      'processes. If they are of another bus, use --ignore-connections.',
+  );
+}
+
+/** Returns the mark of this move, if it was begun before, or a new one. */
+async function markOf({ source, target }: Move): Promise<Mark> {
+  const partitions = target.partitions.all.length;
+  const mark = await readMark(source.partitions.control);
+  if (!mark) return newMark(target.name, partitions);
+  const { control } = source.partitions;
+  if (mark.to !== target.name || mark.partitions !== partitions)
+    throw new BootError(
+      `This bus is being moved, or was moved, to ${mark.partitions} partitions in ${mark.to}. ` +
+        `To move it elsewhere: redis-cli DEL ${control.keys.move()}`,
+    );
+  if (mark.doneMs !== undefined) throw new BootError(`This bus was moved to ${mark.to} already.`);
+  return mark;
+}
+
+async function copy({ source, target }: Move, mark: Mark, progress: (done: number) => void): Promise<void> {
+  const { control } = source.partitions;
+  const run = await runOf(source.partitions);
+  let { cursor } = mark;
+  if (mark.run !== run) cursor = '0';
+  let done = 0;
+  const mover = new Mover(control, target.partitions);
+  try {
+    for await (const copied of mover.copy(cursor)) {
+      done += copied.keys;
+      progress(done);
+      // The cursor is 0 again at the end: if the rest is cut off, all is copied once more.
+      await storeMark(control, { ...mark, run, cursor: copied.cursor });
+    }
+    await markTopics(source, target);
+  } catch (error) {
+    if (error instanceof StorageFull)
+      throw new BootError('The target has no memory left. Give it more, and run the same command again.');
+    if (error instanceof StorageUnavailable)
+      throw new BootError('Redis went away. Run the same command again when it is back.', { cause: error });
+    throw error;
+  }
+}
+
+/** Has the homes of topics know which other partitions have subscribers of them. */
+async function markTopics(source: Side, { partitions }: Side): Promise<void> {
+  const marks = new TopicMarks(partitions);
+  let cursor = '0';
+  do {
+    const [next, topics] = await source.partitions.control.command((redis, keys) =>
+      redis.sscan(keys.topics(), cursor, 'COUNT', SLICE),
+    );
+    cursor = next;
+    for (const partition of partitions.all) await marks.refresh(partition, topics);
+  } while (cursor !== '0');
+}
+
+async function countTarget({ partitions }: Side): Promise<Census> {
+  const census: Census = new Map();
+  for (const its of partitions.byRedis()) await countKeys(its, census);
+  return census;
+}
+
+function compare(source: Census, target: Census): Comparison {
+  const [before, after] = [countsIn(source), countsIn(target)];
+  return [...before].map(([what, count]) => ({ what, source: count, target: after.get(what) ?? 0 }));
+}
+
+/** Lets processes start on the target. The number of partitions comes last. */
+async function finish({ source, target }: Move, mark: Mark): Promise<void> {
+  await storeMark(source.partitions.control, { ...mark, cursor: COPIED });
+  for (const partition of target.partitions.all)
+    await partition.command((redis, keys) => redis.set(keys.schema(), SCHEMA));
+  await storeCount(target, String(mark.partitions));
+  const [seconds] = await source.partitions.control.command((redis) => redis.time());
+  await storeMark(source.partitions.control, { ...mark, cursor: COPIED, doneMs: Number(seconds) * 1000 });
+}

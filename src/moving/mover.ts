@@ -1,0 +1,141 @@
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { replies } from '../store/replies.ts';
+import type { FoundKey } from './found_key.ts';
+import { type Copied, groupsOf } from './groups.ts';
+import { type Element, type Reading, writing } from './reading.ts';
+import { type Owner, ROWS } from './rows.ts';
+import { scanned } from './scanning.ts';
+import { pipelined, type Sums } from './sums.ts';
+import { Whereabouts } from './whereabouts.ts';
+
+type Command = readonly (string | Buffer | number)[];
+type Writes = Map<Partition, Command[]>;
+
+/** Copies a bus with one partition into several. What it has written already it writes again in the same way. */
+export class Mover {
+  readonly #source: Partition;
+  readonly #partitions: Partitions;
+  readonly #whereabouts: Whereabouts;
+
+  constructor(source: Partition, partitions: Partitions) {
+    this.#source = source;
+    this.#partitions = partitions;
+    this.#whereabouts = new Whereabouts(source, partitions);
+  }
+
+  /** Copies all keys, from a cursor on. Yields the cursor behind those that are copied, and their number. */
+  async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
+    for await (const { keys, cursor } of scanned(this.#source, [this.#source.prefix], from)) {
+      const copied: FoundKey[] = [];
+      for (const found of keys) {
+        const row = ROWS[found.name];
+        if ('sums' in row) await this.#copySums(found, row.sums);
+        else if (!('stays' in row)) copied.push(found);
+      }
+      for await (const group of groupsOf(this.#source, copied)) await this.#copyGroup(group);
+      yield { keys: keys.length, cursor };
+    }
+  }
+
+  async #copyGroup(group: readonly Copied[]): Promise<void> {
+    const places = await this.#placesOf(group.map(({ reading }) => reading));
+    await this.#send(this.#clearing(group, places));
+    for (let left = group.map((copied, index) => ({ ...copied, places: places[index] })); left.length > 0; ) {
+      const pieces = await pipelined(this.#source, left, (pipeline, { reading }) => {
+        const [verb, ...args] = reading.command;
+        return pipeline.callBuffer(verb, ...args);
+      });
+      const writes: Writes = new Map();
+      for (const [index, { reading, expiresMs, places }] of left.entries()) {
+        const shares = await this.#shares(reading, reading.take(pieces[index]), places);
+        for (const [partition, elements] of shares)
+          this.#write(writes, partition, reading, elements, expiresMs);
+      }
+      await this.#send(writes);
+      left = left.filter(({ reading }) => !reading.isDone);
+    }
+  }
+
+  /** Returns the partitions of the keys that are copied whole; undefined for those whose elements are split. */
+  async #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
+    const owners = readings.map(({ found: { name, parts } }) => {
+      const row = ROWS[name];
+      return 'whole' in row ? row.whole(...parts) : undefined;
+    });
+    const places = (await this.#whereabouts.of(owners.filter((owner) => owner !== undefined))).values();
+    return owners.map((owner) => (owner === undefined ? undefined : places.next().value));
+  }
+
+  /** Returns the commands that delete what is appended to: after a second attempt it would be there twice. */
+  #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
+    const writes: Writes = new Map();
+    for (const [index, { reading }] of group.entries())
+      if (reading.type === 'list' || reading.type === 'stream')
+        for (const partition of places[index] ?? this.#partitions.all)
+          add(writes, partition, ['UNLINK', this.#nameIn(partition, reading.found)]);
+    return writes;
+  }
+
+  /** Returns what each partition gets of a piece. */
+  async #shares(
+    { found }: Reading,
+    elements: Element[],
+    whole: readonly Partition[] | undefined,
+  ): Promise<Map<Partition, Element[]>> {
+    if (whole) return new Map(whole.map((partition) => [partition, elements]));
+    const row = ROWS[found.name];
+    const shares = new Map<Partition, Element[]>();
+    if (!('split' in row)) return shares;
+    const owners: Owner[] = elements.map(([first, second]) =>
+      row.split([first.toString(), second?.toString() ?? ''], found.parts, first),
+    );
+    for (const [index, places] of (await this.#whereabouts.of(owners)).entries())
+      for (const partition of places) {
+        const share = shares.get(partition) ?? [];
+        shares.set(partition, share);
+        share.push(elements[index] as Element);
+      }
+    return shares;
+  }
+
+  #write(
+    writes: Writes,
+    partition: Partition,
+    { type, found }: Reading,
+    elements: readonly Element[],
+    expiresMs: number,
+  ): void {
+    if (elements.length === 0) return;
+    const key = this.#nameIn(partition, found);
+    for (const command of writing(type, key, elements)) add(writes, partition, command);
+    if (expiresMs >= 0) add(writes, partition, ['PEXPIREAT', key, expiresMs]);
+  }
+
+  async #copySums(found: FoundKey, sums: Sums): Promise<void> {
+    const writes: Writes = new Map();
+    for (const [partition, fields] of await sums(this.#source, this.#partitions, found.parts[0] ?? ''))
+      add(writes, partition, ['HSET', this.#nameIn(partition, found), ...[...fields].flat()]);
+    await this.#send(writes);
+  }
+
+  async #send(writes: Writes): Promise<void> {
+    for (const [partition, commands] of writes)
+      await partition.command((redis) => {
+        const pipeline = redis.pipeline();
+        for (const [verb, ...args] of commands) pipeline.call(String(verb), ...args);
+        return replies(pipeline);
+      });
+  }
+
+  /** Returns the name that a key of the source has in a partition. */
+  #nameIn({ prefix }: Partition, { key }: FoundKey): string {
+    return prefix + key.slice(this.#source.prefix.length);
+  }
+}
+
+function add(writes: Writes, partition: Partition, command: Command): void {
+  const commands = writes.get(partition) ?? [];
+  writes.set(partition, commands);
+  commands.push(command);
+}

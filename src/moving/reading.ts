@@ -1,0 +1,94 @@
+import { LAYOUT } from '../store/keys.ts';
+import type { FoundKey } from './found_key.ts';
+
+/** Part of what a key holds: `[member]`, or with a second part the value of a field, the score, or the fields of an entry. */
+export type Element = readonly [Buffer, ...Buffer[]];
+
+type Command = [string, ...(string | number)[]];
+
+const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
+
+/** Reads a key piece by piece: its commands, and what their replies mean. */
+export class Reading {
+  readonly found: FoundKey;
+  readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
+  /** Elements of a piece; that of a scan is about as long. */
+  readonly #count: number;
+  /** Where the next piece begins; undefined at the end. */
+  #place: string | undefined;
+
+  constructor(found: FoundKey, count: number) {
+    this.found = found;
+    this.type = LAYOUT[found.name].type;
+    this.#count = count;
+    this.#place = this.type === 'stream' ? '-' : '0';
+  }
+
+  get isDone(): boolean {
+    return this.#place === undefined;
+  }
+
+  /** The command that reads the next piece. */
+  get command(): Command {
+    const { key } = this.found;
+    const place = this.#place ?? '';
+    if (this.type === 'string') return ['GET', key];
+    if (this.type === 'list') return ['LRANGE', key, place, Number(place) + this.#count - 1];
+    if (this.type === 'stream') return ['XRANGE', key, place, '+', 'COUNT', this.#count];
+    return [SCAN[this.type], key, place, 'COUNT', this.#count];
+  }
+
+  /** Returns the elements in the reply to `command`, and goes on behind them. */
+  take(reply: unknown): Element[] {
+    switch (this.type) {
+      case 'string':
+        this.#place = undefined;
+        return reply === null ? [] : [[reply as Buffer]];
+      case 'list':
+        return this.#takeItems(reply as Buffer[]);
+      case 'stream':
+        return this.#takeEntries(reply as [Buffer, Buffer[]][]);
+      default:
+        return this.#takeScan(reply as [Buffer, Buffer[]]);
+    }
+  }
+
+  #takeItems(items: Buffer[]): Element[] {
+    this.#place = items.length < this.#count ? undefined : String(Number(this.#place) + items.length);
+    return items.map((item) => [item]);
+  }
+
+  #takeEntries(entries: [Buffer, Buffer[]][]): Element[] {
+    const last = entries.at(-1);
+    this.#place = last && entries.length === this.#count ? `(${last[0]}` : undefined;
+    return entries.map(([id, fields]) => [id, ...fields]);
+  }
+
+  #takeScan([cursor, flat]: [Buffer, Buffer[]]): Element[] {
+    const next = cursor.toString();
+    this.#place = next === '0' ? undefined : next;
+    if (this.type === 'set') return flat.map((member) => [member]);
+    return flat.flatMap((first, index) => (index % 2 ? [] : [[first, flat[index + 1] as Buffer]]));
+  }
+}
+
+/** Elements of one command. Redis has its other callers wait while it runs one. */
+const SLICE = 1000;
+
+/** Returns the commands that add these elements to a key of this type. */
+export function writing(
+  type: Reading['type'],
+  key: string,
+  elements: readonly Element[],
+): (string | Buffer)[][] {
+  const slices: (string | Buffer)[][] = [];
+  if (type === 'stream') return elements.map(([id, ...fields]) => ['XADD', key, id, ...fields]);
+  const verb = { string: 'SET', list: 'RPUSH', set: 'SADD', hash: 'HSET', zset: 'ZADD' }[type];
+  for (let i = 0; i < elements.length; i += SLICE) {
+    const slice = elements.slice(i, i + SLICE);
+    // ZADD wants the score before the member.
+    const flat = slice.flatMap((element) => (type === 'zset' ? element.toReversed() : element));
+    slices.push([verb, key, ...flat]);
+  }
+  return slices;
+}

@@ -1,0 +1,179 @@
+import { joinToken } from '../join_token.ts';
+import { unpackField } from '../metrics/counter_hash.ts';
+import { subjectOf } from '../metrics/series.ts';
+import { deliveredBy } from '../store/job.ts';
+import type { KeyName } from '../store/keys.ts';
+import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
+
+/**
+ * Whose something is, which tells its partition. What a batch, a worker or a trigger has goes where the subscriber of the
+ * batch, the delivery that the worker holds, or the topic of the trigger is.
+ */
+export type Owner =
+  | { subscriber: string }
+  | { topic: string }
+  | { batch: string }
+  | { worker: string }
+  | { trigger: { client: string; name: string } }
+  | 'control'
+  | 'all'
+  | 'nobody';
+
+/** The parts of an element: the field and value of a hash, the member and score of a sorted set, or the element alone. */
+type Texts = readonly [first: string, second: string];
+
+export type Row =
+  /** The key goes as it is to the partition that its name tells. */
+  | { whole: (...parts: string[]) => Owner }
+  /** Each of its elements goes to a partition of its own, under the same key. */
+  | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
+  /** The sums of each partition are counted anew. */
+  | { sums: Sums }
+  /** Nothing of it is moved. */
+  | { stays: string };
+
+const ofSubscriber = (subscriber = ''): Owner => ({ subscriber });
+const ofTopic = (topic = ''): Owner => ({ topic });
+const ofBatch = (batch = ''): Owner => ({ batch });
+const ofTrigger = (client = '', name = ''): Owner => ({ trigger: { client, name } });
+const control = (): Owner => 'control';
+const all = (): Owner => 'all';
+
+const toSubscriber: Row = { whole: ofSubscriber };
+const toTopic: Row = { whole: ofTopic };
+const toBatch: Row = { whole: ofBatch };
+const toControl: Row = { whole: control };
+const toAll: Row = { whole: all };
+const bySubscriber: Row = { split: ([token]) => ofSubscriber(token) };
+const byTopic: Row = { split: ([topic]) => ofTopic(topic) };
+const byBatch: Row = { split: ([bid]) => ofBatch(bid) };
+const byWorker: Row = { split: ([worker], [q]) => (q === 'aux' ? 'nobody' : { worker }) };
+const byCounter: Row = { split: (_, __, field) => ownerOfCounter(field) };
+const byHistory: Row = { whole: (subject = '') => ownerOfHistory(subject) };
+/** Tickers put the jobs of `aux` anew. */
+const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(deliveredBy(job))) };
+const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
+
+const oneOnly: Row = { stays: 'only a bus with several partitions has it' };
+const passing: Row = { stays: 'it is gone after seconds, or with the process that wrote it' };
+
+/** How each key of the layout is moved to several partitions. */
+export const ROWS: Readonly<Record<KeyName, Row>> = {
+  topics: byTopic,
+  subscribers: bySubscriber,
+  subscriber_topics: toSubscriber,
+  topic_subscribers: bySubscriber,
+  topics_owned: byTopic,
+  topic: toTopic,
+  subscriber: toSubscriber,
+  batch: toBatch,
+  ruby_batch: toBatch,
+  attempts: toBatch,
+  batches_open: bySubscriber,
+  batches_room: bySubscriber,
+  batches_current: toSubscriber,
+  batches_index: byBatch,
+  batches_queued: toSubscriber,
+  gauge_events: bySubscriber,
+  gauge_batches: bySubscriber,
+  dead_letter: toBatch,
+  dead_letter_about: toBatch,
+  dead_letters_index: byBatch,
+  dead_letters_of: toSubscriber,
+  dead_letters_events: bySubscriber,
+  batches_retrying: toSubscriber,
+  deliveries_taken: toSubscriber,
+  deliveries_dropped: toSubscriber,
+  deliveries_logs: byEnding,
+  deliveries_total: { sums: recordSums },
+  drop_notice: toSubscriber,
+  drop_notice_carried: toSubscriber,
+  dropped: toSubscriber,
+  // The digest does not tell the topic.
+  idempotency: toAll,
+  idempotency_quota: toAll,
+  outbox: oneOnly,
+  outboxes_sent: oneOnly,
+  outboxes_bytes: oneOnly,
+  outboxes_applied: oneOnly,
+  rate: toControl,
+  jobs_index: byJob,
+  jobs_scheduled: byJob,
+  jobs_instant: byJob,
+  jobs_pending: byJob,
+  jobs_pending_index: byWorker,
+  jobs_suspect: byJob,
+  jobs_waiting: toSubscriber,
+  lanes_in_flight: bySubscriber,
+  lanes_held: { split: ([, token]) => ofSubscriber(token) },
+  delayed_topics: byTopic,
+  delayed_due: toTopic,
+  delayed_events: toTopic,
+  delayed_held: { sums: delayedSums },
+  triggers_due: { split: ([member]) => ownerOfTrigger(member) },
+  joins: bySubscriber,
+  joins_of: { split: ([name], [client = '']) => ofSubscriber(joinToken(name, client)) },
+  joins_into: { split: ([, join]) => ofSubscriber(join) },
+  triggers_of: { split: ([, definition]) => ofTopic(topicOfDefinition(definition)) },
+  triggers_bytes: { sums: triggerSums },
+  trigger: { whole: ofTrigger },
+  joins_expiring: bySubscriber,
+  open_keys: toSubscriber,
+  open_keys_since: toSubscriber,
+  share_jobs: byJob,
+  share_workers: byWorker,
+  leases: byWorker,
+  leases_last: toAll,
+  workers_main: byWorker,
+  workers_aux: passing,
+  workers: byWorker,
+  counters: byCounter,
+  counters_reported: byCounter,
+  counters_flushed: passing,
+  history_fine: byHistory,
+  history_coarse: byHistory,
+  standings: toControl,
+  api_tokens: toAll,
+  api_token: { split: ([field]) => (isSecret(field) ? 'control' : 'all') },
+  former_secret: toControl,
+  name_key: toControl,
+  digest_keys: toControl,
+  digest_run: toControl,
+  nonce_quota: toControl,
+  nonces_refused: toControl,
+  nonce_uses: toControl,
+  session: toControl,
+  sessions: toControl,
+  failed_logins: toControl,
+  audit: toControl,
+  tail: passing,
+  tail_watched: passing,
+  move: { stays: 'it marks the bus that was moved' },
+  schema: { stays: 'it is written when everything is there' },
+  taken_over: toAll,
+  strays_adopted: toControl,
+  ruby_watched: passing,
+};
+
+/** The fields of a client that scripts of other partitions than the control partition look at. */
+const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
+
+function isSecret(field: string): boolean {
+  return !KNOWN_OF_CLIENTS.has(field);
+}
+
+function ownerOfTrigger(member: string): Owner {
+  const space = member.indexOf(' ');
+  return ofTrigger(member.slice(space + 1), member.slice(0, space));
+}
+
+function ownerOfCounter(field: Buffer): Owner {
+  const series = unpackField(field);
+  return (series && subjectOf(series.name, series.tags)) ?? 'control';
+}
+
+function ownerOfHistory(subject: string): Owner {
+  const [kind, name] = [subject.slice(0, subject.indexOf(':')), subject.slice(subject.indexOf(':') + 1)];
+  if (kind === 'topic') return ofTopic(name);
+  return kind === 'subscriber' ? ofSubscriber(name) : 'control';
+}

@@ -1,0 +1,40 @@
+import type { Partition } from '../store/partition.ts';
+import { type FoundKey, foundKey } from './found_key.ts';
+
+const COUNT = 1000;
+
+/**
+ * Yields the keys of a bus with one of these prefixes, some at a time, and the cursor from which a later scan goes on
+ * behind them. A key may come twice. `at` is such a cursor.
+ */
+export async function* scanned(
+  partition: Partition,
+  prefixes: readonly string[],
+  at = '0',
+): AsyncGenerator<{ keys: FoundKey[]; cursor: string }> {
+  const pattern = `${common(prefixes).replace(/[\\*?[\]]/g, '\\$&')}*`;
+  let cursor = at;
+  do {
+    const [next, keys] = await partition.command((redis) =>
+      redis.scan(cursor, 'MATCH', pattern, 'COUNT', COUNT),
+    );
+    cursor = next;
+    const found = keys.map((key) => ofOne(key, prefixes));
+    yield { keys: found.filter((each) => each !== undefined), cursor };
+  } while (cursor !== '0');
+}
+
+function ofOne(key: string, prefixes: readonly string[]): FoundKey | undefined {
+  for (const prefix of prefixes) {
+    const found = foundKey(key, prefix);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** Returns the text with which all of these begin. */
+function common([first = '', ...others]: readonly string[]): string {
+  let length = first.length;
+  for (const other of others) while (!other.startsWith(first.slice(0, length))) length--;
+  return first.slice(0, length);
+}

@@ -1,0 +1,86 @@
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { replies } from '../store/replies.ts';
+
+/** The fields of a hash in each of the new partitions. */
+export type Summed = Map<Partition, Map<string, number>>;
+
+/** Counts the sums in a hash of the source anew, for each new partition. `of` is the variable part of its name. */
+export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
+
+/** Fields of `delayed:held:{token}` beside the names of topics. */
+const [EVENTS, BYTES] = [':events', ':bytes'];
+const SLICE = 1000;
+
+/** What the delayed events of a client take, by topic and in all. */
+export const delayedSums: Sums = async (source, partitions, client) => {
+  const summed: Summed = new Map();
+  const held = await source.command((redis, keys) => redis.hgetall(keys.delayed_held(client)));
+  const topics = Object.keys(held).filter((field) => field !== EVENTS && field !== BYTES);
+  const events = await pipelined(source, topics, (pipeline, topic) =>
+    pipeline.zcard(source.keys.delayed_due(topic)),
+  );
+  for (const [index, topic] of topics.entries()) {
+    const home = partitions.ofTopic(topic);
+    add(summed, home, topic, Number(held[topic]));
+    add(summed, home, BYTES, Number(held[topic]));
+    add(summed, home, EVENTS, Number(events[index]));
+  }
+  return summed;
+};
+
+/** The number of records in all delivery logs. */
+export const recordSums: Sums = async (source, partitions) => {
+  const summed: Summed = new Map();
+  const logs = new Map<string, number>();
+  let cursor = '0';
+  do {
+    const [next, flat] = await source.command((redis, keys) =>
+      redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', SLICE),
+    );
+    cursor = next;
+    // A scan may return a log twice.
+    for (let i = 0; i + 1 < flat.length; i += 2) logs.set(String(flat[i]), Number(flat[i + 1]));
+  } while (cursor !== '0');
+  for (const [log, records] of logs)
+    add(summed, partitions.ofSubscriber(log.slice(log.indexOf(' ') + 1)), 'records', records);
+  return summed;
+};
+
+/** The bytes of the definitions of each client's triggers. */
+export const triggerSums: Sums = async (source, partitions) => {
+  const summed: Summed = new Map();
+  for (const client of await source.command((redis, keys) => redis.hkeys(keys.triggers_bytes()))) {
+    const definitions = await source.command((redis, keys) => redis.hgetall(keys.triggers_of(client)));
+    for (const definition of Object.values(definitions))
+      add(summed, partitions.ofTopic(topicOfDefinition(definition)), client, Buffer.byteLength(definition));
+  }
+  return summed;
+};
+
+/** Returns the topic of a trigger: the second line of its definition. */
+export function topicOfDefinition(definition: string): string {
+  return definition.split('\n', 2)[1] ?? '';
+}
+
+function add(summed: Summed, partition: Partition, field: string, by: number): void {
+  const fields = summed.get(partition) ?? new Map<string, number>();
+  summed.set(partition, fields);
+  fields.set(field, (fields.get(field) ?? 0) + by);
+}
+
+type Pipeline = ReturnType<Partition['redis']['pipeline']>;
+
+/** Sends a command for each of these, and returns their replies. */
+export function pipelined<T>(
+  partition: Partition,
+  all: readonly T[],
+  send: (pipeline: Pipeline, each: T) => unknown,
+): Promise<unknown[]> {
+  if (all.length === 0) return Promise.resolve([]);
+  return partition.command((redis) => {
+    const pipeline = redis.pipeline();
+    for (const each of all) send(pipeline, each);
+    return replies(pipeline);
+  });
+}

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { after, beforeEach, describe, test } from 'node:test';
+import { capturedLog } from '../../harness/captured_log.ts';
+import { PrintingProcess, root } from '../../harness/processes/command.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertPartitionsConsistent } from '../../harness/scripts/crossing.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
+import { until } from '../../harness/until.ts';
+import { BootError } from '../../src/errors.ts';
+import { foundKey } from '../../src/moving/found_key.ts';
+import { refuseMoved } from '../../src/moving/mark.ts';
+import { move } from '../../src/moving/move.ts';
+import { ROWS } from '../../src/moving/rows.ts';
+import { openSide, type Side } from '../../src/moving/side.ts';
+import { fixedText, LAYOUT } from '../../src/store/keys.ts';
+import { settlePartitionCount } from '../../src/store/partition_count.ts';
+import { differences } from './content.ts';
+import { fillBus } from './filled_bus.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const { log } = capturedLog();
+const SIZES = { subscribers: 24, topics: 7, publishes: 21, delayed: 250, triggers: 9 };
+const FOUR = 4;
+
+const open = (partitions: number, prefix = redis.store.prefix): Promise<Side> =>
+  openSide({ url: redis.redis.url, prefix, partitions, tls: { ca: undefined, verify: true }, log });
+
+let source: Side;
+let target: Side;
+after(() => {
+  for (const side of [source, target]) side.redis.disconnect();
+});
+beforeEach(async () => {
+  source ??= await open(1);
+  target ??= await open(FOUR);
+  await redis.flush();
+  await redis.store.redis.set(redis.store.keys.schema(), 2);
+});
+
+const parts = () => ({ source, target, leaseMs: 30_000, ignoresCallers: true, progress: () => {}, log });
+const refused = (what: Promise<unknown>, message: RegExp) =>
+  assert.rejects(what, (error: Error) => error instanceof BootError && message.test(error.message));
+
+async function assertMoved({ partitions }: Side): Promise<void> {
+  assert.deepEqual(await differences(redis.store, partitions.all), []);
+  await assertPartitionsConsistent(partitions);
+  for (const partition of partitions.all) await assertNothingToSweep(partition);
+}
+
+describe('each key of the layout', () => {
+  test('has a row that says how it is moved', () => {
+    assert.deepEqual(Object.keys(ROWS).sort(), Object.keys(LAYOUT).sort());
+  });
+
+  test('is told from the others by its name', () => {
+    for (const [name, { pattern }] of Object.entries(LAYOUT)) {
+      const parts = [...pattern.matchAll(/\{(\w+)\}/g)].map(([, part]) =>
+        part === 'bid' ? 'b'.repeat(20) : part === 'q' ? 'main' : 'join:name:a',
+      );
+      if (name === 'trigger') parts.splice(0, 2, 'a', 'b');
+      const key = fixedText(pattern).reduce((text, fixed, index) => text + parts[index - 1] + fixed);
+      assert.deepEqual(foundKey(`shop:${key}`, 'shop:'), { key: `shop:${key}`, name, parts });
+    }
+  });
+});
+
+describe('a move', () => {
+  test('copies all that a bus has, each thing to its partition, also if it is killed', async () => {
+    await fillBus(redis.store, SIZES);
+    await assertConsistent(redis.store);
+    const args = ['src/move.ts', '--from', redis.redis.url, '--to', redis.redis.url];
+    const options = ['--partitions', String(FOUR), '--ignore-connections'];
+    const prefix = { ROUTEMASTER_REDIS_PREFIX: redis.store.prefix };
+    const start = () =>
+      new PrintingProcess(process.execPath, [...args, ...options], {
+        cwd: root,
+        env: { ...process.env, ...prefix },
+      });
+    const killed = start();
+    await until(() => redis.store.redis.exists(redis.store.keys.move()), { everyMs: 1 });
+    await killed.kill();
+    const again = start();
+    assert.equal(await again.exitCode, 0, again.output);
+    assert.match(
+      again.output,
+      /events in batches +(\d+) +\1\n.*Run the bus there with ROUTEMASTER_PARTITIONS=4/s,
+    );
+    await assertMoved(target);
+  });
+
+  test('copies all to sixteen partitions under another prefix', async () => {
+    await fillBus(redis.store, SIZES);
+    const other = await open(16, 'other:');
+    for (const { what, source, target } of await move({ ...parts(), target: other }))
+      assert.equal(target, source, what);
+    await assertMoved(other);
+    other.redis.disconnect();
+  });
+
+  test('goes on where it was cut off; until it has ended nobody starts on the target, and nobody on the source', async () => {
+    await fillBus(redis.store, SIZES);
+    const boot = (partitions: number) =>
+      settlePartitionCount(target.partitions.control, { redisPrefix: target.prefix, partitions });
+    const cutOff = () => {
+      throw new Error('cut off');
+    };
+    await assert.rejects(move({ ...parts(), progress: cutOff }), /cut off/);
+    await refused(boot(FOUR), /A move into this bus is not finished/);
+    await refused(refuseMoved(redis.store), /is being moved to 4 partitions in .*DEL .*move\b/);
+    await move(parts());
+    await assertMoved(target);
+    await boot(FOUR);
+    await refuseMoved(target.partitions.control);
+    await refused(refuseMoved(redis.store), /was moved on 20.* to 4 partitions/);
+    await refused(move(parts()), /was moved to .* already/);
+  });
+
+  test('notices that the bus changes meanwhile', async () => {
+    await fillBus(redis.store, SIZES);
+    let published: Promise<void> | undefined;
+    const progress = () => {
+      published ??= bus.publish('late', 'new_topic', ['e']);
+    };
+    await refused(
+      move({ ...parts(), progress }),
+      /The bus changed while it was moved: topics were \d+ and are \d+/,
+    );
+    await published;
+  });
+});
+
+describe('a move is refused', () => {
+  const store = () => redis.store;
+
+  test('if there is no bus, or one of another release', async () => {
+    await store().redis.set(store().keys.schema(), 3);
+    await refused(move(parts()), /has layout 3, and this release has layout 2/);
+    await store().redis.del(store().keys.schema());
+    await refused(move(parts()), /no bus to move/);
+    await store().redis.set(`${store().prefix}partitions`, 8);
+    await refused(move(parts()), /has 8 partitions; only a bus with one/);
+  });
+
+  test('while workers run, or connections run scripts', async () => {
+    await store().redis.hset(store().keys.workers(), 'w1', await bus.nowMs());
+    await refused(move(parts()), /1 workers of the bus run/);
+    await store().redis.del(store().keys.workers());
+    await bus.subscribe('alice');
+    await refused(move({ ...parts(), ignoresCallers: false }), /run scripts in the Redis of the bus/);
+  });
+
+  test('into a bus, into what another move has begun, and into a Redis that deletes', async () => {
+    const other = await open(FOUR, 'other:');
+    const into = () => move({ ...parts(), target: other });
+    await store().redis.set('other:schema', 2);
+    await refused(into(), /target has a bus already, with one partition/);
+    await store().redis.del('other:schema');
+    await store().redis.set('other:partitions', FOUR);
+    await refused(into(), /target has a bus already, with 4 partitions/);
+    await store().redis.set('other:partitions', '4, being filled by the move of somebody');
+    await refused(into(), /Another move has begun/);
+    await store().redis.del('other:partitions');
+    await store().redis.sadd(other.partitions.all[2]?.keys.topics() ?? '', 'widgets');
+    await refused(into(), /target has data of a bus/);
+    assert.equal(await store().redis.exists(store().keys.move()), 0);
+    await store().redis.config('SET', 'maxmemory-policy', 'allkeys-lru');
+    await refused(into(), /maxmemory-policy/);
+    await store().redis.config('SET', 'maxmemory-policy', 'noeviction');
+    other.redis.disconnect();
+  });
+});
