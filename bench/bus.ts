@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../harness/http/bus_client.ts';
 import { parseProcfile } from '../harness/local/procfile.ts';
+import type { PrivateCluster } from '../harness/redis/private_cluster.ts';
 import type { PrivateRedis } from '../harness/redis/private_redis.ts';
 import type { Options } from './options.ts';
 import type { Running, Stage } from './stage.ts';
@@ -47,26 +48,43 @@ export class Bus {
   readonly publisher: Credentials;
   readonly #stage: Stage;
   readonly #tree: string;
+  readonly #env: Record<string, string>;
   readonly root: BusClient;
 
   /** Starts the bus of a checkout. */
   static async start(stage: Stage, tree = OWN_TREE): Promise<Bus> {
     const redis = await stage.redis();
-    const web = stage.node(tree, argumentsOf(tree, 'web'), environment(redis));
+    return Bus.#startOn(stage, tree, redis, environment(redis.url));
+  }
+
+  /** Starts the bus of this checkout on a cluster. `store` reads only the first node. */
+  static async startOnCluster(stage: Stage, cluster: PrivateCluster, partitions: number): Promise<Bus> {
+    const env = { ...environment(cluster.url), ROUTEMASTER_PARTITIONS: String(partitions) };
+    return Bus.#startOn(stage, OWN_TREE, cluster.nodes[0] as PrivateRedis, env);
+  }
+
+  static async #startOn(
+    stage: Stage,
+    tree: string,
+    redis: PrivateRedis,
+    env: Record<string, string>,
+  ): Promise<Bus> {
+    const web = stage.node(tree, argumentsOf(tree, 'web'), env);
     const { port } = JSON.parse(await web.said('"listening"')) as { port: number };
     const root = new BusClient(`http://127.0.0.1:${port}`, { token: ROOT_KEY, secret: 'x' });
     await until(() => answers(root), 10_000, 'the bus does not answer');
     const publisher = (await root.call('POST', '/api_tokens', { name: 'billing' })) as Credentials;
-    return new Bus(stage, tree, { redis, web, port, root, publisher });
+    return new Bus(stage, tree, { redis, web, port, root, publisher, env });
   }
 
   private constructor(
     stage: Stage,
     tree: string,
-    parts: { redis: PrivateRedis; web: Running; port: number; root: BusClient; publisher: Credentials },
+    parts: Pick<Bus, 'redis' | 'web' | 'port' | 'root' | 'publisher'> & { env: Record<string, string> },
   ) {
     this.#stage = stage;
     this.#tree = tree;
+    this.#env = parts.env;
     this.port = parts.port;
     this.redis = parts.redis;
     this.store = new Store(parts.redis.url);
@@ -90,7 +108,7 @@ export class Bus {
 
   worker(env: Record<string, string> = {}): Running {
     return this.#stage.node(this.#tree, argumentsOf(this.#tree, 'worker'), {
-      ...environment(this.redis),
+      ...this.#env,
       ...env,
     });
   }
@@ -152,11 +170,11 @@ function argumentsOf(tree: string, process: 'web' | 'worker'): string[] {
 }
 
 /** Returns the whole environment of the bus. It inherits nothing, as a stray variable must not change the figures. */
-function environment(redis: PrivateRedis): Record<string, string> {
+function environment(redisUrl: string): Record<string, string> {
   return {
     PATH: process.env.PATH ?? '',
     PORT: '0',
-    ROUTEMASTER_REDIS_URL: redis.url,
+    ROUTEMASTER_REDIS_URL: redisUrl,
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
     ROUTEMASTER_CALLBACK_ALLOW: '127.0.0.0/8',
     // Subscribers hold back their answers until a backlog is published; these deliveries must not time out.

@@ -10,6 +10,7 @@ import { endToEnd } from './parts/end_to_end.ts';
 import { flow } from './parts/flow.ts';
 import { idle } from './parts/idle.ts';
 import { memory } from './parts/memory.ts';
+import { partitions } from './parts/partitions.ts';
 import { publish } from './parts/publish.ts';
 import { receiver } from './parts/receiver.ts';
 import { rivals } from './parts/rivals.ts';
@@ -29,5 +30,6 @@ export const PARTS: readonly Part[] = [
   deliveries,
   deliveryListing,
   consolePart,
+  partitions,
   rivals,
 ];

@@ -10,6 +10,7 @@ export const METRICS = {
   workerMicros: 'worker µs/event',
   workerMicrosBatch: 'worker µs/batch',
   redisMicros: 'Redis µs/event',
+  busiest: 'busiest Redis × mean',
   bothMicros: 'both µs/event',
   redisMicrosMore: 'Redis µs/event a further subscriber',
   p50Ms: 'p50 ms',

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Calls, Helper } from '../harness/measuring/helper.ts';
 import { keep } from '../harness/processes/keeper.ts';
+import { PrivateCluster } from '../harness/redis/private_cluster.ts';
 import { PrivateRedis } from '../harness/redis/private_redis.ts';
 
 /** Maximum time for a process to stop by itself, and to write its profile. */
@@ -45,6 +46,13 @@ export class Stage {
     const redis = await PrivateRedis.start({ config });
     this.#redis.push(redis);
     return redis;
+  }
+
+  /** Starts a Redis Cluster without replicas, whose nodes write no files. */
+  async cluster(masters: number): Promise<PrivateCluster> {
+    const cluster = await PrivateCluster.start({ masters, replicas: 0, config: { appendonly: 'no' } });
+    this.#redis.push(...cluster.nodes);
+    return cluster;
   }
 
   /** Runs Node in a folder, with arguments such as `web.js` and exactly this environment. */

@@ -29,6 +29,7 @@ interface Node {
 /** A Redis Cluster on free ports of 127.0.0.1: by default three masters that share the slots, each with a replica. */
 export class PrivateCluster {
   readonly #nodes: Node[];
+  readonly #hasReplicas: boolean;
 
   /** Resolves when all slots are served and all replicas follow, so that a failover can succeed. */
   static async start({
@@ -38,13 +39,14 @@ export class PrivateCluster {
   }: ClusterOptions = {}): Promise<PrivateCluster> {
     const count = masters * (replicas + 1);
     const nodes = await Promise.all(Array.from({ length: count }, (_, index) => startNode(index, options)));
-    const cluster = new PrivateCluster(nodes);
+    const cluster = new PrivateCluster(nodes, replicas > 0);
     await cluster.#form(masters);
     return cluster;
   }
 
-  private constructor(nodes: Node[]) {
+  private constructor(nodes: Node[], hasReplicas: boolean) {
     this.#nodes = nodes;
+    this.#hasReplicas = hasReplicas;
   }
 
   get nodes(): PrivateRedis[] {
@@ -102,9 +104,13 @@ export class PrivateCluster {
   /** Resolves when all nodes find the cluster well, and all replicas follow. */
   async isWhole(): Promise<void> {
     const what = 'the cluster is whole';
-    await until(async () => (await Promise.all(this.#nodes.map(isWell))).every(Boolean), {
-      ...{ timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what },
-    });
+    await until(
+      async () =>
+        (await Promise.all(this.#nodes.map((node) => isWell(node, this.#hasReplicas)))).every(Boolean),
+      {
+        ...{ timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what },
+      },
+    );
   }
 
   async stop(): Promise<void> {
@@ -185,10 +191,11 @@ function ownersOf(nodes: string, slot: number): { port: number; epoch: number }[
   });
 }
 
-async function isWell(node: Node): Promise<boolean> {
+async function isWell(node: Node, hasReplicas: boolean): Promise<boolean> {
   const call = callerOf(node);
   const [info, replication] = [await call('CLUSTER', 'INFO'), await call('INFO', 'replication')];
   const isOk = /cluster_state:ok/.test(String(info)) && /cluster_slots_ok:16384/.test(String(info));
+  if (!hasReplicas) return isOk;
   const follows = /role:slave/.test(String(replication)) ? /master_link_status:up/ : /connected_slaves:[1-9]/;
   return isOk && follows.test(String(replication));
 }

@@ -1,0 +1,147 @@
+import { cpuSince } from '../../harness/measuring/cpu.ts';
+import type { Helper } from '../../harness/measuring/helper.ts';
+import { Bus, FAR_MS } from '../bus.ts';
+import { type Case, type Measured, measureInTurn, type Part, type Plan } from '../part.ts';
+import type { LoadCalls } from '../processes/load.ts';
+import type { SinkCalls } from '../processes/sink.ts';
+import type { Figures } from '../result.ts';
+import type { Stage } from '../stage.ts';
+import { EVENT } from '../workload.ts';
+
+const FULL = { copies: 200_000, maxEvents: 40_000, max: 100 };
+const QUICK: typeof FULL = { copies: 9_600, maxEvents: 4_800, max: 10 };
+
+const MASTERS = 3;
+const PARTITIONS = 16;
+/** Topics that are published to in turn. They and their subscribers lie in all partitions. */
+const TOPICS = 48;
+
+/**
+ * Numbers of subscribers of a topic, each with the number of topics that one subscriber has, and the maximum ratio of Redis's
+ * CPU on a cluster to that on one Redis.
+ */
+const AUDIENCES = [
+  { subscribers: 1, topicsEach: 1, ratio: 1.6 },
+  { subscribers: 10, topicsEach: 12, ratio: 1.4 },
+  { subscribers: 100, topicsEach: TOPICS, ratio: 1.2 },
+];
+const MAX_BUSIEST = 1.3;
+
+const ROWS = { one: 'one Redis', cluster: `${PARTITIONS} partitions on ${MASTERS} masters` };
+
+interface Sharing {
+  name: string;
+  bus: Bus;
+  redisPids: number[];
+  sink: Helper<SinkCalls>;
+}
+
+/** Measures what an event costs all Redis together with one partition, and with sixteen on a cluster. */
+export const partitions: Part = {
+  name: 'partitions',
+  title: `an event on one Redis, and on a cluster of ${MASTERS} masters`,
+  run: async (stage, options): Promise<Measured[]> => {
+    const size = options.quick ? QUICK : FULL;
+    const load = stage.helper<LoadCalls>('load.ts');
+    const one = await Bus.start(stage);
+    const cluster = await stage.cluster(MASTERS);
+    const many = await Bus.startOnCluster(stage, cluster, PARTITIONS);
+    const both = [
+      await prepare(stage, { name: ROWS.one, bus: one, redisPids: [one.redis.pid] }, size.max),
+      await prepare(
+        stage,
+        { name: ROWS.cluster, bus: many, redisPids: cluster.nodes.map(({ pid }) => pid) },
+        size.max,
+      ),
+    ];
+    return measureInTurn('partitions', [costPlan(load, both, size)], options);
+  },
+};
+
+async function prepare(
+  stage: Stage,
+  { name, bus, redisPids }: Omit<Sharing, 'sink'>,
+  max: number,
+): Promise<Sharing> {
+  const sink = stage.helper<SinkCalls>('sink.ts');
+  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  for (const { subscribers, topicsEach } of AUDIENCES) {
+    for (let from = 0; from < TOPICS; from += topicsEach) {
+      const topics = Array.from({ length: topicsEach }, (_, n) => `${topicFor(subscribers)}${from + n}`);
+      await bus.audience(subscribers, { topics, callback, timeout: FAR_MS, max });
+    }
+  }
+  await bus.worker().said('"delivering"');
+  return { name, bus, redisPids, sink };
+}
+
+const topicFor = (subscribers: number) => `to_${subscribers}_`;
+const rowOf = (name: string, subscribers: number) => `${name}, ${subscribers} subscribers`;
+
+function costPlan(load: Helper<LoadCalls>, both: Sharing[], size: typeof FULL): Plan {
+  const cases = AUDIENCES.flatMap(({ subscribers, topicsEach }): Case[] =>
+    both.map((each) => ({
+      row: rowOf(each.name, subscribers),
+      floors: each.name === ROWS.cluster ? [rowOf(ROWS.one, subscribers)] : [],
+      measure: () => measure(load, each, { subscribers, topicsEach }, size),
+    })),
+  );
+  return {
+    title: 'partitions: the CPU of all Redis for an event, from its publish to its deliveries',
+    notes: [
+      `published one by one over 64 connections to ${TOPICS} topics in turn; delivered in batches of ${size.max}`,
+      'busiest: the CPU of the busiest master in relation to the mean of all',
+    ],
+    cases,
+    targets: [
+      ...AUDIENCES.map(({ subscribers, ratio }) => ({
+        text: `Redis on a cluster ≤ ${ratio} × one Redis, with ${subscribers} subscribers`,
+        bars: [
+          {
+            row: rowOf(ROWS.cluster, subscribers),
+            floor: rowOf(ROWS.one, subscribers),
+            metric: 'redisMicros' as const,
+            max: ratio,
+          },
+        ],
+      })),
+      ...AUDIENCES.map(({ subscribers }) => ({
+        text: `the busiest master ≤ ${MAX_BUSIEST} × the mean, with ${subscribers} subscribers`,
+        bars: [{ row: rowOf(ROWS.cluster, subscribers), metric: 'busiest' as const, max: MAX_BUSIEST }],
+      })),
+    ],
+  };
+}
+
+/** A tenth of the events warms up. Batches that are not full at the end stay queued, and the next round fills them. */
+async function measure(
+  load: Helper<LoadCalls>,
+  { bus, redisPids, sink }: Sharing,
+  { subscribers, topicsEach }: Pick<(typeof AUDIENCES)[number], 'subscribers' | 'topicsEach'>,
+  { copies, maxEvents, max }: typeof FULL,
+): Promise<Figures> {
+  const events = Math.min(maxEvents, copies / subscribers);
+  await sink.call('reset');
+  const publish = (requests: number) =>
+    load.call('run', {
+      ...bus.target,
+      path: `/topics/${topicFor(subscribers)}`,
+      paths: TOPICS,
+      connections: 64,
+      requests,
+      body: EVENT,
+    });
+  await publish(Math.ceil(events / 10));
+  const used = cpuSince(Object.fromEntries(redisPids.map((pid, index) => [index, pid])));
+  const { seconds } = await publish(events);
+  // What is left in batches that are not full, at most one for each subscriber, is not waited for.
+  const open = (max * subscribers * TOPICS) / topicsEach;
+  await sink.call('reach', Math.max(1, (events + Math.ceil(events / 10)) * subscribers - open));
+  const micros = Object.values(used()) as number[];
+  const sum = micros.reduce((total, each) => total + each, 0);
+  return {
+    eventsPerSecond: events / seconds,
+    redisMicros: sum / events,
+    busiest: (Math.max(...micros) * micros.length) / sum,
+  };
+}
