@@ -78,7 +78,7 @@ function dies({ process, proxy }: Proxied, fits: Fits): Promise<void> {
 }
 
 /** Rejects if the step does not come about. */
-async function soon(killed: Promise<void>): Promise<void> {
+export async function soon(killed: Promise<void>): Promise<void> {
   let dead = false;
   void killed.then(() => {
     dead = true;

@@ -8,6 +8,7 @@ import { Random } from '../harness/random.ts';
 import { loadScripts } from '../harness/redis/script_calls.ts';
 import { until } from '../harness/until.ts';
 import { sweep } from '../src/maintenance/sweep/sweep.ts';
+import type { Keyspace } from '../src/store/keys.ts';
 import { Ledger } from './ledger.ts';
 import { Publishing, type PublishingOptions } from './publishing.ts';
 import { RedisProxy } from './redis_proxy.ts';
@@ -37,7 +38,9 @@ export interface Proxied {
 }
 
 export interface Wanted {
-  topic: string;
+  topic: string | readonly string[];
+  /** The number of the partition in which the subscriber shall be; by default any. */
+  partition?: number;
   timeout?: number;
   max?: number;
   ordered?: boolean;
@@ -71,7 +74,7 @@ export class Lab implements Owner {
 
   static async open(scenario: Setting, options: LabOptions): Promise<Lab> {
     const bus = await RunningBus.open(scenario.bus);
-    await loadScripts(bus.store);
+    for (const partition of bus.partitions.all) await loadScripts(partition);
     return new Lab(scenario, options, bus);
   }
 
@@ -103,14 +106,20 @@ export class Lab implements Owner {
     return { process: await this.start(name, { ROUTEMASTER_REDIS_URL: proxy.url, ...env }), proxy };
   }
 
-  /** Subscribes to a topic. Unless `doomed`, the receiver must get every accepted event: the ledger checks that. */
-  async subscribe(name: string, { topic, ...wanted }: Wanted, { doomed = false } = {}): Promise<Audience> {
-    const subscriber = await this.bus.client(name);
+  /** Subscribes to topics. Unless `doomed`, the receiver must get every accepted event: the ledger checks that. */
+  async subscribe(
+    name: string,
+    { topic, partition, ...wanted }: Wanted,
+    { doomed = false } = {},
+  ): Promise<Audience> {
+    const topics = [topic].flat();
+    const subscriber = await this.#clientIn(partition, name);
     const receiver = await this.bus.receiver(this);
     const { callback } = receiver;
-    const subscription = { topics: [topic], callback, uuid: name, timeout: 0, max: 100, ...wanted };
+    const subscription = { topics, callback, uuid: name, timeout: 0, max: 100, ...wanted };
     await subscriber.call('POST', '/subscription', subscription);
-    if (!doomed) this.ledger.expect({ topic, receiver, ordered: wanted.ordered ?? false });
+    const { ordered = false } = wanted;
+    if (!doomed) for (const each of topics) this.ledger.expect({ topic: each, receiver, ordered });
     return { subscriber, receiver };
   }
 
@@ -135,12 +144,13 @@ export class Lab implements Owner {
 
   /** Waits until nothing is queued. Throws if that takes too long, a process failed, or Redis is inconsistent. */
   async settle(): Promise<void> {
-    const { store } = this.bus;
-    const drained = async () => (await store.redis.hlen(store.keys.gauge_events())) === 0;
+    const { all } = this.bus.partitions;
+    const drained = () => this.#isDrained();
     await until(drained, { timeoutMs: DRAINS_WITHIN_MS, everyMs: 20, what: 'nothing is queued' });
     await this.bus.assertSound();
-    const findings = (await sweep(store)).map(({ kind, name }) => `${kind} ${name}`);
-    if (findings.length > 0) throw new Error(`the sweep had to repair: ${findings.join(', ')}`);
+    const findings = (await Promise.all(all.map((each) => sweep(each)))).flat();
+    const repaired = findings.map(({ kind, name }) => `${kind} ${name}`);
+    if (repaired.length > 0) throw new Error(`the sweep had to repair: ${repaired.join(', ')}`);
   }
 
   /** Stops everything. Throws if a process failed, or left something behind. */
@@ -150,6 +160,25 @@ export class Lab implements Owner {
       await this.bus.close();
     } finally {
       for (const proxy of this.#proxies) proxy.stop();
+    }
+  }
+
+  async #isDrained(): Promise<boolean> {
+    const { all } = this.bus.partitions;
+    // The outboxes first: once they are empty, what they had is queued.
+    const outboxes = (keys: Keyspace) => all.map(({ index }) => keys.outbox(String(index)));
+    const outgoing = all.map((each) => each.command((redis, keys) => redis.exists(...outboxes(keys))));
+    if ((await Promise.all(outgoing)).some((count) => count > 0)) return false;
+    const queued = all.map((each) => each.command((redis, keys) => redis.hlen(keys.gauge_events())));
+    return (await Promise.all(queued)).every((subscribers) => subscribers === 0);
+  }
+
+  /** Makes a client of the bus. Tokens are random, so it takes some until one is in the partition. */
+  async #clientIn(partition: number | undefined, name: string): Promise<Client> {
+    const { partitions } = this.bus;
+    for (;;) {
+      const client = await this.bus.client(name);
+      if (partition === undefined || partitions.ofSubscriber(client.token).index === partition) return client;
     }
   }
 

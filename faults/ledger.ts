@@ -43,12 +43,14 @@ export class Ledger {
   totals(): Totals {
     let [lost, duplicated, storedTwice] = [0, 0, 0];
     let outOfOrder: number | undefined;
-    for (const { topic, receiver, ordered } of this.#audiences) {
-      const accepted = this.#accepted.get(topic) ?? [];
-      lost += receiver.missing(accepted).length;
+    for (const receiver of new Set(this.#audiences.map((each) => each.receiver))) {
       const repeats = repeated(receiver.deliveries);
       duplicated += repeats.all;
       storedTwice += repeats.inOtherBatches;
+    }
+    for (const { topic, receiver, ordered } of this.#audiences) {
+      const accepted = this.#accepted.get(topic) ?? [];
+      lost += receiver.missing(accepted).length;
       if (ordered) outOfOrder = (outOfOrder ?? 0) + misplaced(accepted, receiver.deliveries);
     }
     return { accepted: this.accepted, lost, duplicated, storedTwice, outOfOrder };

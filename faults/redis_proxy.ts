@@ -118,7 +118,8 @@ class Link {
 
   async #request(bytes: Buffer): Promise<void> {
     const call = callOf(bytes);
-    if (call.command === 'subscribe') this.#listens = true;
+    // Of several partitions, the channels are sharded.
+    if (['subscribe', 'ssubscribe'].includes(call.command)) this.#listens = true;
     if (!(await this.#passes({ at: 'request', call }))) return;
     if (!this.#listens) this.#owed.push(call);
     this.#redis.write(bytes);

@@ -9,6 +9,7 @@ import { frozenWorker } from './scenarios/frozen_worker.ts';
 import { hostileClients } from './scenarios/hostile_clients.ts';
 import { joins } from './scenarios/joins.ts';
 import { ordered } from './scenarios/ordered.ts';
+import { outboxKill } from './scenarios/outbox_kill.ts';
 import { overload } from './scenarios/overload.ts';
 import { poison } from './scenarios/poison.ts';
 import { redisKill } from './scenarios/redis_kill.ts';
@@ -30,6 +31,7 @@ export const SCENARIOS: readonly Scenario[] = [
   redisKill,
   failoverSentinel,
   redisProxy,
+  outboxKill,
   poison,
   ordered,
   delayed,

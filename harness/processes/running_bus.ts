@@ -219,10 +219,13 @@ export class RunningBus {
   }
 
   async #open(): Promise<void> {
-    const { redis: config = {}, sentinels } = this.#settings;
+    const { redis: config = {}, sentinels, env } = this.#settings;
     if (sentinels) this.#trio = await SentinelTrio.start({ config });
     else this.#redis = await PrivateRedis.start({ config });
-    this.#partitions = await openPartitions(this.#redisUrl);
+    this.#partitions = await openPartitions(
+      this.#redisUrl,
+      Number(env?.ROUTEMASTER_PARTITIONS ?? PARTITIONS),
+    );
     await this.#settings.prepare?.(this.store);
   }
 

@@ -49,8 +49,8 @@ export async function openStore(url: string, prefix = REDIS_PREFIX): Promise<Par
 }
 
 /** Resolves with the connected partitions of a bus under test. */
-export async function openPartitions(url: string): Promise<Partitions> {
-  return Partitions.on(await openRedis(url), { prefix: REDIS_PREFIX, partitions: PARTITIONS });
+export async function openPartitions(url: string, partitions = PARTITIONS): Promise<Partitions> {
+  return Partitions.on(await openRedis(url), { prefix: REDIS_PREFIX, partitions });
 }
 
 async function openRedis(url: string): Promise<Commands> {

@@ -1,0 +1,133 @@
+import type { Random } from '../../harness/random.ts';
+import { nameIn } from '../../harness/scripts/crossing.ts';
+import { sleep } from '../../src/clock.ts';
+import { soon } from '../deaths.ts';
+import type { Lab, Proxied } from '../lab.ts';
+import type { Message } from '../redis_proxy.ts';
+import type { Scenario } from '../scenario.ts';
+
+const LEASE_MS = 2000;
+/** A call that is held up for so long arrives when another worker has gone on. */
+const LATE_MS = 2 * LEASE_MS;
+
+/** A step of publishing or of an outbox at which something happens to a process. */
+interface Moment {
+  name: string;
+  process: 'web' | 'worker';
+  /** What happens. `late`: the message is held up past the lease, and the process lives. */
+  what: 'killed' | 'late';
+  /** Without it, the process is killed at any time. */
+  fits?: (message: Message) => boolean;
+}
+
+const is =
+  (script: string, at: Message['at']) =>
+  (message: Message): boolean =>
+    message.at === at && message.call.script === script;
+
+/** True of a call that removes what is applied; the others read first entries. */
+const trims = ({ call: { args } }: Message) => Number(args[2]) > 0;
+const hasEvents = (message: Message) => message.at === 'reply' && message.reply.includes('https://');
+
+const AT_OUTBOX: readonly Pick<Required<Moment>, 'name' | 'fits'>[] = [
+  { name: 'before read', fits: (message) => is('read_outbox', 'request')(message) && !trims(message) },
+  { name: 'after read', fits: (message) => is('read_outbox', 'reply')(message) && hasEvents(message) },
+  { name: 'before apply', fits: is('apply_outbox', 'request') },
+  { name: 'after apply', fits: is('apply_outbox', 'reply') },
+  { name: 'before trim', fits: (message) => is('read_outbox', 'request')(message) && trims(message) },
+  { name: 'after trim', fits: (message) => is('read_outbox', 'reply')(message) && trims(message) },
+];
+
+const WORKER_MOMENTS: readonly Moment[] = [
+  ...AT_OUTBOX.flatMap((step): Moment[] => [
+    { ...step, process: 'worker', what: 'killed' },
+    { ...step, process: 'worker', what: 'late' },
+  ]),
+  { name: 'at any time', process: 'worker', what: 'killed' },
+];
+
+const WEB_MOMENTS: readonly Moment[] = [
+  { name: 'before publish', process: 'web', what: 'killed', fits: is('publish', 'request') },
+  { name: 'after publish', process: 'web', what: 'killed', fits: is('publish', 'reply') },
+  { name: 'at any time', process: 'web', what: 'killed' },
+];
+
+/** Events go from each of four partitions to subscribers in all of them, while workers and webs are killed. */
+export const outboxKill: Scenario = {
+  name: 'outbox-kill',
+  title: 'workers and webs get SIGKILL, or are late, at each step of the outboxes between four partitions',
+  events: { full: 30_000, quick: 200 },
+  bus: {
+    env: { ROUTEMASTER_PARTITIONS: '4', ROUTEMASTER_WORKER_LEASE: String(LEASE_MS / 1000) },
+  },
+  async run(lab) {
+    const webs = [await lab.startProxied('web')];
+    const workers = [await lab.startProxied('worker')];
+    if (!lab.quick) {
+      webs.push(await lab.startProxied('web'));
+      workers.push(await lab.startProxied('worker'));
+    }
+    const { partitions } = lab.bus;
+    const topics = partitions.all.map(({ index }) => nameIn(partitions, index, 'widgets'));
+    for (const partition of partitions.all.keys())
+      for (const ordered of [true, false]) {
+        const name = `${ordered ? 'ordered' : 'plain'}${partition}`;
+        await lab.subscribe(name, { topic: topics, partition, ordered, timeout: 20, max: 20 });
+      }
+    // One publisher for each topic waits for each answer, so the order is known.
+    const perSecond = lab.quick ? 25 : 75;
+    const publishings = topics.map((topic) => lab.publish({ topic, perPost: 3, perSecond, again: true }));
+    const counts = new Map<string, number>();
+    const isOver = () => publishings.every(({ accepted }) => accepted >= lab.events / topics.length);
+    const strikes: Strikes[] = workers.map((each) => ({
+      struck: [each],
+      moments: WORKER_MOMENTS,
+      counts,
+      isOver,
+    }));
+    // One web always lives.
+    if (!lab.quick) strikes.push({ struck: webs, moments: WEB_MOMENTS, counts, isOver });
+    await Promise.all(strikes.map((each, index) => strikeAll(lab, each, lab.random.fork(`${index}`))));
+    await Promise.all(publishings.map((each) => each.stop()));
+    await lab.settle();
+    lab.say([...counts].map(([what, count]) => `${count} × ${what}`).join(', '));
+    const { duplicated, storedTwice, outOfOrder = 0 } = lab.ledger.totals();
+    lab.bar('out of order 0', outOfOrder === 0, `${outOfOrder}`);
+    // The others are attempts of one batch, with one webhook-id.
+    lab.bar('stored twice 0', storedTwice === 0, `${storedTwice} of ${duplicated} duplicates`);
+  },
+};
+
+interface Strikes {
+  /** One of these is struck at a time, and replaced if it dies. */
+  struck: Proxied[];
+  moments: readonly Moment[];
+  counts: Map<string, number>;
+  isOver: () => boolean;
+}
+
+/** Strikes at all moments in random order, again and again; if quick, at one. */
+async function strikeAll(
+  lab: Lab,
+  { struck, moments, counts, isOver }: Strikes,
+  random: Random,
+): Promise<void> {
+  let plan: Moment[] = [];
+  for (let strikes = 0; lab.quick ? strikes < 1 : !isOver(); strikes++) {
+    if (plan.length === 0) plan = random.shuffled(moments);
+    const moment = plan.pop() as Moment;
+    const index = random.whole(0, struck.length - 1);
+    await strike(struck[index] as Proxied, moment, random.between(0, 300));
+    const what = `${moment.process} ${moment.what} ${moment.name}`;
+    counts.set(what, (counts.get(what) ?? 0) + 1);
+    lab.say(what);
+    if (moment.what === 'killed') struck[index] = await lab.startProxied(moment.process);
+  }
+}
+
+async function strike({ process, proxy }: Proxied, { fits, what }: Moment, afterMs: number): Promise<void> {
+  await sleep(afterMs);
+  if (!fits) return process.kill();
+  if (what === 'killed') return soon(proxy.strike(fits, { first: () => process.kill(), end: 'cut' }));
+  return soon(proxy.strike(fits, { first: () => sleep(LATE_MS) }));
+}
