@@ -6,7 +6,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /** Time after which a busy outbox lets other jobs of its queue have their turn. */
-const TURN_MS = 100;
+const TURN_MS = 500;
 
 interface OutboxJobParts {
   partition: Partition;
