@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Demo } from './demo.ts';
 import { Output } from './output.ts';
+import { OwnCluster } from './own_cluster.ts';
 import { type OwnRedis, startOwnRedis } from './own_redis.ts';
 import { parseProcfile } from './procfile.ts';
 import { ProcfileProcess } from './procfile_process.ts';
@@ -31,13 +32,14 @@ export class Launcher {
   #stoppingSinceMs: number | undefined;
   #processes: ProcfileProcess[] = [];
   #redis: OwnRedis | undefined;
+  #cluster: OwnCluster | undefined;
   #demo: Demo | undefined;
 
   constructor(root: string, settings: Settings) {
     this.#root = root;
     this.#settings = settings;
     this.#lines = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
-    this.#output = new Output([...this.#lines.map((line) => line.name), 'demo']);
+    this.#output = new Output([...this.#lines.map((line) => line.name), 'demo', 'redis']);
   }
 
   /** Runs until a signal, or until a part fails. Resolves with the exit code, which is 0 after a signal. */
@@ -56,7 +58,9 @@ export class Launcher {
 
   async #start(): Promise<void> {
     const { dataDir, redisUrl, rootKey, rootKeyFrom } = this.#settings;
-    if (!redisUrl) {
+    if (this.#settings.cluster) {
+      this.#cluster = await OwnCluster.start((line) => this.#output.line('redis', line));
+    } else if (!redisUrl) {
       this.#redis = await startOwnRedis(dataDir);
       void this.#redis.gone.then(() =>
         this.#stop.resolve({ failure: `the private Redis ended; see ${dataDir}/redis.log` }),
@@ -71,7 +75,7 @@ export class Launcher {
       demoPort = await this.#demo.receive();
     }
     if (this.#stoppingSinceMs !== undefined) return;
-    const parts = { root: this.#root, port, redisUrl: redisUrl ?? this.#redis?.url ?? '' };
+    const parts = { root: this.#root, port, redisUrl: redisUrl ?? (this.#cluster ?? this.#redis)?.url ?? '' };
     this.#startProcesses(childEnvironment(this.#settings, { ...parts, ...(demoPort && { demoPort }) }));
     const busUrl = urlOf(this.#settings, port);
     await this.#untilReady(busUrl);
@@ -79,6 +83,7 @@ export class Launcher {
     const tourClient = await makeTourClient(dataDir, busUrl, rootKey);
     this.#output.plain(welcome({ busUrl, rootKeyFrom, redis: this.#describeRedis(), tourClient }));
     await this.#demo?.begin(busUrl, rootKey, this.#redis?.url);
+    this.#cluster?.watch();
   }
 
   #startProcesses(env: NodeJS.ProcessEnv): void {
@@ -109,6 +114,7 @@ export class Launcher {
   }
 
   #describeRedis(): string {
+    if (this.#cluster) return this.#cluster.description;
     if (!this.#redis) return 'the one that ROUTEMASTER_REDIS_URL names';
     const left = this.#redis.adopted ? ', left running by an earlier start' : '';
     return `private, data in ${this.#settings.dataDir}${left}`;
@@ -135,6 +141,6 @@ export class Launcher {
     clearTimeout(last);
     for (const running of this.#processes) running.kill(); // what a process left in its group
     await this.#demo?.stop();
-    await this.#redis?.stop();
+    await Promise.all([this.#redis?.stop(), this.#cluster?.stop()]);
   }
 }

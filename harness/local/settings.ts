@@ -9,6 +9,8 @@ const HTTPS_PORT = 443;
 
 export interface Settings {
   demo: boolean;
+  /** True if the bus runs on a private cluster. */
+  cluster: boolean;
   dataDir: string;
   /** Address on which web listens: by default only on this machine. */
   host: string;
@@ -37,8 +39,12 @@ export function dataDirectory(root: string): string {
 export function readSettings(dataDir: string, args: string[]): Settings {
   const { env } = process;
   const keyFile = join(dataDir, 'root_key');
+  const cluster = args.includes('--cluster');
+  if (cluster && env.ROUTEMASTER_REDIS_URL)
+    throw new SettingsError('--cluster starts a cluster of its own, but ROUTEMASTER_REDIS_URL is set');
   return {
-    demo: args.includes('--demo'),
+    demo: cluster || args.includes('--demo'),
+    cluster,
     dataDir,
     host: env.HOST || LOOPBACK,
     rootKey: env.ROUTEMASTER_ROOT_KEY || keptKey(keyFile),
@@ -78,6 +84,7 @@ export function childEnvironment(
     PORT: String(port),
     ROUTEMASTER_ROOT_KEY: settings.rootKey,
     ROUTEMASTER_REDIS_URL: redisUrl,
+    ...(settings.cluster && { ROUTEMASTER_PARTITIONS: '16', ROUTEMASTER_MIN_REPLICAS: '1' }),
   };
 }
 

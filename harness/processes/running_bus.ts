@@ -3,15 +3,19 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before } from 'node:test';
+import { createLog } from '../../src/log.ts';
+import { connect } from '../../src/store/connection.ts';
+import type { Connection } from '../../src/store/master.ts';
 import type { Partition } from '../../src/store/partition.ts';
-import type { Partitions } from '../../src/store/partitions.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import type { Credentials } from '../http/bus_client.ts';
 import { Client } from '../http/client.ts';
 import { Receiver } from '../http/receiver.ts';
 import { parseProcfile } from '../local/procfile.ts';
+import { PrivateCluster } from '../redis/private_cluster.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { SentinelTrio } from '../redis/sentinel_trio.ts';
-import { openPartitions, PARTITIONS, REDIS_PREFIX } from '../redis/store.ts';
+import { PARTITIONS, REDIS_PREFIX } from '../redis/store.ts';
 import { assertPartitionsConsistent } from '../scripts/crossing.ts';
 import { assertNothingToSweep } from '../scripts/sweep.ts';
 import { until } from '../until.ts';
@@ -30,6 +34,8 @@ export interface BusSettings {
   redis?: Record<string, string>;
   /** True if Redis has two replicas and three sentinels. */
   sentinels?: boolean;
+  /** Whether Redis is a cluster of three masters and three replicas. */
+  cluster?: boolean;
   /** Fills Redis before any process starts. */
   prepare?: (store: Partition) => Promise<void>;
 }
@@ -61,6 +67,8 @@ export class RunningBus {
   #processes: BusProcess[] = [];
   #redis: PrivateRedis | undefined;
   #trio: SentinelTrio | undefined;
+  #cluster: PrivateCluster | undefined;
+  #connection: Connection | undefined;
   #partitions: Partitions | undefined;
   #url = '';
   #scenes = 0;
@@ -101,6 +109,13 @@ export class RunningBus {
     return this.#trio;
   }
 
+  /** Redis as a cluster. Throws if the bus has none. */
+  get cluster(): PrivateCluster {
+    if (!this.#cluster) throw new Error('the bus has no cluster');
+    return this.#cluster;
+  }
+
+  /** The partitions of the bus: as many as ROUTEMASTER_PARTITIONS in its settings says, or one. */
   get partitions(): Partitions {
     if (!this.#partitions) throw new Error('the tests have not begun');
     return this.#partitions;
@@ -202,16 +217,24 @@ export class RunningBus {
   async assertSound(): Promise<void> {
     const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
     assert.equal(faults.join('\n'), '');
-    const consistent = () => assertPartitionsConsistent(this.partitions).then(() => true);
+    const { partitions } = this;
+    const consistent = async () => {
+      // Finds the masters, which may have changed.
+      await Promise.all(
+        partitions.all.map((each) => each.command((redis, keys) => redis.get(keys.schema()))),
+      );
+      await assertPartitionsConsistent(partitions);
+      return true;
+    };
     await until(consistent, { everyMs: 20, what: 'Redis is consistent' });
-    for (const partition of this.partitions.all) await assertNothingToSweep(partition);
+    for (const partition of partitions.all) await assertNothingToSweep(partition);
   }
 
   /** Stops all processes and Redis. Throws if a process failed, or left something behind. */
   async close(): Promise<void> {
     await Promise.all(this.#processes.filter(({ runs }) => runs).map((each) => each.stop()));
-    this.#partitions?.control.redis.disconnect();
-    await Promise.all([this.#redis?.stop(), this.#trio?.stop()]);
+    this.#connection?.disconnect();
+    await Promise.all([this.#redis?.stop(), this.#trio?.stop(), this.#cluster?.stop()]);
     const left = processesWith(this.#mark);
     for (const { pid } of left) process.kill(pid, 'SIGKILL');
     const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
@@ -219,25 +242,33 @@ export class RunningBus {
   }
 
   async #open(): Promise<void> {
-    const { redis: config = {}, sentinels, env } = this.#settings;
-    if (sentinels) this.#trio = await SentinelTrio.start({ config });
+    const { redis: config = {}, sentinels, cluster, env = {} } = this.#settings;
+    if (cluster) this.#cluster = await PrivateCluster.start({ config });
+    else if (sentinels) this.#trio = await SentinelTrio.start({ config });
     else this.#redis = await PrivateRedis.start({ config });
-    this.#partitions = await openPartitions(
-      this.#redisUrl,
-      Number(env?.ROUTEMASTER_PARTITIONS ?? PARTITIONS),
-    );
+    this.#connection = connect(this.#redisUrl, createLog('silent', {}));
+    const partitions = Number(env.ROUTEMASTER_PARTITIONS ?? PARTITIONS);
+    this.#partitions = Partitions.on(this.#connection, { prefix: this.#prefix, partitions });
+    const reached = () => this.partitions.all.map((each) => each.command((redis) => redis.ping()));
+    await until(() => Promise.all(reached()), { what: 'all partitions can be reached' });
     await this.#settings.prepare?.(this.store);
   }
 
   get #redisUrl(): string {
-    return this.#trio?.url ?? this.redis.url;
+    return (this.#cluster ?? this.#trio ?? this.redis).url;
+  }
+
+  /** Of several partitions, or on a cluster, the bus makes the hash tags itself. */
+  get #prefix(): string {
+    const hasTags = this.#cluster !== undefined || this.#settings.env?.ROUTEMASTER_PARTITIONS !== undefined;
+    return hasTags ? '' : REDIS_PREFIX;
   }
 
   #environmentOf(env: Record<string, string>): NodeJS.ProcessEnv {
     const [name = '', value = ''] = this.#mark.split('=');
     const own = {
       ROUTEMASTER_REDIS_URL: this.#redisUrl,
-      ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,
+      ROUTEMASTER_REDIS_PREFIX: this.#prefix,
       ROUTEMASTER_PARTITIONS: String(PARTITIONS),
     };
     return busEnvironment({ ...own, ...this.#settings.env, ...env, [name]: value });

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { slotOf } from '../../src/store/tags.ts';
 import { freePort } from '../processes/ports.ts';
 import { until } from '../until.ts';
@@ -15,8 +16,8 @@ export interface ClusterOptions {
   replicas?: number;
   /** Lines of redis.conf of each node. */
   config?: Record<string, string>;
-  /** Returns the directory for the files of the nth node. By default they are temporary, and `stop` removes them. */
-  dirOf?: (index: number) => string;
+  /** The password of clients and of replicas, which becomes part of `url`. */
+  password?: string;
 }
 
 interface Node {
@@ -30,6 +31,7 @@ interface Node {
 export class PrivateCluster {
   readonly #nodes: Node[];
   readonly #hasReplicas: boolean;
+  readonly #password: string;
 
   /** Resolves when all slots are served and all replicas follow, so that a failover can succeed. */
   static async start({
@@ -38,15 +40,18 @@ export class PrivateCluster {
     ...options
   }: ClusterOptions = {}): Promise<PrivateCluster> {
     const count = masters * (replicas + 1);
-    const nodes = await Promise.all(Array.from({ length: count }, (_, index) => startNode(index, options)));
-    const cluster = new PrivateCluster(nodes, replicas > 0);
+    // A port that was free can be taken when the node listens, by a connection of another node.
+    const start = () => startNode(options).catch(() => startNode(options));
+    const nodes = await Promise.all(Array.from({ length: count }, start));
+    const cluster = new PrivateCluster(nodes, replicas > 0, options.password ?? '');
     await cluster.#form(masters);
     return cluster;
   }
 
-  private constructor(nodes: Node[], hasReplicas: boolean) {
+  private constructor(nodes: Node[], hasReplicas: boolean, password: string) {
     this.#nodes = nodes;
     this.#hasReplicas = hasReplicas;
+    this.#password = password;
   }
 
   get nodes(): PrivateRedis[] {
@@ -55,7 +60,7 @@ export class PrivateCluster {
 
   /** The URL of the cluster, by three of its nodes. */
   get url(): string {
-    return this.urlWith('');
+    return this.urlWith(this.#password && `:${this.#password}@`);
   }
 
   /** Returns the URL with these credentials before the hosts, such as `user:password@`. */
@@ -93,6 +98,38 @@ export class PrivateCluster {
     const master = await this.masterOf(tag);
     await callRedis((await this.replicaOf(master)).url, 'CLUSTER', 'FAILOVER');
     await this.failsOver(tag, master);
+  }
+
+  /**
+   * Kills the master of a hash tag when it was without its replica for a time: what it stored then, the replica does not
+   * have. Resolves with it.
+   */
+  async crash(tag: string, aloneMs: number): Promise<PrivateRedis> {
+    const master = await this.masterOf(tag);
+    const replica = await this.replicaOf(master);
+    await replica.kill('SIGSTOP');
+    // Otherwise the kernel would keep for the replica what the master sends.
+    await callRedis(master.url, 'CLIENT', 'KILL', 'TYPE', 'replica');
+    await sleep(aloneMs);
+    await master.kill('SIGKILL');
+    await replica.kill('SIGCONT');
+    return master;
+  }
+
+  /** Moves the slot of a hash tag to another master key by key, as `redis-cli --cluster reshard` does. */
+  async moveSlot(tag: string, to: PrivateRedis): Promise<void> {
+    const slot = String(slotOf(tag));
+    const [source, target] = [this.#node(await this.masterOf(tag)), this.#node(to)];
+    const set = (node: Node, ...how: string[]) => callerOf(node)('CLUSTER', 'SETSLOT', slot, ...how);
+    await set(target, 'IMPORTING', source.id);
+    await set(source, 'MIGRATING', target.id);
+    for (;;) {
+      const keys = (await callerOf(source)('CLUSTER', 'GETKEYSINSLOT', slot, '100')) as string[];
+      if (keys.length === 0) break;
+      const options = ['0', '5000', ...(this.#password ? ['AUTH', this.#password] : []), 'KEYS', ...keys];
+      await callerOf(source)('MIGRATE', '127.0.0.1', String(target.port), '', ...options);
+    }
+    for (const node of [target, source]) await set(node, 'NODE', target.id);
   }
 
   /** Starts a killed node again. Resolves when all nodes find the cluster well again, and all replicas follow. */
@@ -152,15 +189,13 @@ export class PrivateCluster {
   }
 }
 
-async function startNode(
-  index: number,
-  { config = {}, dirOf }: Pick<ClusterOptions, 'config' | 'dirOf'>,
-): Promise<Node> {
+async function startNode({ config = {}, password = '' }: ClusterOptions): Promise<Node> {
   const busPort = await freePort();
   const redis = await PrivateRedis.start({
     port: 0,
-    ...(dirOf && { dir: dirOf(index) }),
+    password,
     config: {
+      ...(password && { masterauth: password }),
       'cluster-enabled': 'yes',
       // By default the bus port is the port + 10,000, which may be taken or be no valid port.
       'cluster-port': String(busPort),

@@ -2,8 +2,7 @@ import { once } from 'node:events';
 import { after, before } from 'node:test';
 import { createLog } from '../../src/log.ts';
 import { connectOne } from '../../src/store/connection.ts';
-import { type Commands, Partition } from '../../src/store/partition.ts';
-import { Partitions } from '../../src/store/partitions.ts';
+import { Partition } from '../../src/store/partition.ts';
 import { PrivateRedis } from './private_redis.ts';
 
 /** Prefix of the bus's keys in tests. test/acceptance/prefix.test.ts runs some files again with a prefix. */
@@ -45,16 +44,7 @@ export class TestStore {
 
 /** Resolves with a connected partition. */
 export async function openStore(url: string, prefix = REDIS_PREFIX): Promise<Partition> {
-  return new Partition(await openRedis(url), { prefix });
-}
-
-/** Resolves with the connected partitions of a bus under test. */
-export async function openPartitions(url: string, partitions = PARTITIONS): Promise<Partitions> {
-  return Partitions.on(await openRedis(url), { prefix: REDIS_PREFIX, partitions });
-}
-
-async function openRedis(url: string): Promise<Commands> {
   const redis = connectOne(url, createLog('silent', {}));
   if (redis.status !== 'ready') await once(redis, 'ready');
-  return redis;
+  return new Partition(redis, { prefix });
 }

@@ -34,11 +34,12 @@ export class RedisCluster {
     cluster.on('refresh', () => this.#leaveReplicas());
   }
 
-  /** Returns the connection to the master of a slot. Throws StorageUnavailable if none is known. */
+  /** Returns the connection to the master of a slot. If none is known, asks for it, and throws StorageUnavailable. */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
-    if (!redis) throw new StorageUnavailable(new Error(`no master of slot ${slot} is known`));
-    return redis;
+    if (redis) return redis;
+    void this.refresh();
+    throw new StorageUnavailable(new Error(`no master of slot ${slot} is known`));
   }
 
   /** Returns host and port of the master of a slot, if it is known. */

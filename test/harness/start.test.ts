@@ -86,6 +86,16 @@ test('bin/start --demo prints delivered batches and has a drop notice, twice in 
   }
 });
 
+test('bin/start --cluster runs the demo on a cluster, and tells what becomes of a master that is killed', async () => {
+  const bus = start(['--cluster']);
+  await bus.prints(/demo {3}\| batch \S+: \d+ events?\n/);
+  const pid = Number(/kill -9 (\d+)/.exec(bus.output)?.[1]);
+  process.kill(pid, 'SIGKILL');
+  await bus.prints(/redis {2}\| 127\.0\.0\.1:\d+ has ended/);
+  await bus.prints(/redis {2}\| 127\.0\.0\.1:\d+ \(process \d+\) is a master now/);
+  await interrupted(bus);
+});
+
 test('a second start delivers what the first accepted and could not deliver', async () => {
   const port = await freePort(); // nothing listens there yet
   const first = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PrivateCluster } from '../redis/private_cluster.ts';
+import type { PrivateRedis } from '../redis/private_redis.ts';
+import { callRedis } from '../redis/redis_call.ts';
+
+const LOOK_EVERY_MS = 500;
+/** Time after which a node that ended is started again: enough for its replica to take over. */
+const AWAY_MS = 10_000;
+
+/** A node as it was at the last look. */
+interface Node {
+  redis: PrivateRedis;
+  role: string;
+  endedAtMs: number;
+}
+
+/** The cluster of bin/start. Nodes that end, since somebody killed them, are started again. */
+export class OwnCluster {
+  readonly #cluster: PrivateCluster;
+  readonly #nodes: Node[];
+  readonly #say: (line: string) => void;
+  readonly #stopping = new AbortController();
+  #watching: Promise<void> = Promise.resolve();
+
+  static async start(say: (line: string) => void): Promise<OwnCluster> {
+    // The password protects the ports from other users of the machine.
+    const cluster = await PrivateCluster.start({ password: randomBytes(24).toString('base64url') });
+    const roles = await Promise.all(cluster.nodes.map(roleOf));
+    const nodes = cluster.nodes.map((redis, index) => ({ redis, role: roles[index] ?? '', endedAtMs: 0 }));
+    return new OwnCluster(cluster, nodes, say);
+  }
+
+  private constructor(cluster: PrivateCluster, nodes: Node[], say: (line: string) => void) {
+    this.#cluster = cluster;
+    this.#nodes = nodes;
+    this.#say = say;
+  }
+
+  get url(): string {
+    return this.#cluster.url;
+  }
+
+  get description(): string {
+    const masters = this.#nodes.filter(({ role }) => role === 'master');
+    const [first] = masters as [Node];
+    return `a private cluster with the masters
+${masters.map((each) => `               ${nameOf(each)}`).join('\n')}
+             Kill one, such as by \`kill -9 ${first.redis.pid}\`, and watch. Its replica takes over after two or
+             three seconds, and it comes back as a replica after ten. All data goes when bin/start stops.`;
+  }
+
+  /** Prints what becomes of the nodes, and starts those again that have ended, until `stop`. */
+  watch(): void {
+    this.#watching = this.#watch(this.#stopping.signal);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#watching;
+    await this.#cluster.stop();
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await Promise.all(this.#nodes.map((node) => this.#look(node)));
+      await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  async #look(node: Node): Promise<void> {
+    const role = await roleOf(node.redis);
+    if (role !== node.role) {
+      node.role = role;
+      if (role === '') node.endedAtMs = performance.now();
+      this.#say(role === '' ? `${addressOf(node)} has ended` : `${nameOf(node)} is a ${role} now`);
+    }
+    if (role === '' && performance.now() - node.endedAtMs > AWAY_MS) await node.redis.restart();
+  }
+}
+
+/** Resolves with `master` or `replica`; with an empty text if the node has ended. */
+async function roleOf(redis: PrivateRedis): Promise<string> {
+  const reply = await callRedis(redis.url, 'ROLE').catch(() => undefined);
+  const [role] = Array.isArray(reply) ? reply : [''];
+  return role === 'slave' ? 'replica' : String(role);
+}
+
+function addressOf({ redis }: Node): string {
+  return new URL(redis.url).host;
+}
+
+function nameOf(node: Node): string {
+  return `${addressOf(node)} (process ${node.redis.pid})`;
+}
