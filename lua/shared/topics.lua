@@ -20,8 +20,8 @@ function topics.refusal(call, topic, client)
   if client and topics.publisher(call, topic) ~= client then return 'forbidden' end
 end
 
--- Ends the subscriptions of this partition to a topic, except those of joins: it stays a source of them. Returns
--- whether any stay.
+-- Ends the subscriptions to a topic that this partition holds. Those of joins stay, since the topic remains a source of
+-- these joins. Returns whether any stays.
 function topics.end_subscriptions(call, topic)
   local keys, joined = call.keys, {}
   for _, token in ipairs(redis.call('SMEMBERS', keys.topic_subscribers(topic))) do

@@ -5,7 +5,7 @@ import { jsonOf } from './fields.ts';
 import { action } from './page.ts';
 import { ANY_FIELDS, form } from './parts.ts';
 
-/** The triggers or the joins of a client, which it makes and changes by their rules as JSON. */
+/** What a form is for: triggers or joins. Clients make and change both by writing their rules as JSON. */
 export interface Ruled {
   /** Path of their page. */
   path: '/console/triggers' | '/console/joins';

@@ -111,7 +111,10 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
     }),
   ];
 
-  /** Resolves with the newest batches that are to be tried again. A subscriber that is well has none, and is not asked. */
+  /**
+   * Resolves with the newest batches that are to be tried again. A subscriber with perfect health or an empty queue has
+   * none, so the API is not called for it.
+   */
   async function retryingOf(call: Visit & { caller: Caller }, report: SubscriberReport): Promise<Delivery[]> {
     const { subscriber, health_points, events } = report;
     if (health_points === PERFECT_HEALTH || events.queued === 0) return [];

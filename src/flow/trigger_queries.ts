@@ -46,8 +46,8 @@ export class TriggerOwners {
   }
 
   /**
-   * Resolves with the token of a client, and with the number of calls that finding it costs. The token is undefined if
-   * all clients are meant, and null if there is no such client.
+   * Resolves with the token of the client that is meant: undefined if all are, null if there is no such client. `calls`
+   * is how many calls the search for it counts as in the caller's rate.
    */
   async named(
     caller: Caller,

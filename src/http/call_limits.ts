@@ -28,8 +28,8 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request without credentials, or with credentials that nobody will check (`isStranger`). Throws
-   * rate_limited if its address has sent too many of them.
+   * Counts a request that has no credentials. If `isStranger`, counts it in any case: its route is unknown or public, so
+   * nobody checks its credentials. Throws rate_limited if its address has sent too many such requests.
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (request.headers.authorization !== undefined && !isStranger) return;

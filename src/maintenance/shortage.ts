@@ -11,7 +11,10 @@ interface Holdings {
   delayed: DelayedHolding[];
 }
 
-/** A shortage of one Redis, with what all partitions there hold, since the shares of all are compared. */
+/**
+ * One Redis is short of memory. `holdings` and `delayed` cover all partitions in that Redis, because what one partition
+ * must drop depends on what the others hold.
+ */
 export interface Shortage extends Holdings {
   memory: Memory;
   /** What the partition of the job holds itself. It drops nothing else. */

@@ -61,7 +61,7 @@ export class RedisListener implements Listener {
   }
 }
 
-/** Listens to the masters of a cluster, over one connection to each that has a channel. */
+/** Listens to channels in a cluster, over one connection to each master that has the slot of a channel. */
 export class ClusterListener implements Listener {
   readonly #cluster: RedisCluster;
   readonly #redises = new Map<string, Redis>();

@@ -27,7 +27,7 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('64:ff9b::/96'), [{ at: 12 }]],
   // 6to4 (RFC 3056).
   [network('2002::/16'), [{ at: 2 }]],
-  // Teredo's server and client (RFC 4380).
+  // Teredo (RFC 4380): the IPv4 address of the server, then that of the client, whose bits are inverted.
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 

@@ -3,7 +3,7 @@ import { pickFirst } from '../picking.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
-/** The states of a subscriber, those first that need somebody. */
+/** The states of a subscriber. Those that most need an operator's attention come first. */
 export const SUBSCRIBER_STATES = ['failing', 'paused', 'recovering', 'healthy'] as const;
 export type SubscriberState = (typeof SUBSCRIBER_STATES)[number];
 
@@ -13,7 +13,7 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
   return of.queued > 0 ? 'failing' : 'recovering';
 }
 
-/** What subscribers can be sorted by. The smallest value comes first, so that it is what needs somebody most. */
+/** What subscribers can be sorted by. The smallest value comes first, so that it is what most needs attention. */
 const VALUES = {
   name: () => 0,
   queued: ({ queued }) => -queued,

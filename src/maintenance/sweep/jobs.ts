@@ -71,7 +71,10 @@ export class JobSweep {
     return this.#parts === 1 || crc32(job) % this.#parts === this.#part;
   }
 
-  /** Counts in how many places each `known` job is. Adds other jobs to `strangers`, if given. */
+  /**
+   * Counts in how many places each `known` job is, and notes the lane that it waits for. If `strangers` is given, adds the
+   * other jobs of this part to it, but no leftovers without a batch.
+   */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
       for (const job of place.jobs.map(textOf)) {
