@@ -12,6 +12,7 @@ import { PublicNames } from './authentication/public_names.ts';
 import { Sessions } from './authentication/sessions.ts';
 import type { Config } from './config.ts';
 import { consolePages } from './console/console.ts';
+import { Bulks } from './delivering/bulks.ts';
 import { DeadLetters } from './delivering/dead_letters.ts';
 import { deadLettersApi } from './delivering/dead_letters_api.ts';
 import { autodrops, Queue } from './delivering/queue.ts';
@@ -190,6 +191,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     delayedEvents: new DelayedEvents(partitions),
     triggers: new Triggers(partitions, limits),
     ...{ subscriptions, removed, deadLetters },
+    bulks: new Bulks(partitions),
     added: (token: string, events: number) => recorder.added(token, events),
     deliveries: new Deliveries(partitions),
     isSubscriber: (token: string) => subscriptions.has(token),

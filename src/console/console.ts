@@ -2,6 +2,7 @@ import type { Route } from '../route.ts';
 import { ApiCalls } from './api_calls.ts';
 import { assetRoutes } from './assets.ts';
 import { auditPage } from './audit_page.ts';
+import type { BulkParts } from './bulk_pages.ts';
 import { clientsPages } from './clients_pages.ts';
 import { deadLettersPages } from './dead_letters_pages.ts';
 import { deliveriesPages } from './deliveries_pages.ts';
@@ -17,7 +18,7 @@ import { topicPage } from './topic_page.ts';
 import { topicsPages } from './topics_pages.ts';
 import { triggersPages } from './triggers_pages.ts';
 
-type ConsoleParts = LoginParts & OverviewParts;
+type ConsoleParts = LoginParts & OverviewParts & BulkParts;
 
 /** Returns the routes of all pages of the console. The pages do and show only what the API does and shows. */
 export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
@@ -30,7 +31,7 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...subscriberPage({ api }),
     ...deliveriesPages({ api }),
     ...deliveryPage({ api }),
-    ...deadLettersPages({ api }),
+    ...deadLettersPages({ ...parts, api }),
     ...topicsPages({ api }),
     ...topicPage({ api }),
     ...tailPage({ api }),

@@ -1,14 +1,16 @@
 import { z } from 'zod';
 import type { AttemptReport } from '../delivering/attempt.ts';
 import type { DeadLetter } from '../delivering/dead_letter.ts';
+import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
-import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, Visit } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
+import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
 import { ago, count } from './format.ts';
+import { tokenField } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, nextPage, table } from './parts.ts';
+import { ANY_FIELDS, ANY_QUERY, boxes, form, nextPage, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
@@ -20,13 +22,19 @@ const ID: Input<{ id: string }> = {
 type WholeLetter = DeadLetter & { history: AttemptReport[]; events: Record<string, unknown>[] };
 
 /** Pages that list dead letters, show one, and retry or purge them. */
-export function deadLettersPages({ api }: { api: ApiCalls }): Route[] {
+export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {
       query: ANY_QUERY,
       async show(call) {
-        const { subscriber } = call.query;
-        const { body, next } = await api.call<DeadLetter[]>('GET /dead_letters', call, { query: call.query });
+        const { since, until, ...others } = call.query;
+        const { subscriber, reason } = others;
+        const times = { since: timeIn(since)?.toString(), until: timeIn(until)?.toString() };
+        const [{ body, next }, bulk] = await Promise.all([
+          api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
+          bulks.find(bulkOwner(call.caller)),
+        ]);
+        const isFiltered = [reason, since, until].some(Boolean);
         const nowMs = Date.now();
         const mayChange = api.allows('POST /dead_letters/:id/retry', call);
         const rows = table<DeadLetter>(
@@ -42,7 +50,9 @@ export function deadLettersPages({ api }: { api: ApiCalls }): Route[] {
             { name: 'Events', isAmount: true, cell: ({ event_count }) => event_count },
           ],
           body,
-          'Nothing has died. A batch becomes a dead letter when it was tried for too long, or too often.',
+          isFiltered
+            ? `None match${next ? ' here; look at the next page' : ''}.`
+            : 'Nothing has died. A batch becomes a dead letter when it was tried for too long, or too often.',
         );
         const acts = html`<p class="acts"><button class="quiet" name="do" value="retry">Retry selected</button>
 <button class="danger" name="do" value="purge">Purge selected</button></p>`;
@@ -50,8 +60,10 @@ export function deadLettersPages({ api }: { api: ApiCalls }): Route[] {
           title: 'Dead letters',
           current: PATH,
           body: html`<h1>Dead letters${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>
-${mayChange && body.length > 0 ? selected(call, html`${rows}${acts}`) : rows}${nextPage(PATH, next)}
-${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, subscriber))}`,
+${bulk && html`<p class="card">${headline(bulk)}. <a href="${BULK_PATH}">Look at it</a></p>`}
+${filter(call.query)}
+${mayChange && body.length > 0 ? selected(call, html`${rows}${acts}`) : rows}${nextPage(PATH, next && { ...next, since: since ?? '', until: until ?? '' })}
+${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
         };
       },
     }),
@@ -65,18 +77,7 @@ ${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, su
         return PATH;
       },
     }),
-    action(`${PATH}/all`, BOTH, {
-      action: 'dead_letters.all',
-      form: ANY_FIELDS,
-      async act(call) {
-        const { subscriber, do: wanted } = call.body;
-        const query = typeof subscriber === 'string' && call.caller.role === 'root' ? { subscriber } : {};
-        await api.call(wanted === 'purge' ? 'DELETE /dead_letters' : 'POST /dead_letters/retry', call, {
-          query,
-        });
-        return PATH;
-      },
-    }),
+    ...bulkPages({ bulks, joinsOf }),
     // Comes after the forms: their paths would otherwise match `:id`, which refuses POST.
     page(`${PATH}/:id`, ALL, {
       params: ID,
@@ -90,14 +91,6 @@ ${mayChange && body.length > 0 && all(call, subscriber, await lettersOf(call, su
       },
     }),
   ];
-
-  /** Returns what the forms for all letters cover, in words: for a client, also the letters of its joins. */
-  async function lettersOf(call: Visit, subscriber: string | undefined): Promise<string> {
-    if (subscriber === undefined) return 'all dead letters';
-    const params = { token: subscriber };
-    const { body } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
-    return count(body.dead_letters.batches, 'dead letter');
-  }
 
   function shown(call: Visit, letter: WholeLetter): Html {
     const nowMs = Date.now();
@@ -128,32 +121,32 @@ function selector({ id }: DeadLetter): Html {
 }
 
 function selected({ formToken }: Visit, content: Content): Html {
-  return html`<form method="post" action="${PATH}/selected"><input type="hidden" name="form_token" value="${formToken}">${content}</form>`;
+  return html`<form method="post" action="${PATH}/selected">${tokenField(formToken)}${content}</form>`;
 }
 
-/** Returns forms that retry or purge all letters of one subscriber, not only those on this page. */
-function all(call: Visit, subscriber: string | undefined, letters: string): Content {
-  if (call.caller?.role === 'root' && !subscriber)
-    return html`<p class="hint">To retry or purge all letters of one subscriber, open its page, and follow its dead letters.</p>`;
-  const whose = subscriber ?? 'yours';
-  const fields = (wanted: string) =>
-    html`<input type="hidden" name="do" value="${wanted}"><input type="hidden" name="subscriber" value="${subscriber}">`;
-  const options = { action: `${PATH}/all` };
-  return html`<div class="acts">${confirmed(
-    call,
-    'Retry all…',
-    `Queues ${letters} of ${whose} again, also those of other pages and of joins.`,
-    {
-      ...{ ...options, does: 'Retry all', isDangerous: false },
-      content: fields('retry'),
-    },
-  )}${confirmed(
-    call,
-    'Purge all…',
-    `Deletes ${letters} of ${whose} for good, also those of other pages and of joins.`,
-    {
-      ...{ ...options, does: 'Purge all' },
-      content: fields('purge'),
-    },
-  )}</div>`;
+function filter({ subscriber, reason, since, until }: Query): Html {
+  const reasons = ['', ...DEATH_REASONS].map(
+    (each) =>
+      html`<option value="${each}"${each === (reason ?? '') && html` selected`}>${each || 'any'}</option>`,
+  );
+  return html`<form method="get" action="${PATH}" class="filter">${
+    subscriber && html`<input type="hidden" name="subscriber" value="${subscriber}">`
+  }<label>Reason <select name="reason">${reasons}</select></label>
+<label>Died from <input type="datetime-local" name="since" value="${since}"></label>
+<label>until <input type="datetime-local" name="until" value="${until}"> UTC</label>
+<button class="quiet">Filter</button></form>`;
+}
+
+type Query = Record<string, string | undefined>;
+
+/** A form for all letters that match, not only for those on this page. They are counted before anything is changed. */
+function all({ formToken }: Visit, { subscriber, reason, since, until }: Query): Html {
+  const fields = Object.entries({ subscriber, reason, since, until }).map(
+    ([name, value]) => value && html`<input type="hidden" name="${name}" value="${value}">`,
+  );
+  return html`<h2>All that match, on this page and on others</h2>
+<form method="post" action="${BULK_PATH}">${tokenField(formToken)}${fields}
+<p class="hint">They are counted first. Nothing changes before you have seen the number.</p>
+<p class="acts"><button class="quiet" name="do" value="retry">Retry all…</button>
+<button class="danger" name="do" value="purge">Purge all…</button></p></form>`;
 }

@@ -58,12 +58,24 @@ export async function readLetter(
   };
 }
 
+/** The times between which letters died, both included. */
+export interface Period {
+  sinceMs?: number | undefined;
+  untilMs?: number | undefined;
+}
+
 /**
  * Returns the newest `count` places of an index, newest first. Letters of the same millisecond come in
  * descending order of ids.
  */
-export async function newest(redis: Commands, index: string, count: number): Promise<Place[]> {
-  return placesOf(await redis.zrevrange(index, 0, count - 1, 'WITHSCORES'));
+export async function newest(
+  redis: Commands,
+  index: string,
+  count: number,
+  { sinceMs, untilMs }: Period = {},
+): Promise<Place[]> {
+  const [newestMs, oldestMs] = [untilMs ?? '+inf', sinceMs ?? '-inf'];
+  return placesOf(await redis.zrevrangebyscore(index, newestMs, oldestMs, 'WITHSCORES', 'LIMIT', 0, count));
 }
 
 /** Returns up to `count` places after the given one. The letter of the given place may have been deleted. */
@@ -72,11 +84,12 @@ export async function following(
   index: string,
   { diedAtMs, id }: Place,
   count: number,
+  sinceMs: number | string = '-inf',
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
     // No limit is needed here: each script call buries one letter, so few letters share a millisecond.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
-    redis.zrevrangebyscore(index, `(${diedAtMs}`, '-inf', 'WITHSCORES', 'LIMIT', 0, count),
+    redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);
   const same = tied.flatMap((each) => (each < id ? { diedAtMs, id: each } : []));
   return [...same, ...placesOf(older)].slice(0, count);

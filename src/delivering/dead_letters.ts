@@ -5,11 +5,32 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { AttemptReport } from './attempt.ts';
-import { type DeadLetter, following, newest, newestFirst, type Place, readLetter } from './dead_letter.ts';
+import {
+  type DeadLetter,
+  following,
+  newest,
+  newestFirst,
+  type Period,
+  type Place,
+  readLetter,
+} from './dead_letter.ts';
 import { eventSlices } from './event_slices.ts';
+import type { DeathReason } from './settlement.ts';
 
 /** Maximum letters that one script call revives or deletes; 100 take Redis a few milliseconds. */
 const SLICE = 100;
+
+/** Letters that a page of one reason looks at. */
+const LOOKED = 500;
+
+export interface LetterFilter extends Period {
+  reason?: DeathReason | undefined;
+}
+
+interface FoundPlace {
+  partition: Partition;
+  place: Place;
+}
 
 type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
@@ -33,9 +54,36 @@ export class DeadLetters {
   /**
    * Returns up to `limit` letters of these subscribers or of all, newest first. With `after`, the page
    * begins behind the letter at that place. `next` is the place behind which the next page begins; it is
-   * undefined on the last page.
+   * undefined on the last page. A page of one `reason` looks at a bounded number of letters, so it may have fewer.
    */
-  async list(subscribers: readonly string[] | undefined, limit: number, after?: Place) {
+  async list(
+    subscribers: readonly string[] | undefined,
+    limit: number,
+    after?: Place,
+    filter: LetterFilter = {},
+  ) {
+    const looked = filter.reason === undefined ? limit : Math.max(limit, LOOKED);
+    const found = await this.#places(subscribers, looked + 1, after, filter);
+    const seen = found.slice(0, looked);
+    const matching = filter.reason === undefined ? seen : await ofReason(seen, filter.reason);
+    const page = matching.slice(0, limit);
+    const read = await Promise.all(
+      page.map(({ partition, place }) =>
+        partition.command((redis, keys) => readLetter(redis, keys, place.id)),
+      ),
+    );
+    const end = matching.length > limit ? page : found.length > looked ? seen : [];
+    const next = end.at(-1)?.place;
+    // A letter may have been deleted since its place was read.
+    return { letters: read.filter((letter) => letter !== undefined), ...(next && { next }) };
+  }
+
+  async #places(
+    subscribers: readonly string[] | undefined,
+    max: number,
+    after: Place | undefined,
+    period: Period,
+  ): Promise<FoundPlace[]> {
     const indexes = (subscribers ?? [undefined]).flatMap((token) =>
       this.#partitions.holding(token).map((partition) => [partition, token] as const),
     );
@@ -43,22 +91,14 @@ export class DeadLetters {
       indexes.map(([partition, token]) =>
         partition.command(async (redis, keys) => {
           const index = token === undefined ? keys.dead_letters_index() : keys.dead_letters_of(token);
-          const max = limit + 1;
-          const places = await (after ? following(redis, index, after, max) : newest(redis, index, max));
+          const places = await (after
+            ? following(redis, index, after, max, period.sinceMs)
+            : newest(redis, index, max, period));
           return places.map((place) => ({ partition, place }));
         }),
       ),
     );
-    const places = found.flat().sort((one, other) => newestFirst(one.place, other.place));
-    const page = places.slice(0, limit);
-    const read = await Promise.all(
-      page.map(({ partition, place }) =>
-        partition.command((redis, keys) => readLetter(redis, keys, place.id)),
-      ),
-    );
-    const next = places.length > limit ? page.at(-1)?.place : undefined;
-    // A letter may have been deleted since its place was read.
-    return { letters: read.filter((letter) => letter !== undefined), ...(next && { next }) };
+    return found.flat().sort((one, other) => newestFirst(one.place, other.place));
   }
 
   /** Returns one letter with the history of its attempts; undefined if there is none. */
@@ -167,4 +207,13 @@ async function queueOf(partition: Partition, id: string, client: string | undefi
   if (client === undefined) return undefined;
   const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
   return token !== null && ownerOf(token) === client ? token : client;
+}
+
+async function ofReason(found: readonly FoundPlace[], wanted: DeathReason): Promise<FoundPlace[]> {
+  const reasons = await Promise.all(
+    found.map(({ partition, place }) =>
+      partition.command((redis, keys) => redis.hget(keys.dead_letter_about(place.id), 'reason')),
+    ),
+  );
+  return found.filter((_, index) => reasons[index] === wanted);
 }

@@ -15,6 +15,7 @@ import {
 } from './asked_queues.ts';
 import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
+import { DEATH_REASONS } from './settlement.ts';
 
 /** The things that these routes are about, as the messages of errors call them. */
 const WHAT = 'dead letters';
@@ -38,7 +39,20 @@ const subscriberQuery = z.strictObject({
     .optional()
     .describe('Of one join, by its name.'),
 });
+const TIME_RULE = 'must be a time in ms since 1970';
+const time = z
+  .string(TIME_RULE)
+  .regex(/^\d{1,15}$/, TIME_RULE)
+  .transform(Number)
+  .pipe(z.int().min(0))
+  .optional();
 const pageQuery = subscriberQuery.extend({
+  reason: z
+    .enum(DEATH_REASONS, `must be one of ${DEATH_REASONS.join(', ')}`)
+    .optional()
+    .describe('Only those that died for this reason. A page may have fewer of them, or none.'),
+  since: time.describe('Only what died from this time on (ms since 1970).'),
+  until: time.describe('Only what died before this time (ms since 1970).'),
   limit: LIMIT,
   before: z
     .string(PLACE_RULE)
@@ -156,13 +170,14 @@ function handlers(parts: DeadLettersParts) {
   };
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
-      const { subscriber, join, limit, before } = query;
+      const { limit, before, ...asked } = query;
+      const { reason, since: sinceMs, until } = asked;
+      const filter = { reason, sinceMs, untilMs: until === undefined ? undefined : until - 1 };
       const count = limit ?? DEFAULT_LISTED;
       const { queues, calls } = await queuesAsked(parts, caller, query, WHAT);
-      const { letters, next } = await deadLetters.list(queues, count, before);
+      const { letters, next } = await deadLetters.list(queues, count, before, filter);
       const place = next && `${next.diedAtMs}-${next.id}`;
-      const headers =
-        place === undefined ? place : nextLink(path, { limit, subscriber, join, before: place });
+      const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
       return {
         ...ok(await shownTo(parts, caller, letters)),
         headers,

@@ -53,7 +53,14 @@ export interface Retry extends Penalty {
   onPaused?: () => void;
 }
 
-export type DeathReason = 'max_attempts' | 'max_age' | 'failed_in_bus' | 'killed_worker' | 'join_refused';
+export const DEATH_REASONS = [
+  'max_attempts',
+  'max_age',
+  'failed_in_bus',
+  'killed_worker',
+  'join_refused',
+] as const;
+export type DeathReason = (typeof DEATH_REASONS)[number];
 
 export interface Burial extends Penalty {
   attempt: FailedAttempt;

@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts';
+import { BULK_JOB } from '../delivering/bulks.ts';
 import { Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
@@ -7,6 +8,7 @@ import { uids } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Outbox } from '../publishing/outbox.ts';
 import type { Wakeups } from '../store/wakeups.ts';
+import { bulkJob } from './bulk_job.ts';
 import type { JobParts } from './job_parts.ts';
 import { outboxJob } from './outbox_job.ts';
 import { type PeriodicJob, periodicJobs } from './periodic_jobs.ts';
@@ -43,10 +45,13 @@ export class Maintenance {
     const { all } = partitions;
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
-    const moveOutbox = outboxJob({ ...parts, leaseMs: config.leaseMs });
+    const others = {
+      outbox: outboxJob({ ...parts, leaseMs: config.leaseMs }),
+      [BULK_JOB]: bulkJob({ ...parts, config, stopping: this.#stopping.signal }),
+    };
     this.#wakeups = wakeups;
     this.#workers = new Workers(
-      { queue, handler: byName(jobs, moveOutbox, log), recorder, log },
+      { queue, handler: byName(jobs, others, log), recorder, log },
       { ids: uids(WORKERS), tickMs: tickMs(config), ticksPerAsk: all.length === 1 ? 1 : 2 },
     );
     wakeups.on('aux', () => this.#workers.wake());
@@ -84,13 +89,14 @@ export class Maintenance {
 }
 
 /**
- * Returns a handler that runs the periodic job that has the name of the acquired job, or moves an outbox. Jobs of
- * other names are deleted.
+ * Returns a handler that runs the periodic job that has the name of the acquired job, or the one of `others`, which
+ * have arguments. Jobs of other names are deleted.
  */
-function byName(jobs: readonly PeriodicJob[], moveOutbox: JobHandler, log: Log): JobHandler {
+function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {
     const { job, packed } = grant;
-    if (job?.name === 'outbox') return moveOutbox(grant, signal);
+    const other = others[job?.name ?? ''];
+    if (other) return other(grant, signal);
     const periodic = jobs.find(({ name }) => name === job?.name);
     if (periodic) await periodic.run(signal);
     else log.error({ job: job ?? packed.toBuffer().toString('hex') }, 'deleted a job of an unknown name');

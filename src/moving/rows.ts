@@ -132,6 +132,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   counters_flushed: passing,
   history_fine: byHistory,
   history_coarse: byHistory,
+  bulk: { stays: 'its owner begins it anew for what is left' },
   standings: toControl,
   api_tokens: toAll,
   api_token: { split: ([field]) => (isSecret(field) ? 'control' : 'all') },

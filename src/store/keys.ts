@@ -77,6 +77,7 @@ export const LAYOUT = {
   counters_flushed: { pattern: 'counters:flushed:{process}', type: 'string' },
   history_fine: { pattern: 'history:fine:{subject}', type: 'list' },
   history_coarse: { pattern: 'history:coarse:{subject}', type: 'list' },
+  bulk: { pattern: 'bulk:{owner}', type: 'hash' },
   standings: { pattern: 'standings', type: 'string' },
   api_tokens: { pattern: 'api_tokens:by_token', type: 'hash' },
   api_token: { pattern: 'api_token:{token}', type: 'hash' },

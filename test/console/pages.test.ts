@@ -48,9 +48,11 @@ before(async () => {
     by: 'url',
     then: { topic: 'ready' },
   });
-  receiver.answers(answer.status(500, { 'x-hostile': '1' }), answer.status(500));
-  await publisher.publish(topic, { url: 'https://shop.example.com/1', data: { note: HOSTILE } });
-  await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+  for (const letters of [1, 2]) {
+    receiver.answers(answer.status(500, { 'x-hostile': '1' }), answer.status(500));
+    await publisher.publish(topic, { url: 'https://shop.example.com/1', data: { note: HOSTILE } });
+    await until(async () => (await subscriber.report()).dead_letters.batches === letters);
+  }
 });
 /** Fields of forms, such as might be taken. */
 const HARMLESS = {
@@ -260,7 +262,25 @@ describe('root', () => {
     await visit.page.click('input[type=checkbox]');
     await visit.submit('button[value=retry]');
     await until(async () => (await scene.subscriber.report()).events.sent === 1);
-    assert.match(await visit.text('main'), /Nothing has died/);
+  });
+
+  test('retries all dead letters that match, after it has seen their number', async () => {
+    const visit = await as(root, '/console/dead_letters?reason=max_age');
+    assert.match(await visit.text('main'), /None match/);
+    await visit.page.select('[name=reason]', 'max_attempts');
+    await visit.submit('.filter button');
+    await visit.submit('form[action$="/bulk"] button[value=retry]');
+    await visit.page.waitForSelector('form[action$="/confirm"]');
+    assert.equal(await visit.text('h1'), '1 dead letter matches');
+    await visit.submit('form[action$="/confirm"] button');
+    await visit.page.waitForFunction(
+      `/Retried 1 dead letter/.test(document.querySelector('h1').textContent)`,
+    );
+    assert.equal((await scene.subscriber.report()).dead_letters.batches, 0);
+    await visit.page.goto(`${bus.url}/console/dead_letters`);
+    assert.match(await visit.text('main'), /Retried 1 dead letter.*Nothing has died/);
+    await until(async () => (await scene.subscriber.report()).events.sent === 2);
+    await visit.assertSound();
   });
 
   test('removes a topic whose name it types, and nothing by a slip', async () => {
@@ -304,7 +324,8 @@ describe('a viewer', () => {
       '/console/dead_letters/selected',
       '/console/clients',
       `/console/clients/${scene.publisher.token}/rotate`,
-      '/console/dead_letters/all',
+      '/console/dead_letters/bulk',
+      '/console/dead_letters/bulk/confirm',
     ]) {
       assert.equal(await post(visit, path), 403, path);
     }

@@ -74,6 +74,7 @@ describe('a script', () => {
         'put_join',
         'put_trigger',
         'register_client',
+        'retry_bulk',
         'revive',
         'send_test',
         'spend',

@@ -40,6 +40,11 @@ export const lanes = {
 /** The client that asks; undefined for root. */
 const client = 'text?';
 
+/** A step of a bulk through one of its queues; without `token`, through the letters of all subscribers. */
+const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
+/** `lost`: somebody else has made the step, or cancelled the bulk. `next`: this queue is done, others follow. */
+const bulkState = 'lost|going|next|over';
+
 export const deliveringContracts = {
   acquire: {
     arguments: {
@@ -106,5 +111,39 @@ export const deliveringContracts = {
   purge: {
     arguments: { client, deliveryLog, bids: ['text'] },
     reply: 'number',
+  },
+  begin_bulk: {
+    arguments: {
+      owner: 'text',
+      id: 'text',
+      act: 'retry|purge',
+      reason: 'text?',
+      fromMs: 'digits?',
+      untilMs: 'number?',
+      queues: 'text',
+      queueCount: 'number',
+      job: 'bytes',
+    },
+    reply: 'flag',
+  },
+  confirm_bulk: {
+    arguments: { owner: 'text', id: 'text', job: 'bytes' },
+    reply: 'flag',
+  },
+  cancel_bulk: {
+    arguments: { owner: 'text', id: 'text' },
+    reply: 'flag',
+  },
+  count_bulk: {
+    arguments: bulkStep,
+    reply: { state: bulkState, looked: 'number' },
+  },
+  retry_bulk: {
+    arguments: bulkStep,
+    reply: { state: bulkState, revived: [{ token: 'text', events: 'number' }] },
+  },
+  purge_bulk: {
+    arguments: { ...bulkStep, deliveryLog },
+    reply: { state: bulkState, purged: 'number' },
   },
 } as const satisfies Record<string, Contract>;

@@ -68,6 +68,9 @@ export interface Calls {
     query: {
       subscriber?: string | undefined;
       join?: string | undefined;
+      reason?: 'max_attempts' | 'max_age' | 'failed_in_bus' | 'killed_worker' | 'join_refused' | undefined;
+      since?: number | undefined;
+      until?: number | undefined;
       limit?: number | undefined;
       before?: string | undefined;
     };

@@ -1,0 +1,24 @@
+#!lua flags=allow-oom
+--[[
+begin_bulk: begin to count the dead letters that match a filter, in order to retry or purge them all. Returns false,
+and changes nothing, while another bulk of this owner runs; one that is counted, ended or cancelled is replaced.
+
+Only letters that died until now match, so that one that is retried and dies again is not retried again. `queues`
+has the tokens of the subscribers whose letters are meant, as JSON that only the caller reads.
+]]
+local bulks = include('bulks')
+
+return function(call, args)
+  local key = call.keys.bulk(args.owner)
+  if redis.call('HGET', key, 'state') == 'running' then return false end
+  redis.call('DEL', key)
+  redis.call('HSET', key, 'id', args.id, 'act', args.act, 'state', 'counting')
+  redis.call('HSET', key, 'queues', args.queues, 'queue', 0, 'queue_count', args.queue_count)
+  redis.call('HSET', key, 'until_ms', math.min(args.until_ms or call.now_ms, call.now_ms))
+  if args.from_ms then redis.call('HSET', key, 'from_ms', args.from_ms) end
+  if args.reason then redis.call('HSET', key, 'reason', args.reason) end
+  redis.call('HSET', key, 'matched', 0, 'done', 0, 'left', 0, 'began_ms', call.now_ms)
+  bulks.keep(call, args.owner)
+  bulks.put_job(call, args.job)
+  return true
+end

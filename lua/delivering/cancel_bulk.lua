@@ -1,0 +1,13 @@
+#!lua flags=allow-oom
+--[[
+cancel_bulk: stop a bulk that is counted or runs. What it has done stays done. Returns false, and changes nothing, if
+the bulk has ended, or is another one meanwhile.
+]]
+
+return function(call, args)
+  local key = call.keys.bulk(args.owner)
+  local id, state = unpack(redis.call('HMGET', key, 'id', 'state'))
+  if id ~= args.id or state == 'ended' or state == 'cancelled' then return false end
+  redis.call('HSET', key, 'state', 'cancelled', 'ended_ms', call.now_ms)
+  return true
+end

@@ -1,0 +1,16 @@
+#!lua flags=allow-oom
+--[[
+confirm_bulk: retry or purge the dead letters that a bulk has counted. Returns false, and changes nothing, if the bulk
+is not counted, or is another one meanwhile.
+]]
+local bulks = include('bulks')
+
+return function(call, args)
+  local key = call.keys.bulk(args.owner)
+  local id, state = unpack(redis.call('HMGET', key, 'id', 'state'))
+  if id ~= args.id or state ~= 'counted' then return false end
+  redis.call('HSET', key, 'state', 'running', 'began_ms', call.now_ms)
+  bulks.keep(call, args.owner)
+  bulks.put_job(call, args.job)
+  return true
+end

@@ -1,0 +1,15 @@
+#!lua flags=allow-oom
+--[[
+count_bulk: count the next dead letters of a bulk. When all are counted, the bulk waits for a confirmation.
+]]
+local bulks = include('bulks')
+
+return function(call, args)
+  local record = bulks.open(call, args, 'counting')
+  if not record then return { state = 'lost', looked = 0 } end
+  local key = call.keys.bulk(args.owner)
+  local bids, looked, state = bulks.walk(call, args, record)
+  redis.call('HINCRBY', key, 'matched', #bids)
+  if state == 'over' then redis.call('HSET', key, 'state', 'counted') end
+  return { state = state, looked = looked }
+end

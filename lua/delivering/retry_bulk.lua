@@ -1,0 +1,26 @@
+#!lua
+--[[
+retry_bulk: retry the next dead letters of a bulk that runs, as `revive` does. A letter whose subscriber has left
+stays. Redis refuses this script while memory is exhausted, as it refuses `revive`.
+]]
+local bulks = include('bulks')
+local reviving = include('reviving')
+
+return function(call, args)
+  local record = bulks.open(call, args, 'running')
+  if not record then return { state = 'lost', revived = {} } end
+  local key, revived, left = call.keys.bulk(args.owner), {}, 0
+  local bids, _, state = bulks.walk(call, args, record)
+  for _, bid in ipairs(bids) do
+    local letter = reviving.revive(call, bid, args.token)
+    if letter.outcome == 'ok' then
+      revived[#revived + 1] = letter
+    else
+      left = left + 1
+    end
+  end
+  redis.call('HINCRBY', key, 'done', #revived)
+  redis.call('HINCRBY', key, 'left', left)
+  if state == 'over' then redis.call('HSET', key, 'state', 'ended', 'ended_ms', call.now_ms) end
+  return { state = state, revived = revived }
+end

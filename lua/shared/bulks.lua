@@ -1,0 +1,82 @@
+--[[
+Bulks: the retry or purge of all dead letters that match a filter. The record of a bulk has the filter, how far the
+bulk is, and what it has done. Each step changes letters and record together, so whoever makes the steps, how often
+and at the same time, each letter counts once.
+
+The letters of a queue are walked by the time of their death, the oldest first. The place of the walk is the time and
+the UID of the last letter that was looked at.
+]]
+local jobs = include('jobs')
+local bulks = {}
+
+-- A record that nobody uses any more expires.
+local EXPIRY_MS = 86400 * 1000
+
+-- Returns the record if the bulk is in this state and at this queue.
+function bulks.open(call, args, state)
+  local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
+  local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
+  for i, field in ipairs(fields) do record[field] = values[i] or nil end
+  if record.id == args.id and record.state == state and tonumber(record.queue) == args.queue then return record end
+end
+
+-- True if a UID comes after another one as Redis sorts them, by bytes. Lua's `<` depends on the locale of Redis.
+local function follows(one, other)
+  for i = 1, #one do
+    local a, b = one:byte(i), other:byte(i) or 0
+    if a ~= b then return a > b end
+  end
+  return false
+end
+
+-- Returns up to `args.max` letters after the place of the walk, as lists of UID and time, and whether others follow.
+local function next_letters(call, args, record)
+  local keys = call.keys
+  local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
+  local found = {}
+  -- No limit is needed here: each script call buries one letter, so few letters share a millisecond.
+  for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
+    if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
+  end
+  local from = record.at_ms and '(' .. record.at_ms or record.from_ms or '-inf'
+  local range = { index, from, record.until_ms, 'WITHSCORES', 'LIMIT', 0, args.max + 1 }
+  local more = redis.call('ZRANGEBYSCORE', unpack(range))
+  for i = 1, #more, 2 do found[#found + 1] = { more[i], more[i + 1] } end
+  local letters = {}
+  for i = 1, math.min(#found, args.max) do letters[i] = found[i] end
+  return letters, #found > #letters
+end
+
+-- Walks on. Returns the UIDs of the letters that match, how many were looked at, and the state of the walk: `going`,
+-- `next` if the walk through this queue is over, `over` if that was the last queue.
+function bulks.walk(call, args, record)
+  local key, keys = call.keys.bulk(args.owner), call.keys
+  local letters, follow = next_letters(call, args, record)
+  local bids = {}
+  for _, letter in ipairs(letters) do
+    local bid = letter[1]
+    if not record.reason or redis.call('HGET', keys.dead_letter_about(bid), 'reason') == record.reason then
+      bids[#bids + 1] = bid
+    end
+  end
+  redis.call('PEXPIRE', key, EXPIRY_MS)
+  if follow then
+    local last = letters[#letters]
+    redis.call('HSET', key, 'at_ms', last[2], 'at_id', last[1])
+    return bids, #letters, 'going'
+  end
+  redis.call('HDEL', key, 'at_ms', 'at_id')
+  local queue = args.queue + 1
+  local is_over = queue >= tonumber(record.queue_count)
+  redis.call('HSET', key, 'queue', is_over and 0 or queue)
+  return bids, #letters, is_over and 'over' or 'next'
+end
+
+-- Puts the job of a bulk into `aux`.
+function bulks.put_job(call, job)
+  if redis.call('SADD', call.keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
+end
+
+function bulks.keep(call, owner) redis.call('PEXPIRE', call.keys.bulk(owner), EXPIRY_MS) end
+
+return bulks

@@ -1,0 +1,42 @@
+--[[
+Reviving: turns a dead letter back into a ready batch.
+]]
+local attempts = include('attempts')
+local batches = include('batches')
+local dead_letters = include('dead_letters')
+local jobs = include('jobs')
+local reviving = {}
+
+local function revive(call, bid, token, ordered)
+  local keys, letter = call.keys, call.keys.dead_letter(bid)
+  local events = redis.call('LLEN', letter) - batches.HEADER
+  local job = jobs.delivery_of(bid)
+  redis.call('LSET', letter, 1, call.now_ms)
+  redis.call('LSET', letter, 2, 0)
+  redis.call('RENAME', letter, keys.batch(bid))
+  dead_letters.unlist(call, bid, token, events)
+  redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)
+  redis.call('ZADD', keys.batches_queued(token), batches.queue_score(call, token, ordered), bid)
+  redis.call('HINCRBY', keys.gauge_batches(), token, 1)
+  redis.call('HINCRBY', keys.gauge_events(), token, events)
+  redis.call('SADD', keys.jobs_index('main'), job)
+  if attempts.is_suspect(call, bid) then
+    jobs.make_suspect(call, job)
+  else
+    jobs.make_instant(call, 'main', job)
+  end
+  return { outcome = 'ok', token = token, events = events }
+end
+
+-- Revives a dead letter if it belongs to `client`; without `client`, whosever it is. Returns the outcome.
+function reviving.revive(call, bid, client)
+  local token = redis.call('LINDEX', call.keys.dead_letter(bid), 0)
+  if not token or client and client ~= token then
+    dead_letters.forget_entry(call, bid, client)
+    return { outcome = 'dead_letter_not_found' }
+  end
+  local callback, ordered = unpack(redis.call('HMGET', call.keys.subscriber(token), 'callback', 'ordered'))
+  return callback and revive(call, bid, token, ordered) or { outcome = 'subscriber_not_found' }
+end
+
+return reviving

@@ -1,0 +1,174 @@
+import type { Caller } from '../caller.ts';
+import { queuesOf } from '../delivering/asked_queues.ts';
+import type { Bulk, Bulks } from '../delivering/bulks.ts';
+import { DEATH_REASONS, type DeathReason } from '../delivering/settlement.ts';
+import { BusError } from '../errors.ts';
+import { type Content, type Html, html } from '../html.ts';
+import { ALL, BOTH, type Route } from '../route.ts';
+import type { Visit } from './api_calls.ts';
+import { ago, duration } from './format.ts';
+import { live } from './layout.ts';
+import { action, page } from './page.ts';
+import { ANY_FIELDS, ANY_QUERY, form } from './parts.ts';
+
+const LETTERS = '/console/dead_letters';
+export const BULK_PATH = `${LETTERS}/bulk`;
+
+export interface BulkParts {
+  bulks: Pick<Bulks, 'begin' | 'find' | 'confirm' | 'cancel'>;
+  /** Resolves with the tokens of the joins of a client. */
+  joinsOf: (client: string) => Promise<string[]>;
+}
+
+/** All who have the root key share their bulks, which viewers see. No token begins with a colon. */
+const ROOT_OWNER = ':root';
+
+export function bulkOwner(caller: Caller): string {
+  return caller.role === 'client' ? caller.token : ROOT_OWNER;
+}
+
+/** The retry or purge of all dead letters that match a filter: counted first, then done while its page shows how far. */
+export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
+  return [
+    page(BULK_PATH, ALL, {
+      query: ANY_QUERY,
+      async show(call) {
+        const bulk = await bulks.find(bulkOwner(call.caller));
+        const mayChange = call.caller.role !== 'viewer';
+        const isBusy = call.query.busy !== undefined && bulk?.state === 'running';
+        return {
+          title: 'Dead letters',
+          current: LETTERS,
+          body: live('bulk', BULK_PATH, [
+            isBusy && html`<p><b>This one still runs, so no other was begun.</b></p>`,
+            bulk ? shown(bulk, mayChange && call) : html`<h1>Nothing is retried or purged now</h1>`,
+            html`<p><a href="${LETTERS}">Dead letters</a></p>`,
+          ]),
+        };
+      },
+    }),
+    action(BULK_PATH, BOTH, {
+      action: 'dead_letters.bulk',
+      form: ANY_FIELDS,
+      async act({ caller, body }) {
+        const act = body.do === 'purge' ? 'purge' : 'retry';
+        const subscriber = caller.role === 'client' ? caller.token : String(body.subscriber ?? '');
+        const queues = subscriber === '' ? undefined : await queuesOf({ joinsOf }, subscriber);
+        const { since, until } = body;
+        const untilMs = timeIn(until);
+        const filter = {
+          ...{ queues, reason: reasonIn(body.reason), fromMs: timeIn(since) },
+          untilMs: untilMs === undefined ? undefined : untilMs - 1,
+        };
+        const hasBegun = await bulks.begin(bulkOwner(caller), act, filter);
+        return hasBegun ? BULK_PATH : `${BULK_PATH}?busy=1`;
+      },
+    }),
+    action(`${BULK_PATH}/confirm`, BOTH, {
+      action: 'dead_letters.bulk_confirm',
+      form: ANY_FIELDS,
+      async act({ caller, body }) {
+        await bulks.confirm(bulkOwner(caller), String(body.id));
+        return BULK_PATH;
+      },
+    }),
+    action(`${BULK_PATH}/cancel`, BOTH, {
+      action: 'dead_letters.bulk_cancel',
+      form: ANY_FIELDS,
+      async act({ caller, body }) {
+        await bulks.cancel(bulkOwner(caller), String(body.id));
+        return BULK_PATH;
+      },
+    }),
+  ];
+}
+
+/** Reads a time of a form, in ms: browsers send `2026-11-23T04:05`, which is meant in UTC. */
+export function timeIn(field: string | string[] | undefined): number | undefined {
+  if (!field) return undefined;
+  const ms = Date.parse(`${field}Z`);
+  if (Number.isNaN(ms)) throw new BusError('bad_body', 'a time must be such as 2026-11-23T04:05, in UTC');
+  return ms;
+}
+
+function reasonIn(field: string | string[] | undefined): DeathReason | undefined {
+  if (!field) return undefined;
+  const reason = DEATH_REASONS.find((each) => each === field);
+  if (!reason) throw new BusError('bad_body', `a reason must be one of ${DEATH_REASONS.join(', ')}`);
+  return reason;
+}
+
+/** A number of letters in full, since it is decided by it. */
+const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value === 1 ? 'letter' : 'letters'}`;
+const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
+
+/** Says in a line how a bulk is. */
+export function headline({ act, state, matched, done }: Bulk): string {
+  const [does, doing, did] = VERBS[act];
+  if (state === 'counting') return `Counting to ${does.toLowerCase()}: ${exactly(matched)} so far`;
+  if (state === 'counted')
+    return matched === 0
+      ? 'No dead letter matches'
+      : `${exactly(matched)} ${matched === 1 ? 'matches' : 'match'}`;
+  if (state === 'running')
+    return `${doing} ${exactly(matched)}: ${Math.floor((100 * done) / Math.max(1, matched))} %`;
+  return `${did} ${exactly(done)}${state === 'cancelled' ? `, then stopped` : ''}`;
+}
+
+function shown(bulk: Bulk, visit: Visit | false): Html {
+  return html`<h1>${headline(bulk)}</h1>
+<p>${filterOf(bulk)}</p>
+${bulk.state === 'running' && progress(bulk)}
+${bulk.state === 'counting' && html`<p class="hint">Nothing is changed before you confirm. If this number stands still, no worker runs.</p>`}
+${isOver(bulk) && outcome(bulk)}
+${visit && html`<div class="acts">${acts(bulk, visit)}</div>`}`;
+}
+
+function filterOf({ queues, reason, fromMs, untilMs }: Bulk): Content {
+  const nowMs = Date.now();
+  return [
+    queues ? 'Of one subscriber and its joins' : 'Of all subscribers',
+    reason !== undefined && html`, with the reason <span class="mono">${reason}</span>`,
+    fromMs !== undefined && html`, from ${ago(fromMs, nowMs)}`,
+    untilMs !== undefined && html`, that died until ${ago(untilMs, nowMs)}`,
+    '.',
+  ];
+}
+
+function progress({ matched, done, left, beganAtMs }: Bulk): Html {
+  const ended = done + left;
+  const restMs = ((Date.now() - beganAtMs) / Math.max(1, ended)) * Math.max(0, matched - ended);
+  return html`<progress max="${Math.max(1, matched)}" value="${ended}" aria-label="Progress"></progress>
+<p>${ended.toLocaleString('en')} of ${matched.toLocaleString('en')}${ended > 0 && ended < matched && `, about ${duration(Math.max(1000, restMs))} left`}</p>
+<p class="hint">You may leave this page: the workers go on, and Dead letters leads back here. While memory is short, nothing is retried.</p>`;
+}
+
+function isOver({ state }: Bulk): boolean {
+  return state === 'ended' || state === 'cancelled';
+}
+
+function outcome({ matched, done, left, beganAtMs, endedAtMs = beganAtMs }: Bulk): Html {
+  const gone = Math.max(0, matched - done - left);
+  return html`<p>It took ${duration(endedAtMs - beganAtMs)}, and ended ${ago(endedAtMs, Date.now())}. ${
+    left > 0 && `${exactly(left)} stayed, as their subscriber has left. `
+  }${gone > 0 && `${exactly(gone)} of those that were counted were not touched.`}</p>`;
+}
+
+function acts({ id, act, state, matched }: Bulk, visit: Visit): Content {
+  const content = html`<input type="hidden" name="id" value="${id}">`;
+  const [does] = VERBS[act];
+  const stop = form(visit, {
+    action: `${BULK_PATH}/cancel`,
+    does: state === 'running' ? 'Stop' : 'Cancel',
+    content,
+  });
+  if (state === 'running' || state === 'counting') return stop;
+  if (state !== 'counted' || matched === 0) return undefined;
+  return [
+    form(visit, {
+      ...{ action: `${BULK_PATH}/confirm`, does: `${does} ${exactly(matched)}`, content },
+      isDangerous: act === 'purge',
+    }),
+    stop,
+  ];
+}

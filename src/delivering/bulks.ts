@@ -1,0 +1,124 @@
+import { uid } from '../ids.ts';
+import { packJob } from '../store/job.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import type { DeathReason } from './settlement.ts';
+
+/** The name of the job of a bulk. Its arguments are the owner, the id of the bulk, and what the job does. */
+export const BULK_JOB = 'bulk';
+
+/** `counted`: the bulk waits until its owner confirms it. */
+export const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelled'] as const;
+export type BulkState = (typeof BULK_STATES)[number];
+
+export interface BulkFilter {
+  /** The subscribers whose letters are meant; undefined means all. */
+  queues: readonly string[] | undefined;
+  reason?: DeathReason | undefined;
+  /** The letters that died from this time on, or until that time. */
+  fromMs?: number | undefined;
+  untilMs?: number | undefined;
+}
+
+/** A retry or purge of all dead letters that match a filter. */
+export interface Bulk extends BulkFilter {
+  id: string;
+  act: 'retry' | 'purge';
+  state: BulkState;
+  /** Number of letters that matched when they were counted. */
+  matched: number;
+  /** Number of letters that were retried or purged. */
+  done: number;
+  /** Number of letters that stay, since their subscriber has left. */
+  left: number;
+  beganAtMs: number;
+  endedAtMs: number | undefined;
+}
+
+/**
+ * The bulks. An owner has one at a time: a client by its token, all who have the root key together. Each partition
+ * has the part of a bulk that concerns its own letters, and a job of its own for it.
+ */
+export class Bulks {
+  readonly #partitions: Partitions;
+
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
+  }
+
+  /** Begins to count the letters that match. Returns false, and changes nothing, while another bulk runs. */
+  async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
+    if ((await this.find(owner))?.state === 'running') return false;
+    const id = uid();
+    const { queues, reason, fromMs, untilMs } = filter;
+    const parts = queues
+      ? [...Map.groupBy(queues, (token) => this.#partitions.ofSubscriber(token))]
+      : this.#partitions.all.map((each) => [each, [null]] as const);
+    const begun = parts.map(([partition, own]) =>
+      partition.run('begin_bulk', {
+        ...{ owner, id, act, reason, fromMs, untilMs },
+        ...{
+          queues: JSON.stringify(own),
+          queueCount: own.length,
+          job: packJob(BULK_JOB, [owner, id, 'count']),
+        },
+      }),
+    );
+    return (await Promise.all(begun)).every(Boolean);
+  }
+
+  /** Returns the newest bulk of an owner. It is forgotten a day after its last change. */
+  async find(owner: string): Promise<Bulk | undefined> {
+    const records = this.#partitions.all.map((partition) =>
+      partition.command((redis, keys) => redis.hgetall(keys.bulk(owner))),
+    );
+    const parts = (await Promise.all(records)).flatMap((record) => readBulk(record) ?? []);
+    const newest = parts.reduce<Bulk | undefined>(
+      (last, each) => (last && last.beganAtMs >= each.beganAtMs ? last : each),
+      undefined,
+    );
+    return newest && parts.filter(({ id }) => id === newest.id).reduce(together);
+  }
+
+  /** Retries or purges what was counted. Returns false if the bulk is not counted, or another one meanwhile. */
+  async confirm(owner: string, id: string): Promise<boolean> {
+    if ((await this.find(owner))?.state !== 'counted') return false;
+    const job = packJob(BULK_JOB, [owner, id, 'run']);
+    return this.#inAll((partition) => partition.run('confirm_bulk', { owner, id, job }));
+  }
+
+  /** Stops a bulk. What it has done stays done. Returns false if it has ended, or is another one meanwhile. */
+  cancel(owner: string, id: string): Promise<boolean> {
+    return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
+  }
+
+  async #inAll(change: (partition: Partition) => Promise<boolean>): Promise<boolean> {
+    return (await Promise.all(this.#partitions.all.map(change))).some(Boolean);
+  }
+}
+
+/** Reads the part of a bulk that a partition has; undefined if it has none. */
+export function readBulk(record: Record<string, string>): Bulk | undefined {
+  const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;
+  if (id === undefined || queues === undefined) return undefined;
+  const tokens = JSON.parse(queues) as (string | null)[];
+  return {
+    ...{ id, act: act as Bulk['act'], state: state as BulkState },
+    queues: tokens[0] === null ? undefined : (tokens as string[]),
+    reason: reason as DeathReason | undefined,
+    ...{ fromMs: from === undefined ? undefined : Number(from), untilMs: Number(until) },
+    ...{ matched: Number(record.matched), done: Number(record.done), left: Number(record.left) },
+    ...{ beganAtMs: Number(record.began_ms), endedAtMs: ended === undefined ? undefined : Number(ended) },
+  };
+}
+
+function together(one: Bulk, other: Bulk): Bulk {
+  const first = (state: BulkState) => BULK_STATES.indexOf(state);
+  return {
+    ...one,
+    queues: one.queues && other.queues ? [...one.queues, ...other.queues] : undefined,
+    state: first(one.state) <= first(other.state) ? one.state : other.state,
+    ...{ matched: one.matched + other.matched, done: one.done + other.done, left: one.left + other.left },
+    endedAtMs: Math.max(one.endedAtMs ?? 0, other.endedAtMs ?? 0) || undefined,
+  };
+}

@@ -1,0 +1,84 @@
+import { clock } from '../clock.ts';
+import type { Config } from '../config.ts';
+import { type Bulk, readBulk } from '../delivering/bulks.ts';
+import type { Grant } from '../delivering/grant.ts';
+import { DONE, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
+import { StorageFull } from '../errors.ts';
+import type { Recorder } from '../metrics/recorder.ts';
+import type { Reply } from '../store/contracts.ts';
+import { readMemory } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
+
+/** Time after which a bulk lets other jobs of its queue have their turn, and how long it waits for its next one. */
+const TURN_MS = 200;
+const REST_MS = 20;
+/** While memory is short nothing is retried; the job looks again after this time. */
+const SHORT_MS = 5000;
+/** Letters of a step: 1,000 are counted, or 100 changed, in a few milliseconds. */
+const COUNTED = 1000;
+const CHANGED = 100;
+
+interface BulkJobParts {
+  partition: Partition;
+  config: Config;
+  recorder: Pick<Recorder, 'added'>;
+  /** Aborted as soon as the process begins to stop. */
+  stopping: AbortSignal;
+}
+
+type StepState = Reply<'count_bulk'>['state'];
+type Part = Bulk & { queue: number };
+
+/**
+ * The job `bulk`: counts the dead letters of a bulk, or retries or purges them, step by step. Each step is one script
+ * that changes letters and record together. So a bulk goes on where it was, whatever dies when.
+ */
+export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
+  return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
+    const [owner, id] = (job?.args ?? []) as string[];
+    const read = () => partOf(partition, String(owner), String(id));
+    const endMs = clock.monotonicMs() + TURN_MS;
+    try {
+      for (let part = await read(); part; ) {
+        if (part.state === 'running' && part.act === 'retry' && (await isShort(partition, config)))
+          return triedAgainIn(SHORT_MS);
+        let state: StepState = 'going';
+        while (state === 'going') {
+          if (signal.aborted || stopping.aborted || clock.monotonicMs() >= endMs)
+            return triedAgainIn(REST_MS);
+          state = await step(String(owner), part);
+        }
+        // Another worker may have made a step meanwhile, and the next queue may be its turn.
+        part = state === 'over' ? undefined : await read();
+      }
+    } catch (error) {
+      if (error instanceof StorageFull) return triedAgainIn(SHORT_MS);
+      throw error;
+    }
+    return DONE;
+  };
+
+  async function step(owner: string, { id, act, state, queue, queues }: Part): Promise<StepState> {
+    const asked = { owner, id, queue, token: queues?.[queue] };
+    if (state === 'counting') return (await partition.run('count_bulk', { ...asked, max: COUNTED })).state;
+    const changes = { ...asked, max: CHANGED };
+    if (act === 'purge')
+      return (await partition.run('purge_bulk', { ...changes, deliveryLog: config.deliveryLog })).state;
+    const reply = await partition.run('retry_bulk', changes);
+    for (const { token, events } of reply.revived) recorder.added(token, events);
+    return reply.state;
+  }
+}
+
+/** Returns what a partition has of a bulk that has something to do; otherwise undefined. */
+async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
+  const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));
+  const bulk = readBulk(record);
+  const isActive = bulk?.id === id && (bulk.state === 'counting' || bulk.state === 'running');
+  return isActive ? { ...bulk, queue: Number(record.queue) } : undefined;
+}
+
+async function isShort(partition: Partition, config: Config): Promise<boolean> {
+  const { used, highMark } = await readMemory(partition, config);
+  return used > highMark;
+}

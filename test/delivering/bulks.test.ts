@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { readConfig } from '../../src/config.ts';
+import { Bulks } from '../../src/delivering/bulks.ts';
+import { Queue } from '../../src/delivering/queue.ts';
+import { bulkJob } from '../../src/maintenance/bulk_job.ts';
+import { Partitions } from '../../src/store/partitions.ts';
+
+const redis = new TestStore();
+const bus = new Bus(() => redis.store);
+const bulks = () => new Bulks(new Partitions(redis.store));
+const QUEUE = { laneLimit: 100, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
+const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'root' });
+let revived = 0;
+
+const dead = async () => Object.values(await readDeadLetters(redis.store));
+const queued = async (token: string) =>
+  Number((await redis.store.redis.hget(redis.store.keys.gauge_batches(), token)) ?? 0);
+
+/** Makes `count` dead letters of a subscriber, all of which died for this reason. */
+async function deaths(token: string, seed: string, count: number, reason = 'max_attempts'): Promise<void> {
+  await bus.subscribe(token, { topics: [token], max: 1 });
+  await bus.publish(seed, token, Array<string>(count).fill('e'));
+  const before = new Set(await ids());
+  await buryAll(redis.store);
+  const { redis: commands, keys } = redis.store;
+  for (const id of await ids())
+    if (!before.has(id)) await commands.hset(keys.dead_letter_about(id), 'reason', reason);
+}
+const ids = () => redis.store.redis.zrange(redis.store.keys.dead_letters_index(), '0', '-1');
+
+/** Works on the queue `aux` for so many turns, each of which has time for everything or, if aborted, for nothing. */
+async function work(turns: number, stopping = new AbortController().signal): Promise<void> {
+  const queue = new Queue(redis.store, 'aux', QUEUE);
+  const recorder = {
+    added(_: string, events: number) {
+      revived += events;
+    },
+  };
+  const run = bulkJob({ partition: redis.store, config, recorder, stopping });
+  for (let turn = 0; turn < turns; turn++) {
+    const [grant] = (await queue.acquire(['w1'])).grants;
+    if (!grant) break;
+    const settlement = await run(grant, new AbortController().signal);
+    if (settlement.end === 'done') await queue.ack({ grant, ...settlement.success });
+    else if (settlement.end === 'retry') await queue.nack(grant, { ...settlement.retry, delayMs: 0 });
+  }
+  await queue.retire(['w1']);
+}
+
+beforeEach(async () => {
+  revived = 0;
+  await redis.flush();
+});
+afterEach(() => assertConsistent(redis.store));
+
+describe('a bulk', () => {
+  test('counts first, waits, and then retries exactly what matched', async () => {
+    await deaths('alice', 'a', 250);
+    await deaths('alice', 'b', 30, 'max_age');
+    await deaths('bob', 'c', 20, 'max_age');
+    assert.ok(await bulks().begin('root', 'retry', { queues: undefined, reason: 'max_age' }));
+    await work(5);
+    const counted = await bulks().find('root');
+    assert.deepEqual([counted?.state, counted?.matched, counted?.done], ['counted', 50, 0]);
+    assert.equal((await dead()).length, 300);
+    await deaths('bob', 'd', 1, 'max_age'); // died too late
+    assert.ok(await bulks().confirm('root', counted?.id ?? ''));
+    await work(5);
+    const ended = await bulks().find('root');
+    assert.deepEqual([ended?.state, ended?.matched, ended?.done, ended?.left], ['ended', 50, 50, 0]);
+    assert.deepEqual([await queued('alice'), await queued('bob'), revived], [30, 20, 50]);
+    assert.equal((await dead()).length, 251);
+  });
+
+  test('purges the letters of some subscribers alone, however many died in one millisecond', async () => {
+    await deaths('alice', 'a', 230);
+    await deaths('bob', 'b', 5);
+    const { redis: commands, keys } = redis.store;
+    for (const id of await ids()) {
+      await commands.hset(keys.dead_letter_about(id), 'died_at', 1_600_000_000_000);
+      const token = String(await commands.lindex(keys.dead_letter(id), 0));
+      for (const index of [keys.dead_letters_index(), keys.dead_letters_of(token)])
+        await commands.zadd(index, 1_600_000_000_000, id);
+    }
+    await bulks().begin('alice', 'purge', { queues: ['join:x:alice', 'alice'] });
+    await work(5);
+    const { id = '', matched } = (await bulks().find('alice')) ?? {};
+    assert.equal(matched, 230);
+    await bulks().confirm('alice', id);
+    await work(5);
+    assert.deepEqual([(await bulks().find('alice'))?.done, (await dead()).length], [230, 5]);
+  });
+
+  test('goes on where it was when its worker died, and counts nothing twice', async () => {
+    await deaths('alice', 'a', 250);
+    await bulks().begin('root', 'retry', { queues: ['alice'] });
+    await work(5);
+    await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+    const { id = '' } = (await bulks().find('root')) ?? {};
+    const step = { owner: 'root', id, queue: 0, token: 'alice', max: 100 };
+    // Two workers make steps at the same time; the job itself stays where it is.
+    await Promise.all([redis.store.run('retry_bulk', step), redis.store.run('retry_bulk', step)]);
+    assert.equal((await bulks().find('root'))?.done, 200);
+    await work(1, AbortSignal.abort());
+    assert.equal((await bulks().find('root'))?.state, 'running');
+    await work(5);
+    const ended = await bulks().find('root');
+    assert.deepEqual([ended?.state, ended?.done, await queued('alice')], ['ended', 250, 250]);
+  });
+
+  test('leaves letters whose subscriber has left, and says how many', async () => {
+    await deaths('alice', 'a', 3);
+    await redis.store.redis.hdel(redis.store.keys.subscriber('alice'), 'callback');
+    await bulks().begin('root', 'retry', { queues: undefined });
+    await work(5);
+    await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+    await work(5);
+    const ended = await bulks().find('root');
+    assert.deepEqual([ended?.state, ended?.done, ended?.left], ['ended', 0, 3]);
+    await redis.flush();
+  });
+
+  test('is one at a time, and only its own confirmation or cancellation counts', async () => {
+    await deaths('alice', 'a', 3);
+    await bulks().begin('root', 'retry', { queues: undefined });
+    await work(5);
+    const first = (await bulks().find('root'))?.id ?? '';
+    assert.ok(await bulks().begin('root', 'purge', { queues: undefined }));
+    assert.equal(await bulks().confirm('root', first), false);
+    await work(5);
+    const second = (await bulks().find('root'))?.id ?? '';
+    assert.ok(await bulks().confirm('root', second));
+    assert.equal(await bulks().begin('root', 'retry', { queues: undefined }), false);
+    assert.equal(await bulks().cancel('root', first), false);
+    assert.ok(await bulks().cancel('root', second));
+    await work(5);
+    assert.deepEqual([(await bulks().find('root'))?.state, (await dead()).length], ['cancelled', 3]);
+    assert.equal(await bulks().cancel('root', second), false);
+    assert.equal(await bulks().find('alice'), undefined);
+  });
+});
