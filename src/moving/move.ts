@@ -34,6 +34,7 @@ export type Comparison = { what: string; source: number; target: number }[];
  */
 export async function move(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
+  if (target.partitions.all.length === 1) throw new BootError('--partitions must be 2 or more.');
   await checkSource(source, leaseMs);
   if (!ignoresCallers) await refuseCallers(source);
   const { control } = source.partitions;

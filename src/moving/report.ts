@@ -1,5 +1,6 @@
 import { clock } from '../clock.ts';
 import type { Comparison } from './move.ts';
+import type { Side } from './side.ts';
 
 const WIDTH = 40;
 
@@ -24,17 +25,22 @@ function progressLine(done: number, total: number): string {
   return `[${bar}] ${Math.floor(part * 100)} %, ${Math.min(done, total)} of ${total} keys`;
 }
 
-/** Returns a table of what was moved. What differs has a mark. */
-export function comparisonTable(comparison: Comparison): string {
-  const rows = comparison.map(({ what, source, target }) => [
-    what,
-    String(source),
-    String(target),
-    source === target ? '' : '  <-- differs',
-  ]);
-  const lines = [['', 'source', 'target', ''], ...rows].map(
-    ([what = '', source = '', target = '', note = '']) =>
-      `${what.padEnd(26)}${source.padStart(12)}${target.padStart(12)}${note}`,
+export function isWhole(comparison: Comparison): boolean {
+  return comparison.every(({ source, target }) => source === target);
+}
+
+/** Returns a table of what was moved, with a mark at what differs, and what to do next. */
+export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
+  const count = partitions.all.length;
+  const rows = comparison.map(({ what, source, target }) =>
+    rowOf(what, String(source), String(target), source === target ? '' : '  <-- differs'),
   );
-  return lines.join('\n');
+  const next = isWhole(comparison)
+    ? `Moved to ${count} partitions in ${name}. Run the bus there with ROUTEMASTER_PARTITIONS=${count}.`
+    : 'The target differs from the source, so no process starts on it. Run the same command again.';
+  return ['', rowOf('', 'source', 'target'), ...rows, '', next].join('\n');
+}
+
+function rowOf(what: string, source: string, target: string, note = ''): string {
+  return what.padEnd(26) + source.padStart(12) + target.padStart(12) + note;
 }

@@ -19,13 +19,23 @@ export interface Side {
 interface Wanted {
   url: string;
   prefix: string;
-  partitions: number;
+  /** The number of partitions, as given. */
+  partitions: string;
   tls: RedisTls;
   log: Log;
 }
 
-/** Resolves when Redis can be used. Throws BootError if it cannot be reached. */
-export async function openSide({ url, prefix, partitions, tls, log }: Wanted): Promise<Side> {
+const MAX_PARTITIONS = 256;
+
+/** Resolves when Redis can be used. Throws BootError if it cannot be reached, or if what is wanted makes no sense. */
+export async function openSide({ url, prefix, partitions: text, tls, log }: Wanted): Promise<Side> {
+  const partitions = Number(text);
+  if (!/^[1-9]\d*$/.test(text) || partitions > MAX_PARTITIONS)
+    throw new BootError(`--partitions must be a whole number from 2 to ${MAX_PARTITIONS}.`);
+  if (partitions > 1 && /[^\w:-]/.test(prefix))
+    throw new BootError(
+      'The prefix of several partitions must have only letters, digits, and the characters _ - :',
+    );
   const address = url.replace(/\/\/[^@/]*@/, '//');
   const redis = connect(url, log, tls);
   await new Promise<void>((resolve, reject) => {

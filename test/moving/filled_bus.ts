@@ -107,7 +107,8 @@ async function addAgenda(bus: Bus, { topics, delayed, triggers }: Sizes): Promis
       Array.from({ length: Math.min(100, delayed - i) }, (_, k) => ({ id: `d${i + k}`, delay: HOUR_MS + k })),
       {
         key: { digest: `key${i}`.padEnd(22, '-'), fingerprint: 'f'.repeat(16) },
-        limits: { maxClientKeys: 1000 },
+        // So few that their quota does not fill up, and expire, while the test runs.
+        limits: { maxClientKeys: Math.ceil(delayed / 50) },
       },
     );
   for (let i = 0; i < triggers; i++)

@@ -9,6 +9,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { until } from '../../harness/until.ts';
 import { BootError } from '../../src/errors.ts';
+import { deleteMoved } from '../../src/moving/deleting.ts';
 import { foundKey } from '../../src/moving/found_key.ts';
 import { refuseMoved } from '../../src/moving/mark.ts';
 import { move } from '../../src/moving/move.ts';
@@ -16,7 +17,7 @@ import { ROWS } from '../../src/moving/rows.ts';
 import { openSide, type Side } from '../../src/moving/side.ts';
 import { fixedText, LAYOUT } from '../../src/store/keys.ts';
 import { settlePartitionCount } from '../../src/store/partition_count.ts';
-import { differences } from './content.ts';
+import { contentOf, differences } from './content.ts';
 import { fillBus } from './filled_bus.ts';
 
 const redis = new TestStore();
@@ -25,8 +26,14 @@ const { log } = capturedLog();
 const SIZES = { subscribers: 24, topics: 7, publishes: 21, delayed: 250, triggers: 9 };
 const FOUR = 4;
 
-const open = (partitions: number, prefix = redis.store.prefix): Promise<Side> =>
-  openSide({ url: redis.redis.url, prefix, partitions, tls: { ca: undefined, verify: true }, log });
+const open = (count: number, prefix = redis.store.prefix): Promise<Side> =>
+  openSide({
+    url: redis.redis.url,
+    prefix,
+    partitions: String(count),
+    tls: { ca: undefined, verify: true },
+    log,
+  });
 
 let source: Side;
 let target: Side;
@@ -91,13 +98,18 @@ describe('a move', () => {
     await assertMoved(target);
   });
 
-  test('copies all to sixteen partitions under another prefix', async () => {
-    await fillBus(redis.store, SIZES);
+  test('copies all to sixteen partitions under another prefix', async (t) => {
     const other = await open(16, 'other:');
+    t.after(() => other.redis.disconnect());
+    await fillBus(redis.store, SIZES);
     for (const { what, source, target } of await move({ ...parts(), target: other }))
       assert.equal(target, source, what);
     await assertMoved(other);
-    other.redis.disconnect();
+    const after = await contentOf(other.partitions.all);
+    await deleteMoved(source);
+    assert.deepEqual([...(await contentOf([redis.store])).keys()], ['move']);
+    assert.deepEqual(await contentOf(other.partitions.all), after);
+    await refused(refuseMoved(redis.store), /was moved/);
   });
 
   test('goes on where it was cut off; until it has ended nobody starts on the target, and nobody on the source', async () => {
@@ -109,6 +121,7 @@ describe('a move', () => {
     };
     await assert.rejects(move({ ...parts(), progress: cutOff }), /cut off/);
     await refused(boot(FOUR), /A move into this bus is not finished/);
+    await refused(deleteMoved(source), /was not moved, so nothing is deleted/);
     await refused(refuseMoved(redis.store), /is being moved to 4 partitions in .*DEL .*move\b/);
     await move(parts());
     await assertMoved(target);
@@ -152,8 +165,9 @@ describe('a move is refused', () => {
     await refused(move({ ...parts(), ignoresCallers: false }), /run scripts in the Redis of the bus/);
   });
 
-  test('into a bus, into what another move has begun, and into a Redis that deletes', async () => {
+  test('into a bus, into what another move has begun, and into a Redis that deletes', async (t) => {
     const other = await open(FOUR, 'other:');
+    t.after(() => other.redis.disconnect());
     const into = () => move({ ...parts(), target: other });
     await store().redis.set('other:schema', 2);
     await refused(into(), /target has a bus already, with one partition/);
@@ -169,6 +183,5 @@ describe('a move is refused', () => {
     await store().redis.config('SET', 'maxmemory-policy', 'allkeys-lru');
     await refused(into(), /maxmemory-policy/);
     await store().redis.config('SET', 'maxmemory-policy', 'noeviction');
-    other.redis.disconnect();
   });
 });

@@ -1,0 +1,22 @@
+import { BootError } from '../errors.ts';
+import { readMark } from './mark.ts';
+import { scanned } from './scanning.ts';
+import type { Side } from './side.ts';
+import { pipelined } from './sums.ts';
+
+/**
+ * Deletes the data of a bus that was moved, except the mark, with which no process starts there. Returns the number of
+ * keys. Throws BootError if everything is not known to be in the target.
+ */
+export async function deleteMoved({ partitions }: Side): Promise<number> {
+  const { control: source } = partitions;
+  const mark = await readMark(source);
+  if (mark?.doneMs === undefined) throw new BootError('This bus was not moved, so nothing is deleted.');
+  let deleted = 0;
+  for await (const { keys } of scanned(source, [source.prefix])) {
+    const others = keys.filter(({ name }) => name !== 'move');
+    const counts = await pipelined(source, others, (pipeline, { key }) => pipeline.unlink(key));
+    deleted += counts.reduce((sum: number, count) => sum + Number(count), 0);
+  }
+  return deleted;
+}
