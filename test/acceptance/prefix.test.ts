@@ -3,12 +3,12 @@ import { test } from 'node:test';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
 
 /**
- * Together these tests use every folder of src/ that has keys. Each test ends with a check that no key is outside the
- * prefix. Any test of test/acceptance/ can run with ROUTEMASTER_REDIS_PREFIX; all of them would take five times as long.
+ * With partitions.test.ts, whose partitions have prefixes too, these use every folder of src/ that has keys. Each test ends
+ * with a check that no key is outside the prefix. Any test of test/acceptance/ can be run with ROUTEMASTER_REDIS_PREFIX;
+ * all of them would take five times as long.
  */
 const FILES = [
   'acceptance/dead_letters',
-  'acceptance/joins',
   'acceptance/sweep',
   'flow/due_triggers',
   'maintenance/delayed_drop',
