@@ -85,25 +85,60 @@ export const SUBSCRIBER_REPORT = z
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
-export async function readReport(
+/** The replies to `commandsFor`. */
+type Replies = [
+  hash: Record<string, string>,
+  topics: string[],
+  queued: string | null,
+  oldest: string[],
+  deadBatches: number,
+  deadEvents: string | null,
+  dropped: Record<string, string>,
+  untold: string | null,
+  telling: string | null,
+];
+
+function commandsFor(keys: Keyspace, token: string): string[][] {
+  return [
+    ['hgetall', keys.subscriber(token)],
+    ['smembers', keys.subscriber_topics(token)],
+    ['hget', keys.gauge_events(), token],
+    ['zrange', keys.batches_queued(token), '0', '0', 'WITHSCORES'],
+    ['zcard', keys.dead_letters_of(token)],
+    ['hget', keys.dead_letters_events(), token],
+    ['hgetall', keys.dropped(token)],
+    ['hget', keys.drop_notice(token), 'events'],
+    ['hget', keys.drop_notice_carried(token), 'events'],
+  ];
+}
+
+/**
+ * Returns the reports of subscribers of one partition, without those that do not exist. One pipeline reads them, which takes
+ * this process half as long as a call for each command.
+ */
+export async function readReports(
   redis: Commands,
   keys: Keyspace,
-  token: string,
+  tokens: readonly string[],
   defaults: SubscriptionDefaults,
-): Promise<SubscriberReport | undefined> {
-  const [hash, topics, queued, oldest, deadBatches, deadEvents, dropped, untold, telling] = await Promise.all(
-    [
-      redis.hgetall(keys.subscriber(token)),
-      redis.smembers(keys.subscriber_topics(token)),
-      redis.hget(keys.gauge_events(), token),
-      redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
-      redis.zcard(keys.dead_letters_of(token)),
-      redis.hget(keys.dead_letters_events(), token),
-      redis.hgetall(keys.dropped(token)),
-      redis.hget(keys.drop_notice(token), 'events'),
-      redis.hget(keys.drop_notice_carried(token), 'events'),
-    ],
-  );
+): Promise<SubscriberReport[]> {
+  const commands = tokens.flatMap((token) => commandsFor(keys, token));
+  const replies = ((await redis.pipeline(commands).exec()) ?? []).map(([error, reply]) => {
+    if (error) throw error;
+    return reply;
+  });
+  const each = commands.length / tokens.length;
+  return tokens.flatMap((token, index) => {
+    const its = replies.slice(index * each, (index + 1) * each) as Replies;
+    return reportOf(token, its, defaults) ?? [];
+  });
+}
+
+function reportOf(
+  token: string,
+  [hash, topics, queued, oldest, deadBatches, deadEvents, dropped, untold, telling]: Replies,
+  defaults: SubscriptionDefaults,
+): SubscriberReport | undefined {
   if (hash.callback === undefined) return undefined;
   return {
     subscriber: token,

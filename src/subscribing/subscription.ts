@@ -4,7 +4,7 @@ import { isJoinToken, ownerOf } from '../join_token.ts';
 import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { readReport, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
+import { readReports, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 import { type Flushing, TopicMarks } from './topic_marks.ts';
 
 /** Maximum subscribers that are read at a time. Each takes nine commands. */
@@ -185,18 +185,16 @@ export class Subscriptions {
     const parts = [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
     const reports = parts.map(([partition, tokens]) =>
       partition.command(async (redis, keys) => {
-        const reports: (SubscriberReport | undefined)[] = [];
+        const reports: SubscriberReport[] = [];
         for (let from = 0; from < tokens.length; from += LIST_SLICE) {
           const slice = tokens.slice(from, from + LIST_SLICE);
-          const read = slice.map((each) => readReport(redis, keys, each, this.#defaults));
-          reports.push(...(await Promise.all(read)));
+          reports.push(...(await readReports(redis, keys, slice, this.#defaults)));
         }
         return reports;
       }),
     );
     return (await Promise.all(reports))
       .flat()
-      .filter((each) => each !== undefined)
       .sort((one, other) => (one.subscriber < other.subscriber ? -1 : 1));
   }
 }
