@@ -157,7 +157,7 @@ export function tokenField(formToken: string): Html {
   return html`<input type="hidden" name="form_token" value="${formToken}">`;
 }
 
-/** Returns a part of a page that is replaced every two seconds while somebody looks at it. */
-export function live(id: string, url: string, content: Content): Html {
-  return html`<div id="${id}" data-live hx-get="${url}" hx-trigger="refresh" hx-select="#${id}" hx-swap="outerMorph">${content}</div>`;
+/** Returns a part of a page that is replaced every two seconds, or `everyMs`, while somebody looks at it. */
+export function live(id: string, url: string, content: Content, everyMs?: number): Html {
+  return html`<div id="${id}" data-live="${everyMs}" hx-get="${url}" hx-trigger="refresh" hx-select="#${id}" hx-swap="outerMorph">${content}</div>`;
 }

@@ -9,7 +9,7 @@ import { bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, boxes, pathWith } from './parts.ts';
-import { plots } from './plots.ts';
+import { isAsked, plots } from './plots.ts';
 
 export interface OverviewParts {
   partitions: Partitions;
@@ -35,24 +35,30 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
       query: ANY_QUERY,
       async show(call) {
         const { range } = call.query;
-        const [state, { body }] = await Promise.all([
-          readState(parts),
-          api.call<HistoryReport>('GET /history', call, { query: { range } }),
+        const [state, history] = await Promise.all([
+          isAsked('now', call.query) && readState(parts),
+          isAsked('plots', call.query) && api.call<HistoryReport>('GET /history', call, { query: { range } }),
         ]);
-        const complaints = complaintsOf(state);
         return {
           title: 'Overview',
           current: '/console',
-          body: live('overview', pathWith('/console', { range }), [
-            html`<h1>${sentence(state, complaints)}</h1>`,
-            complaints.length > 0 &&
-              html`<ul class="complaints">${complaints.map(({ text, advice }) => html`<li><b>${text}</b> ${advice}</li>`)}</ul>`,
-            figuresOf(state),
-            plots(body, '/console'),
-          ]),
+          body: [
+            state && live('overview', pathWith('/console', { part: 'now' }), stateShown(state)),
+            history && plots(history.body, '/console'),
+          ],
         };
       },
     }),
+  ];
+}
+
+function stateShown(state: State): Content {
+  const complaints = complaintsOf(state);
+  return [
+    html`<h1>${sentence(state, complaints)}</h1>`,
+    complaints.length > 0 &&
+      html`<ul class="complaints">${complaints.map(({ text, advice }) => html`<li><b>${text}</b> ${advice}</li>`)}</ul>`,
+    figuresOf(state),
   ];
 }
 

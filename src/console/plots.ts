@@ -1,7 +1,8 @@
 import { type Html, html } from '../html.ts';
-import type { MetricName } from '../metrics/history.ts';
+import { type MetricName, STEPS } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { bytes, duration, number } from './format.ts';
+import { live } from './layout.ts';
 import { choices, pathWith } from './parts.ts';
 
 /** The ranges that a reader can choose, with their names. */
@@ -31,11 +32,21 @@ const PLOTS: readonly Plot[] = [
   { title: 'Memory', lines: { memory: 'stored' } },
 ];
 
-/** Returns the plots of a history, with links to its other ranges of time. `path` is that of the page. */
+/**
+ * Returns the plots of a history, with links to its other ranges of time. `path` is that of the page. They are a part of
+ * their own, because they change every ten seconds alone, and are most of the page.
+ */
 export function plots(history: HistoryReport, path: string): Html {
+  const { range } = history;
   const shown = PLOTS.map((each) => plot(history, each)).filter((each) => each !== undefined);
-  const ranges = choices(RANGE_NAMES, history.range, (range) => pathWith(path, { range }));
-  return html`${ranges}<div class="plots">${shown}</div>`;
+  const ranges = choices(RANGE_NAMES, range, (each) => pathWith(path, { range: each }));
+  const content = html`${ranges}<div class="plots">${shown}</div>`;
+  return live('plots', pathWith(path, { range, part: 'plots' }), content, STEPS.fine.ms);
+}
+
+/** Returns true if the plots of a page, or else its other content, are asked for: by a refresh, or with the whole page. */
+export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
+  return part === undefined || part === what;
 }
 
 /** Returns a plot; undefined if the history has none of its metrics. The browser draws the lines (plots.js). */

@@ -13,8 +13,8 @@ import { count } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, form, pathWith, typeIt } from './parts.ts';
-import { plots } from './plots.ts';
-import { details, figures, TOKEN } from './subscriber_parts.ts';
+import { isAsked, plots } from './plots.ts';
+import { details, dropNotice, figures, TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 import { subscriptionChange, subscriptionForm } from './subscription_form.ts';
 
@@ -35,7 +35,10 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
         const ofIt = call.caller.role === 'client' ? {} : { subscriber: token };
         const [{ body: report }, history, deliveries] = await Promise.all([
           api.call<SubscriberReport>('GET /subscribers/:token', call, { params: { token } }),
-          api.call<HistoryReport>('GET /history', call, { query: { subject: `subscriber:${token}`, range } }),
+          isAsked('plots', call.query) &&
+            api.call<HistoryReport>('GET /history', call, {
+              query: { subject: `subscriber:${token}`, range },
+            }),
           api.call<Delivery[]>('GET /deliveries', call, { query: { ...ofIt, limit: SHOWN_DELIVERIES } }),
         ]);
         const retrying = await retryingOf(call, report);
@@ -47,18 +50,19 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
           current: PATH,
           body: [
             html`<h1 class="mono">${token}</h1>`,
-            live('subscriber', pathWith(path, { range }), [
+            live('subscriber', pathWith(path, { part: 'now' }), [
               figures(report),
               html`<div class="acts">${pausing(report.paused_at !== null)}${testing()}</div>`,
               retrying.length > 0 &&
                 html`<h2>To be tried again</h2>${deliveriesTable(retrying, '', { isOfOne: true, more: retry })}`,
-              plots(history.body, path),
               html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
               deliveriesTable(deliveries.body, 'Nothing was queued for it in the last day.', {
                 isOfOne: call.caller.role !== 'client',
               }),
-              details(report),
+              dropNotice(report),
             ]),
+            history && plots(history.body, path),
+            details(report),
             call.caller.role === 'client' && subscriptionForm(call, report),
             removing && html`<div class="acts">${removing}</div>`,
           ],

@@ -43,7 +43,7 @@ export function figures(report: SubscriberReport): Html {
   return boxes(shown);
 }
 
-/** Returns what was dropped, the topics and the settings of a subscriber. */
+/** Returns the topics and the settings of a subscriber. */
 export function details(report: SubscriberReport): Html {
   const settings: [string, Content][] = [
     ['Callback', html`<span class="mono">${report.callback}</span>`],
@@ -54,7 +54,7 @@ export function details(report: SubscriberReport): Html {
     ['Gives up after', `${number(report.max_attempts)} attempts, or ${duration(report.max_age)}`],
     ['Signatures', report.signing === null ? 'none' : SIGNATURES[report.signing]],
   ];
-  return html`${report.dropped && drops(report.dropped)}<h2>Topics</h2>
+  return html`<h2>Topics</h2>
 <p class="tags">${report.topics.length === 0 ? 'none' : report.topics.map((topic) => html`<a class="tag mono" href="/console/topics/${topic}">${topic}</a> `)}</p>
 <h2>Settings</h2>
 <dl class="settings card">${settings.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
@@ -65,15 +65,10 @@ const SIGNATURES = {
   v1a: 'v1a: ed25519, whose public key the subscriber has',
 };
 
-/** Returns the drop notice of a subscriber: how many events it lost, and whether it was told. */
-function drops({
-  batches,
-  events,
-  from,
-  to,
-  topics,
-  untold,
-}: NonNullable<SubscriberReport['dropped']>): Html {
+/** Returns the drop notice of a subscriber: how many events it lost, and whether it was told; nothing if it lost none. */
+export function dropNotice({ dropped }: SubscriberReport): Content {
+  if (!dropped) return undefined;
+  const { batches, events, from, to, topics, untold } = dropped;
   const nowMs = Date.now();
   const told =
     untold === 0

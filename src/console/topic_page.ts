@@ -12,7 +12,7 @@ import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, notice, pathWith, table, typeIt } from './parts.ts';
-import { plots } from './plots.ts';
+import { isAsked, plots } from './plots.ts';
 
 export const PATH = '/console/topics';
 /** Number of next delayed events that the page of a topic shows. */
@@ -35,7 +35,8 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
         const { range, done } = call.query;
         const [{ body: topic }, history] = await Promise.all([
           api.call<WholeTopic>('GET /topics/:name', call, { params: { name } }),
-          api.call<HistoryReport>('GET /history', call, { query: { subject: `topic:${name}`, range } }),
+          isAsked('plots', call.query) &&
+            api.call<HistoryReport>('GET /history', call, { query: { subject: `topic:${name}`, range } }),
         ]);
         const path = `${PATH}/${name}`;
         const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(call, name) : [];
@@ -45,12 +46,12 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
           body: [
             html`<h1 class="mono">${name}</h1>`,
             done && notice('The event was published.'),
-            live('topic', pathWith(path, { range }), [
+            live('topic', pathWith(path, { part: 'now' }), [
               figures(topic),
-              plots(history.body, path),
               subscribersOf(topic, call),
               delayed.length > 0 && delayedTable(call, topic, delayed),
             ]),
+            history && plots(history.body, path),
             mayPublish(call, topic) && publishing(call, path),
             html`<div class="acts">${isOwn(call, topic) && removal(call, name)}</div>`,
           ],

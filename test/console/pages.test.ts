@@ -115,6 +115,17 @@ describe('each page', () => {
     assert.deepEqual(visit.complaints, []);
   });
 
+  test('asks for nothing while its tab is hidden', async () => {
+    const [hidden, visible] = [await as(root, '/console'), await as(root, '/console')];
+    await hidden.page.evaluate(`Object.defineProperty(document, 'hidden', { value: true })`);
+    const asked = { hidden: 0, visible: 0 };
+    hidden.page.on('request', () => asked.hidden++);
+    visible.page.on('request', () => asked.visible++);
+    // The hidden tab was opened first, and would have asked as often.
+    await until(() => asked.visible >= 2);
+    assert.equal(asked.hidden, 0);
+  });
+
   test('works without JavaScript, such as to sort and filter subscribers', async () => {
     const visit = await as(root, '/console/topics', { javascript: false });
     assert.match(await visit.text('main'), new RegExp(scene.topic));
@@ -143,8 +154,9 @@ describe('plots', () => {
     const visit = await as(root, '/console');
     await visit.page.waitForSelector('figure canvas');
     await visit.page.evaluate(`document.querySelector('figure canvas').dataset.mark = 'same'`);
-    await visit.page.evaluate(`document.querySelector('h1').textContent = 'old'`);
-    await visit.page.waitForFunction(`document.querySelector('h1').textContent !== 'old'`);
+    await visit.page.evaluate(`document.querySelector('figcaption').textContent = 'old'`);
+    await visit.page.evaluate(`htmx.trigger(document.querySelector('#plots'), 'refresh')`);
+    await visit.page.waitForFunction(`document.querySelector('figcaption').textContent !== 'old'`);
     assert.equal(await visit.page.$eval('figure canvas', ({ dataset }) => dataset.mark), 'same');
   });
 });

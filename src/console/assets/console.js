@@ -1,6 +1,15 @@
 // What the pages of the console do beyond links and forms. They work without it.
 
 const REFRESH_MS = 2000;
+/** When each part was fetched last. */
+const fetchedAt = new WeakMap();
+const loadedAt = performance.now();
+
+/** Parts have the time between two refreshes in `data-live`, unless that is the usual one. */
+function isDue(part) {
+  const passedMs = performance.now() - (fetchedAt.get(part) ?? loadedAt);
+  return passedMs > (Number(part.dataset.live) || REFRESH_MS) - REFRESH_MS / 2;
+}
 
 /** Parts that are being fetched. */
 const underWay = new WeakSet();
@@ -17,11 +26,15 @@ setInterval(() => {
   if (isBusy()) return;
   for (const part of document.querySelectorAll('[data-live]:not([data-paused])')) {
     // Whoever has opened something reads it; a list would move under it.
-    if (!underWay.has(part) && !part.querySelector('details[open]')) window.htmx?.trigger(part, 'refresh');
+    const isRead = underWay.has(part) || part.querySelector('details[open]');
+    if (isDue(part) && !isRead) window.htmx?.trigger(part, 'refresh');
   }
 }, REFRESH_MS);
 
-document.addEventListener('htmx:before:request', ({ target }) => underWay.add(target));
+document.addEventListener('htmx:before:request', ({ target }) => {
+  underWay.add(target);
+  fetchedAt.set(target, performance.now());
+});
 document.addEventListener('htmx:finally:request', ({ target }) => underWay.delete(target));
 
 // Shows the buttons that only a script can serve.
