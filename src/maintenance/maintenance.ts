@@ -21,6 +21,8 @@ const MAX_SLEEP_MS = 10_000;
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers. Two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
+/** With several partitions a third one moves outboxes while another job waits for a partition that does not answer. */
+const WORKERS_AMONG_OTHERS = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   outbox: Outbox;
@@ -28,7 +30,7 @@ interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   wakeups: Wakeups;
 }
 
-/** The maintenance of one partition: the scheduler, the tickers, and two workers for the `aux` queue. */
+/** The maintenance of one partition: the scheduler, the tickers, and the workers of the `aux` queue. */
 export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
@@ -52,7 +54,11 @@ export class Maintenance {
     this.#wakeups = wakeups;
     this.#workers = new Workers(
       { queue, handler: byName(jobs, others, log), recorder, log },
-      { ids: uids(WORKERS), tickMs: tickMs(config), ticksPerAsk: all.length === 1 ? 1 : 2 },
+      {
+        ids: uids(all.length === 1 ? WORKERS : WORKERS_AMONG_OTHERS),
+        tickMs: tickMs(config),
+        ticksPerAsk: all.length === 1 ? 1 : 2,
+      },
     );
     wakeups.on('aux', () => this.#workers.wake());
     const onFull = () => void queue.enqueue('autodrop').catch(() => {});

@@ -1,3 +1,5 @@
+import { sleep } from '../clock.ts';
+import { StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Reply } from '../store/contracts.ts';
@@ -10,6 +12,12 @@ import type { PublishFigures } from './publisher.ts';
 /** Maximum entries that are moved at a time, and about how many bytes. Each is what one call published. */
 const MAX_ENTRIES = 100;
 const MAX_BYTES = 1_000_000;
+/**
+ * Maximum time that a job waits for another partition, which applies entries in milliseconds. A master that hangs does not
+ * answer before its connection is cut, and would hold up the jobs of other outboxes until then: deliveries between two
+ * other masters took ten seconds.
+ */
+const PATIENCE_MS = 250;
 
 interface OutboxParts {
   /** The partitions by which entries are applied. With ROUTEMASTER_MIN_REPLICAS they wait for replicas. */
@@ -33,6 +41,8 @@ export interface OutboxHolder {
  */
 export class Outbox {
   readonly #parts: OutboxParts;
+  /** Numbers of the partitions that have not answered in time, and have not answered yet. */
+  readonly #hanging = new Set<number>();
 
   constructor(parts: OutboxParts) {
     this.#parts = parts;
@@ -71,10 +81,26 @@ export class Outbox {
         ...{ applied, checked, leaseMs: 0, ...holder },
       });
       if (entries.length === 0) return ended;
-      applied = await this.#apply(home, to, entries);
+      const applying = () => this.#apply(home, to, entries);
+      applied = await (holder ? this.#inTime(to, applying) : applying());
       checked = entries.length;
       yield applied;
     }
+  }
+
+  /** Throws StorageUnavailable if the partition does not answer in time, or at once if it owes an answer. */
+  async #inTime(to: Partition, apply: () => Promise<number>): Promise<number> {
+    const hangs = () => new StorageUnavailable(new Error(`partition ${to.index} does not answer`));
+    if (this.#hanging.has(to.index)) throw hangs();
+    const applying = apply();
+    const answered = new AbortController();
+    const late = sleep(PATIENCE_MS, answered.signal);
+    const applied = await Promise.race([applying, late]).finally(() => answered.abort());
+    if (applied !== undefined) return applied;
+    this.#hanging.add(to.index);
+    const ended = () => this.#hanging.delete(to.index);
+    applying.then(ended, ended);
+    throw hangs();
   }
 
   /** Returns the number of the last entry that is applied. */

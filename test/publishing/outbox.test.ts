@@ -5,8 +5,10 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
+import { until } from '../../harness/until.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { Queue } from '../../src/delivering/queue.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
@@ -175,6 +177,35 @@ describe('an outbox', () => {
     await bus.runJobs();
     assert.deepEqual(await bus.queued(token), ['e1']);
   });
+});
+
+test('the job of an outbox waits a moment for a master that hangs, and other jobs for it do not ask', async () => {
+  await bus.subscribe(bus.token(1), bus.topic);
+  await bus.publish('e1');
+  const home = bus.homeOfTopic();
+  const to = bus.partitions.all[1] as Partition;
+  const answer = Promise.withResolvers<never>();
+  let asked = 0;
+  const run = () => {
+    asked++;
+    return answer.promise;
+  };
+  const outbox = new Outbox({
+    applying: new Partitions(home, { run, index: 1 } as unknown as Partition),
+    figures: { published: () => {}, added: () => {} },
+    marks: { refresh: async () => {} },
+    limits: PUBLISH_LIMITS,
+    log: capturedLog().log,
+  });
+  const holder = { worker: 'w', lease: 1, leaseMs: LEASE_MS };
+  const empty = () => outbox.empty(home, to, holder, () => false);
+  await assert.rejects(empty(), StorageUnavailable);
+  await assert.rejects(empty(), StorageUnavailable);
+  assert.equal(asked, 1);
+  answer.reject(new StorageUnavailable(new Error('cut')));
+  await until(() => empty().catch(() => asked === 2), { what: 'it is asked again' });
+  await bus.runJobs();
+  assert.deepEqual(await bus.queued(bus.token(1)), ['e1']);
 });
 
 describe('a subscription to a topic that lives elsewhere', () => {
