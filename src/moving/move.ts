@@ -47,8 +47,7 @@ export async function move(parts: Move): Promise<Comparison> {
   await storeMark(control, mark);
   await storeCount(target, fillingText(mark));
   const before = await countKeys([control]);
-  const total = [...before.values()].reduce((sum, each) => sum + each.keys, 0);
-  await copy(parts, mark, (done) => progress(done, total));
+  await copy(parts, mark, (done) => progress(done, before.keys));
   for (const { what, source: was, target: is } of compare(before, await countKeys([control])))
     if (was !== is)
       throw new BootError(
@@ -122,7 +121,7 @@ async function markTopics(source: Side, { partitions }: Side): Promise<void> {
 }
 
 async function countTarget({ partitions }: Side): Promise<Census> {
-  const census: Census = new Map();
+  const census: Census = { keys: 0, counts: new Map() };
   for (const its of partitions.byRedis()) await countKeys(its, census);
   return census;
 }

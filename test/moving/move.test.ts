@@ -161,7 +161,7 @@ describe('a move is refused', () => {
     await store().redis.hset(store().keys.workers(), 'w1', await bus.nowMs());
     await refused(move(parts()), /1 workers of the bus run/);
     await store().redis.del(store().keys.workers());
-    await bus.subscribe('alice');
+    await bus.schedule();
     await refused(move({ ...parts(), ignoresCallers: false }), /run scripts in the Redis of the bus/);
   });
 
