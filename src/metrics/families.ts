@@ -120,6 +120,11 @@ const GAUGES = {
   'triggers.count': gauge('triggers', 'Triggers: `waiting` for their next time, or `idle`.', {
     status: 'state',
   }),
+  'outbox.bytes': gauge(
+    'outbox_bytes',
+    'Bytes that wait in other partitions for this one, if there are several.',
+    { partition: 'partition' },
+  ),
   'workers.count': gauge('workers', 'Known workers.'),
   'redis.bytes_used': gauge('redis_memory_used_bytes', 'Memory that counts against the limit of Redis.'),
   'redis.max_mem': gauge('redis_memory_max_bytes', 'Memory limit of Redis; 0 if there is none.'),

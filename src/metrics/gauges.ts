@@ -27,6 +27,7 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
       waiting: readings.reduce((sum, { triggers }) => sum + triggers.waiting, 0),
       idle: readings.reduce((sum, { triggers }) => sum + triggers.idle, 0),
     },
+    outboxes: await readOutboxes(partitions),
     workers: readings.reduce((sum, { workers }) => sum + workers, 0),
     memory: fullest(servers.map(({ memory }) => memory)),
     cpuSeconds: {
@@ -60,6 +61,18 @@ async function readPartition(partition: Partition) {
     ...QUEUES.map((queue) => readQueue(partition, queue, nowMs)),
   ]);
   return { subscribers, delayed, triggers, queues, workers };
+}
+
+/** Reads how many bytes wait in the outboxes of other partitions, for each partition; for none if there is only one. */
+async function readOutboxes({ all }: Partitions): Promise<[partition: number, bytes: number][]> {
+  if (all.length === 1) return [];
+  const outboxes = await Promise.all(
+    all.map((partition) => partition.command((redis, keys) => redis.hgetall(keys.outboxes_bytes()))),
+  );
+  return all.map(({ index }) => [
+    index,
+    outboxes.reduce((sum, bytes) => sum + Number(bytes[String(index)] ?? 0), 0),
+  ]);
 }
 
 /** Counts triggers. Idle ones are paused, or have no further time; their due time in the sorted set is infinity. */

@@ -10,6 +10,7 @@ import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
+import { readGauges } from '../../src/metrics/gauges.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
 import type { Partition } from '../../src/store/partition.ts';
@@ -114,6 +115,11 @@ describe('with several partitions, a publish', () => {
     const events = Array.from({ length: 50 }, (_, n) => [`e${n}`, `f${n}`]).flat();
     assert.deepEqual(await bus.queued(tokens[0] as string), events, 'at once where the topic lives');
     assert.deepEqual(await bus.queued(tokens[1] as string), []);
+    const { outboxes } = await readGauges(bus.partitions, { redisMaxBytes: 0, redisMinFreeBytes: 0 });
+    assert.deepEqual(
+      outboxes.map(([, bytes]) => bytes > 0),
+      [false, true, true, true],
+    );
     await bus.runJobs();
     for (const token of tokens) assert.deepEqual(await bus.queued(token), events);
     assert.deepEqual(bus.added, Object.fromEntries(tokens.map((token) => [token, 100])));
