@@ -36,6 +36,11 @@ export class Ledger {
     this.#audiences.push(audience);
   }
 
+  /** The URLs that a topic has accepted until now. */
+  acceptedBy(topic: string): string[] {
+    return [...(this.#accepted.get(topic) ?? [])];
+  }
+
   get accepted(): number {
     return [...this.#accepted.values()].reduce((sum, urls) => sum + urls.length, 0);
   }

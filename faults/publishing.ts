@@ -35,6 +35,8 @@ export class Publishing {
   refused = 0;
   /** Maximum time to an answer so far. */
   longestMs = 0;
+  /** When each accepted POST was sent, by `performance.now()`, and the time to its answer. */
+  readonly answers: { atMs: number; tookMs: number }[] = [];
   underWay = true;
   readonly #options: PublishingOptions;
   readonly #ledger: Ledger;
@@ -121,6 +123,7 @@ export class Publishing {
     const beganMs = performance.now();
     try {
       await web.call('POST', path, body, headers);
+      this.answers.push({ atMs: beganMs, tookMs: performance.now() - beganMs });
       return true;
     } catch (error) {
       if (error instanceof BusAnswerError && error.status < 500) throw error;

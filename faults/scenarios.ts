@@ -8,6 +8,7 @@ import { failoverSentinel } from './scenarios/failover_sentinel.ts';
 import { frozenWorker } from './scenarios/frozen_worker.ts';
 import { hostileClients } from './scenarios/hostile_clients.ts';
 import { joins } from './scenarios/joins.ts';
+import { masterAway } from './scenarios/master_away.ts';
 import { ordered } from './scenarios/ordered.ts';
 import { outboxKill } from './scenarios/outbox_kill.ts';
 import { overload } from './scenarios/overload.ts';
@@ -32,6 +33,7 @@ export const SCENARIOS: readonly Scenario[] = [
   failoverSentinel,
   redisProxy,
   outboxKill,
+  masterAway,
   poison,
   ordered,
   delayed,
