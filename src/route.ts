@@ -54,7 +54,10 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
-  /** Number of calls that making this answer counts as (see CallLimits), besides those for its length. */
+  /**
+   * Number of additional calls that the client is charged for, in its rate limit (CallLimits), because making the answer was
+   * costly. The length of the answer is charged apart from this.
+   */
   calls?: number | undefined;
   body?: unknown;
 }

@@ -19,11 +19,11 @@ local due_topics = include('due_topics')
 local intake = include('intake')
 local storing = include('storing')
 
--- Maximum work of one call before Redis serves others. The unit is about 1 µs of Redis.
+-- Maximum work of one call, since Redis serves nobody else meanwhile. The unit is about 1 µs of Redis.
 local MAX_WORK = 2500
 -- Work of each part of a call, in µs. For a subscriber a batch may have to be opened.
 local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.002 }
--- Maximum clients that share a call.
+-- Maximum clients whose events one call publishes. The others come in a later call.
 local MAX_CLIENTS = 16
 
 -- Takes the current entry of a topic. Returns the text of its event; nothing if the event has none.

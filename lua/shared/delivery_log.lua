@@ -67,8 +67,8 @@ function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end
 
--- Stores that a log has `records` records now. `counted` is how many of them were counted before. Returns the
--- number of counted records in all logs.
+-- Stores the count of a log (its `records`, rounded down to whole UNITs) and adds the change to the total. `counted`
+-- is the stored count so far. Returns the total: the sum of the counts of all logs.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -79,16 +79,16 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log. `counted` is how many it had by the last count. Returns the number
--- of counted records in all logs.
+-- Removes the `removed` oldest records of a log. `counted` is the stored count of the log so far. Returns the sum of
+-- the counts of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
   return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
 end
 
--- Removes the oldest records of the longest logs until all logs have no more than `max` records. Each log is taken to
--- have the most records that are not counted (UNIT - 1).
+-- Removes the oldest records of the longest logs until all logs together have no more than `max` records. A log may
+-- have up to UNIT - 1 records more than its count, so this many are added for each log.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do

@@ -35,16 +35,17 @@ type ListedClient = { token: string; name: string } & Scopes;
 type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /**
- * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. They are in the
- * control partition; the others have a copy without secrets, which changes after it. A call that is cut off between
- * the two may be repeated; otherwise a sweep completes it.
+ * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
+ * partition has each client of Redis whole. Each other partition has a copy without the secret, which is changed after
+ * the original. If a call is cut off in between, a sweep corrects the copies. Repeating the call corrects them at once,
+ * except for `create`, which would make a second client.
  */
 export class Clients {
   readonly #control: Partition;
   readonly #others: readonly Partition[];
   readonly #fixed: ReadonlyMap<string, Client>;
 
-  /** `others` are the other partitions, for those who change clients. */
+  /** `others` are all partitions but `control`. They may be left out where no client is changed. */
   constructor(control: Partition, fixedTokens: readonly string[], others: readonly Partition[] = []) {
     this.#control = control;
     this.#others = others;
@@ -64,7 +65,7 @@ export class Clients {
     await this.#control.command((redis, keys) =>
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
-    // If a partition is away, a sweep registers the client there. Without an answer, its secret would be lost.
+    // Errors are ignored, because only the answer contains the secret. A sweep registers the client where this failed.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }

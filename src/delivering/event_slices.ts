@@ -3,12 +3,12 @@ import type { Partition } from '../store/partition.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { eventJson } from './legacy_event.ts';
 
-/** Maximum events that one command reads. By default, an event holds up to 64 KiB of data. */
+/** Maximum events that one command reads. With at most 64 KiB of data each (the default limit), they have about 1.3 MB. */
 const SLICE = 20;
 
 /**
- * Yields the first `count` events of a batch or dead letter, a few at a time, each as the JSON text that is
- * delivered, or as `{"undecodable": base64}`. Ends early if the list is deleted meanwhile.
+ * Yields the first `count` events of a batch or dead letter, up to SLICE at a time. An event is the JSON text that is
+ * delivered, or `{"undecodable": base64}`. Ends early if the batch or letter is deleted meanwhile.
  */
 export async function* eventSlices(
   partition: Partition,

@@ -131,8 +131,9 @@ export class JoinBatches {
   }
 
   /**
-   * Returns why the join may not publish to its topic, if that lives in another partition; undefined if it may. A topic that
-   * was deleted becomes its client's again.
+   * Checks a topic that lives in another partition than the join, which join_events cannot check. Returns the reason why
+   * the join may not publish to it; undefined if it may, or if the topic lives in the join's own partition. If the topic
+   * was deleted, it is created again and belongs to the join's client.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

@@ -122,7 +122,10 @@ function countOf(all: Packed[2][], topic: string): [events: number, ids: string[
   return [events, ids];
 }
 
-/** Returns the places of up to `count` keys behind `after`, by age. Keys of the same ms are sorted by their text. */
+/**
+ * Returns the places of up to `count` open keys, the oldest first. Begins behind the place `after`, if given. Keys that
+ * were opened in the same ms are sorted by their text.
+ */
 async function following(
   redis: Commands,
   index: string,

@@ -1,6 +1,9 @@
 import type { Times } from './times.ts';
 
-/** Lateness up to which a due time fires, and all after it, whatever `catch_up` says: a restart is no outage. */
+/**
+ * Maximum lateness of due times that all fire, whatever `catch_up` says. `catch_up` is for outages, and a short restart of
+ * the workers is none.
+ */
 export const PROMPT_MS = 10_000;
 /** Maximum due times that `catch_up: all` fires, the newest of those that fell due. */
 export const MAX_CAUGHT_UP = 1000;

@@ -5,15 +5,15 @@ import type { Memory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-/** A rate is a mean in which what happened so long ago counts a third of what happens now. */
+/** Time in which a past value loses two thirds of its weight in a rate, which is a decaying mean. */
 const WINDOW_MS = 60_000;
-/** A rate below this, in events or bytes a second, is none. */
+/** A rate below this (events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
-/** For so long a process shows the standings that it has read. */
+/** Time for which a process shows the standings that it has read, before it reads them again. */
 const KEPT_MS = 2000;
 
-/** How a subscriber stood when the job `sample` looked, and its rates at that time, in events a second. */
+/** The state of a subscriber when the job `sample` last ran, and its rates then, in events a second. */
 export interface Standing {
   token: string;
   queued: number;
@@ -26,7 +26,7 @@ export interface Standing {
   failed: number;
   /** How fast its queue grows; negative if it shrinks. */
   growth: number;
-  /** Events that were ever delivered, and that ever failed, from which the next sample makes rates. */
+  /** Total events delivered and failed. The next sample computes its rates from the growth of these totals. */
   totals: { delivered: number; failed: number };
 }
 
@@ -48,7 +48,7 @@ export interface StandingsReading {
   memory: Pick<Memory, 'used' | 'highMark'>;
 }
 
-/** Returns the standings at a reading. The rates come from the difference to the standings before. */
+/** Returns the standings at a reading. The rates come from the difference to the previous standings. */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
   const elapsedMs = before ? Math.max(1, atMs - before.atMs) : 0;
@@ -66,7 +66,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
         deadLetters: each.deadLetters,
         healthPoints: each.healthPoints ?? PERFECT_HEALTH,
         isPaused: each.isPaused,
-        // Totals go back when counters are lost; what is gone is no rate.
+        // Totals fall if Redis loses counters. That would make a negative rate, so the rate is 0 then.
         delivered: Math.max(0, rate(totals.delivered, last?.totals.delivered, last?.delivered)),
         failed: Math.max(0, rate(totals.failed, last?.totals.failed, last?.failed)),
         growth: rate(each.events, last?.queued, last?.growth),
@@ -124,7 +124,7 @@ export function unpackStandings(packed: string | undefined): Standings | undefin
   return { ...rest, subscribers };
 }
 
-/** The newest standings. A process reads them at most every two seconds, and all who ask share them. */
+/** The newest standings. A process reads them at most every two seconds, and shows all callers the same ones. */
 export class LatestStandings {
   readonly #partitions: Partitions;
   #kept: Promise<Standings | undefined> | undefined;

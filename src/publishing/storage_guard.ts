@@ -10,22 +10,22 @@ const FRESH_MS = 250;
 /**
  * Refuses publishes while Redis stores more than the high mark, once it has done so for a second
  * (`SETTLED_MS`). Redis is asked only while requests arrive. A request waits for a new measurement only if
- * the last one would refuse it. If partitions are on several Redises, only those of the full one are refused.
+ * the last one would refuse it. With several Redises, only publishes to the partitions of a full Redis are refused.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
-  /** Since when the Redis of a partition is short of memory, by the place of the partition; those that are not have none. */
+  /** By index of the partition, the time since which its Redis is above the high mark. Has only such partitions. */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
   /**
-   * `onFull` is called with the partitions whose memory is above the high mark. The caller must free memory if that
-   * lasts.
+   * `onFull` is called with the partitions whose Redis is above the high mark, at each measurement that finds some. It
+   * must free memory if that lasts.
    */
   constructor(
     partitions: Partitions,
@@ -49,8 +49,8 @@ export class StorageGuard {
   }
 
   /**
-   * Call this before storing anything in a partition, by default in any, and await the result. Throws StorageFull,
-   * at once or later.
+   * Call this before storing anything in a partition, and await the result. Throws StorageFull, at once or later.
+   * Without `partition`, throws if the Redis of any partition is full.
    */
   check(partition?: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
@@ -58,7 +58,7 @@ export class StorageGuard {
     return this.#isFull(partition) ? this.#looking.then(() => this.#decide(partition)) : undefined;
   }
 
-  /** The same, before storing anything for a topic. */
+  /** Does what `check` does, for the partition of a topic. */
   checkTopic(name: string): Promise<void> | undefined {
     return this.check(this.#partitions.ofTopic(name));
   }
@@ -88,7 +88,10 @@ export class StorageGuard {
     this.#looking = undefined;
   }
 
-  /** Resolves with the memory of the Redis of these partitions; with nothing if it is away, as the publish itself will report. */
+  /**
+   * Resolves with a list of one measurement, of the Redis that has these partitions. The list is empty if that Redis
+   * cannot be reached: the publish itself will then fail and say so.
+   */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);
     return memory ? [{ partitions, memory }] : [];

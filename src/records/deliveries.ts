@@ -7,7 +7,10 @@ import { type Delivery, deliveryOf } from './delivery.ts';
 /** Maximum batches that one script call reads; 100 take Redis some 2 ms. */
 const SLICE = 100;
 
-/** The place of a batch in a listing: the time by which it is listed (ms, with three decimals) and its id. */
+/**
+ * The place of a batch in a listing, which is sorted by time and then by id. `placeMs` is when the batch ended or, if it
+ * has not ended, when it was opened (with three decimals).
+ */
 export interface DeliveryPlace {
   placeMs: number;
   id: string;
@@ -17,7 +20,7 @@ interface Wanted {
   /** The subscribers whose batches are wanted; undefined for all. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
-  /** The page has batches from `sinceMs` on and before `untilMs`, by when they ended or, if not ended, were opened. */
+  /** The page has only batches whose `placeMs` is at least `sinceMs` and less than `untilMs`. */
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
   after?: DeliveryPlace | undefined;
@@ -66,8 +69,8 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that was not read to its end may have further entries that belong before some of the others'. So
-    // the page ends where the first of these partitions stopped, and what comes after that is left to the next page.
+    // A partition that was not read to its end may have further batches that belong before entries of other
+    // partitions. So the page ends at the first place where such a partition stopped. The next page begins there.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -113,7 +116,10 @@ export class Deliveries {
     );
   }
 
-  /** Returns each partition of these subscribers with its subscribers; for undefined, all with an empty list. */
+  /**
+   * Returns the partitions that these subscribers are in, each with its own subscribers. Without `clients`, returns all
+   * partitions, each with an empty list: to the scripts this means all subscribers.
+   */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);
     return [...Map.groupBy(clients, (client) => this.#partitions.ofSubscriber(client))];

@@ -2,12 +2,12 @@ import { type QueueName, SHARES } from '../store/job.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 
-/** Number of workers or subscribers after which a call looks no further; 1,000 take Redis about a millisecond. */
+/** A call stops when it has looked through this many workers or subscribers; 1,000 take Redis about a millisecond. */
 const MAX_LOOKED = 1000;
 /** Number of workers or subscribers that one step of a walk reads. */
 const STEP = 200;
 
-/** A job, with what the place where it was found tells about it. */
+/** A job, with the facts that are known from the place where it was found. */
 export interface FoundJob {
   packed: Buffer;
   /** When a scheduled job is due, in ms. */
@@ -17,7 +17,7 @@ export interface FoundJob {
   sinceMs?: number;
 }
 
-/** Where the reading of a place stopped. Each kind of place has a form of its own, which only it reads. */
+/** Where the reading of a place stopped. Each kind of place has its own form of position. */
 export type Position = readonly string[];
 
 /** Some jobs of a place. `end` is the position after which the next slice begins; undefined if no job follows. */
@@ -75,8 +75,8 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * Jobs that wait in lanes, subscriber by subscriber. A position has two parts: that of the walk through the
- * subscribers (see `step`), and a position in the sorted set of the last of them.
+ * Jobs that wait in lanes (the deliveries of one subscriber), subscriber by subscriber. A position has two parts: the
+ * position in the walk through the subscribers (see `step`), and the position in the waiting jobs of the last subscriber.
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -102,7 +102,7 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
   return { jobs, looked, end: [cursor, last] };
 };
 
-/** The jobs that workers hold. A position is that of the walk through the workers (see `step`). */
+/** The jobs that workers hold. A position is a position in the walk through the workers (see `step`). */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
     const slice = await heldJobs(redis, keys, q, max, after);
@@ -144,8 +144,8 @@ async function heldJobs(
 }
 
 /**
- * Reads one step of a walk through a set of names, by SSCAN. The position of a walk is the cursor of a step and, of
- * the names that this step returns, the last one whose jobs were read.
+ * Reads one step of a walk through a set of names, by SSCAN. The position of a walk is the cursor of its last step,
+ * and the last name of that step whose jobs were read.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);
@@ -176,7 +176,7 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
   };
 }
 
-/** Returns the rank behind the last job that was read. If it is gone, returns the rank of the first with its score. */
+/** Returns the rank behind the last job that was read. If that job is gone, returns the rank of the first job with its score. */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);
   if (now === score && rank !== null) return { rank: rank + 1, isGone: false };

@@ -8,20 +8,20 @@ import { hashTag, slotOfKey } from './tags.ts';
  * announcements.
  */
 const PING_EVERY_MS = 30_000;
-/** Pause before a subscription to a cluster that was lost is made again. */
+/** Pause before a lost subscription to a cluster is made again. */
 const PAUSE_MS = 100;
 
-/** Somebody who listens to channels. If these have a hash tag, they have the same. */
+/** A listener to channels. Either all of its channels have the same hash tag, or none has a hash tag. */
 export interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
-  /** Called each time Redis has confirmed the subscription. What was announced before may be lost. */
+  /** Called each time Redis has confirmed the subscription. Earlier announcements may be lost. */
   listens(): void;
 }
 
 /** The connections of a process that only listen to channels: one, or one to each master of a cluster. */
 export interface Listener {
-  /** Returns a function that ends the listening. When the last has ended, the connections are closed. */
+  /** Returns a function that ends the listening. When no audience is left, the connections are closed. */
   listen(audience: Audience): () => void;
 }
 
@@ -53,7 +53,7 @@ export class RedisListener implements Listener {
   }
 
   #subscribe(audience: Audience): void {
-    // Errors are ignored: it fails only if the connection is cut, and the next `ready` repeats it.
+    // Errors are ignored: subscribing fails only if the connection is cut, and is repeated at the next `ready`.
     subscribe(this.#redis, audience).then(
       () => audience.listens(),
       () => {},
@@ -87,7 +87,7 @@ export class ClusterListener implements Listener {
     };
   }
 
-  /** Keeps a subscription to whichever master has the slot of the channels. */
+  /** Keeps a subscription to the master that has the slot of the channels, even if the slot moves. */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const slot = slotOfKey(audience.channels[0] ?? '');
     while (!signal.aborted) {
@@ -110,8 +110,8 @@ export class ClusterListener implements Listener {
     const known = this.#redises.get(address);
     if (known) return known;
     const redis = this.#cluster.masterOf(slot).duplicate();
-    redis.setMaxListeners(0); // of each partition of the master
-    redis.on('error', () => {}); // the connections for commands report it
+    redis.setMaxListeners(0); // each partition on this master adds some
+    redis.on('error', () => {}); // the connections for commands report the same errors
     redis.once('end', () => this.#redises.delete(address));
     tell(redis, this.#audiences);
     this.#redises.set(address, redis);
@@ -119,7 +119,10 @@ export class ClusterListener implements Listener {
   }
 }
 
-/** Subscribes to the shard's channels if these have a hash tag: scripts announce there (lua/shared/calls.lua). */
+/**
+ * Subscribes to the channels of an audience. Uses SSUBSCRIBE if they have a hash tag, because scripts then announce by
+ * SPUBLISH (lua/shared/calls.lua).
+ */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   const isSharded = hashTag(channels[0] ?? '') !== undefined;
   return isSharded ? redis.ssubscribe(...channels) : redis.subscribe(...channels);

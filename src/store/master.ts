@@ -6,7 +6,7 @@ import { slotOfKey } from './tags.ts';
 /** The connection of a process to one Redis, or its connections to the masters of a cluster. */
 export type Connection = Redis | RedisCluster;
 
-/** How often a call is sent that each time finds its slot on another master. The last answers come a second later. */
+/** Maximum attempts of a call that finds, each time, that its slot has moved to another master. They take about a second. */
 const MAX_TRIES = 10;
 
 /** First words of Redis's temporary errors, which become StorageUnavailable. */
@@ -20,7 +20,7 @@ const PASSING_WORDS = new Set([
   'MISCONF',
   'NOREPLICAS',
   'MOVED',
-  // The slot is being moved, key by key. Whoever followed could run a script there that lacks some of its keys.
+  // The slot is being moved, key by key. The call does not follow: there, a script would find only some of its keys.
   'ASK',
   // The error of a blocked command, such as WAIT, when the master becomes a replica.
   'UNBLOCKED',
@@ -28,10 +28,13 @@ const PASSING_WORDS = new Set([
 /** The error of WAIT if Redis has become a replica since the command before it. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
-/** Number of connections that each has made since its first Master. */
+/** Number of times that each of these objects has connected to Redis since its first Master was made. */
 const made = new WeakMap<Redis, { count: number }>();
 
-/** The Redis that has a key and all keys of the same hash tag: always the same, or the master of a cluster's slot. */
+/**
+ * The Redis that has a key, and all keys with the same hash tag. On a cluster it is the master of the key's slot at the
+ * moment; otherwise it is the only Redis.
+ */
 export class Master {
   readonly #connection: Connection;
   readonly #slot: number;
@@ -42,18 +45,18 @@ export class Master {
     if (!(connection instanceof RedisCluster)) madeBy(connection);
   }
 
-  /** The connection to it. Throws StorageUnavailable while no master of the slot is known. */
+  /** The connection to this Redis. Throws StorageUnavailable while no master of the slot is known. */
   get redis(): Redis {
     const connection = this.#connection;
     return connection instanceof RedisCluster ? connection.masterOf(this.#slot) : connection;
   }
 
-  /** Its address in the cluster; undefined if there is no cluster, or if the master is not known. */
+  /** The address of the master in the cluster. Undefined without a cluster, or while the master is not known. */
   get address(): string | undefined {
     return this.#connection instanceof RedisCluster ? this.#connection.addressOf(this.#slot) : undefined;
   }
 
-  /** Number of connections that were made to it, or to any master of the cluster. */
+  /** Number of connections that this process has made to this Redis; on a cluster, to all of its masters. */
   get connections(): number {
     const connection = this.#connection;
     return connection instanceof RedisCluster ? connection.connections : madeBy(connection).count;
@@ -64,15 +67,15 @@ export class Master {
     return this.#connection instanceof RedisCluster;
   }
 
-  /** Returns the Redis that has another key: the same, or another master of the cluster. */
+  /** Returns the Redis that has another key. On a cluster it may be another master. */
   having(key: string): Master {
     return new Master(this.#connection, key);
   }
 
   /**
-   * Calls `act` and returns its result. If it was not the master (MOVED, so that the command was not run), finds the
-   * master and calls `act` again. Throws StorageFull if Redis is out of memory, StorageUnavailable if it cannot be
-   * reached or is not ready, and any other error unchanged.
+   * Calls `act` and returns its result. If the slot has moved to another master (MOVED, so the command was not run),
+   * finds that master and calls `act` again. Throws StorageFull if Redis is out of memory, StorageUnavailable if Redis
+   * cannot be reached or is not ready, and any other error unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

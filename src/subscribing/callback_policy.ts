@@ -87,7 +87,7 @@ export class CallbackPolicy {
     return this.#ports.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(', ');
   }
 
-  /** Checks the part that needs no DNS: the port, and the address if the host is one. Returns what `refusal` does. */
+  /** Does the checks of `refusal` that need no DNS: of the port and, if the host is an address, of that address. */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last))
@@ -118,7 +118,10 @@ export class CallbackPolicy {
     );
   }
 
-  /** Returns the advice for the first refused address. It hides the address, which may be internal. */
+  /**
+   * Returns why the first forbidden address is refused, and what the subscriber should do; undefined if all addresses are
+   * allowed. The text does not name the address, because it may be internal.
+   */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {
       const standing = this.#addresses.standing(address);

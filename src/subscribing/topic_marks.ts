@@ -1,9 +1,9 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Moves what one partition has for another. */
+/** Moves the entries that one partition has in its outbox for another. */
 export interface Flushing {
-  /** Resolves when all that `home` has for the partition now is applied there. Throws as Partition does. */
+  /** Resolves when `to` has applied all entries that `home` has for it now. Throws as Partition does. */
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
@@ -11,9 +11,10 @@ export interface Flushing {
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * The marks in the homes of topics that tell which other partitions have subscribers of a topic. A mark without
- * subscribers costs a visit of that partition for each publish; subscribers without a mark would get nothing. So a mark
- * is set before the first subscription, and removed only if it is still the one that was there when nobody was subscribed.
+ * Sets and removes marks. A topic lives in one partition, its home. There it has a mark for each other partition that
+ * has subscribers of the topic, so that a publish reaches these subscribers. Without its mark, a partition would get no
+ * events; a needless mark only costs a visit for each publish. So a mark is set before the first subscription. It is
+ * removed only if it has not been set again since its partition was found to have no subscriber of the topic.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -22,15 +23,15 @@ export class TopicMarks {
     this.#partitions = partitions;
   }
 
-  /** Returns those of the topics that live in another partition. */
+  /** Returns the topics in the list whose home is another partition than this one. */
   foreign(partition: Partition, topics: readonly string[]): string[] {
     return topics.filter((topic) => this.#partitions.ofTopic(topic) !== partition);
   }
 
   /**
-   * Marks the partition as having one subscriber more of these topics, and creates those that do not exist. Call it
-   * before subscribing, and `refresh` afterwards. Returns false if there would be too many topics. Those that were created until
-   * then end with the next sweep.
+   * Marks the partition as having one subscriber more of these topics, and creates topics that do not exist. Call this
+   * before subscribing, and `refresh` afterwards. Returns false if there would be too many topics; the next sweep deletes
+   * topics that were created in vain.
    */
   async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {
     for (const [home, names] of this.#byHome(partition, topics)) {
@@ -46,7 +47,7 @@ export class TopicMarks {
     return true;
   }
 
-  /** Makes the marks of these topics say what is true of the partition. Topics that nobody uses any more end. */
+  /** Corrects the partition's marks at these topics. Deletes topics that have no publisher and no subscriber any more. */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
   }
@@ -76,11 +77,11 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 
 interface Mark {
   subscribers: number;
-  /** The time of the mark, which tells it from later ones. */
+  /** When the mark was set (µs). A mark that was set again has a later time. */
   markedUs: string;
 }
 
-/** Returns the marks of a partition at these topics; undefined where it has none. */
+/** Returns, for each topic that lives in `home`, its mark for the other `partition`; undefined if there is none. */
 async function readMarks(
   home: Partition,
   topics: readonly string[],
