@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[
-begin_bulk: begin to count the dead letters that match a filter, in order to retry or purge them all. Returns false,
-and changes nothing, while another bulk of this owner runs; one that is counted, ended or cancelled is replaced.
+begin_bulk: begin to count the dead letters that match a filter, in order to retry or purge them all later. While
+another bulk of this owner runs, returns false and changes nothing. A bulk in any other state is replaced.
 
-Only letters that died until now match, so that one that is retried and dies again is not retried again. `queues`
-has the tokens of the subscribers whose letters are meant, as JSON that only the caller reads.
+Only letters that have died by now match. So a letter that is retried and dies again is not retried a second time.
+`queues` has the tokens of the subscribers whose letters match, as JSON that only the caller reads.
 ]]
 local bulks = include('bulks')
 

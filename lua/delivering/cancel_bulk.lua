@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-cancel_bulk: stop a bulk that is counted or runs. What it has done stays done. Returns false, and changes nothing, if
-the bulk has ended, or is another one meanwhile.
+cancel_bulk: stop a bulk that has not ended. Letters that it has retried or purged stay so. Returns false, and changes
+nothing, if the bulk has ended or is cancelled, or if the owner's bulk has another id by now.
 ]]
 
 return function(call, args)

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 --[[
-retry_batch: try a batch at once that waits for its deadline, its next attempt or its lane. With `clients`, it must
-be a batch of these subscribers. If its subscriber is held back after failures, its job becomes the trial job.
+retry_batch: try a batch at once that waits for its deadline, its next attempt or its lane. If `clients` is not empty,
+finds only batches of these subscribers. If the batch's subscriber is held back after failures, the job of the batch
+becomes the trial job: the one that is tried next.
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused, and
 `delivery_not_waiting` that a worker holds the job of the batch, or may take it already.
@@ -19,8 +20,8 @@ local function is_of(clients, token)
   return #clients == 0
 end
 
--- Makes a job the trial job of a subscriber that is held back, and ends the time for which it is. If the trial job
--- so far is scheduled, it waits in the lane from now on. If it is not, it is about to be tried, and stays the trial
+-- Makes a job the trial job of a subscriber that is held back, and lets the subscriber be tried from now on. If the
+-- previous trial job is scheduled, it waits in the lane instead. Otherwise it is about to be tried, and stays the trial
 -- job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)

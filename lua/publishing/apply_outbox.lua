@@ -1,17 +1,17 @@
 #!lua
 --[[
-apply_outbox: do what another partition has in its outbox for this one, in the order of the entries.
+apply_outbox: do the work that another partition has in its outbox for this one, in the order of the entries.
 
-`source` is the number of that partition. Entries whose number is not above the last one that was applied are ignored,
-so each is applied once, however often and by however many processes this is called.
+`source` is the number of that partition. Entries up to the last applied number are ignored. So each entry is applied
+once, even if several processes send it, or one sends it again.
 
-The batches that are opened have the time of the first entry that is applied, at which its events were accepted. So
-deadlines, ages and the time in which a join waits count from then, however long the entry was under way.
+New batches get the time of the first entry that is applied now, which is when its events were accepted. So deadlines,
+ages and the waiting times of joins count from then, however long the entry was under way.
 
-`applied` is the number of the last entry that is applied now. `added` has the events of each topic and the
+`applied` is the number of the last entry that this partition has applied. `added` has the events of each topic and the
 subscribers here that got them (storing.lua). `published` has the events and bytes of topics that live here, to which
-joins of the other partition publish. `refused` names those that may not any more, with the reason; their events are
-dropped. `unused` has topics of the other partition that have no subscriber here.
+joins of the other partition publish. `refused` has the topics to which such a join may not publish any more, with the
+reason; the events for them are dropped. `unused` has topics of the other partition that have no subscriber here.
 ]]
 local intake = include('intake')
 local outboxes = include('outboxes')
@@ -22,7 +22,7 @@ local function slice_of(events)
   return { list = events, first = 1, last = #events }
 end
 
--- Gives events of a topic of another partition to its subscribers here.
+-- Gives events to the subscribers that a topic of the other partition has here.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(call, state.taken, name)
   intake.add(call, state.taken, topic, slice_of(events))
@@ -36,7 +36,7 @@ local function end_subscriptions(call, state, name)
   state.unused[name] = true
 end
 
--- Publishes events of a join of another partition to a topic that lives here.
+-- Publishes events from a join in the other partition to a topic that lives here.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client, events = slice_of(events) }
@@ -64,7 +64,7 @@ local function published(taken)
   return found
 end
 
--- Sets the time of the call back to that of an entry.
+-- Sets the time of the call back to the time of an entry, which is its number.
 local function go_back_to(call, number)
   call.now_us = math.min(call.now_us, number)
   call.now_ms = math.floor(call.now_us / 1000)

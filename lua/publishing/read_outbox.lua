@@ -2,11 +2,12 @@
 --[[
 read_outbox: remove the entries that another partition has applied from its outbox, and read the next ones.
 
-`applied` is the number of the last entry that the partition has applied; without it nothing is removed. `checked` is
-how many entries at most have a number up to that. The reply has at most `max_entries` entries, and about `max_bytes`:
-one entry at least, unless there is none. If there is none, the job of the worker that asks is done: it ends in the
-same step, so that an entry that comes later puts the job again. `ended` says so; without `worker` there is no job to
-end.
+`applied` is the number of the last entry that the other partition has applied. Without it, nothing is removed. Only the
+first `checked` entries are looked at for that. The reply has at most `max_entries` entries and about `max_bytes`, but
+at least one entry if the outbox is not empty.
+
+If the outbox is empty, the job that `worker` holds ends in the same step, and `ended` is true. So an entry that comes
+later finds no job and puts a new one. Without `worker`, no job ends.
 ]]
 local leases = include('leases')
 local outboxes = include('outboxes')

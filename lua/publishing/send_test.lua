@@ -1,7 +1,8 @@
 #!lua
 --[[
-send_test: queue a batch with one event for one subscriber, behind its other batches. The batch takes no further
-events, and its job is instant. Returns the UID of the batch; nothing if there is no such subscriber.
+send_test: queue a batch with one test event for one subscriber, behind its other batches. The batch gets no further
+events, and can be delivered at once. Returns the UID of the batch as `bid`, which is missing if there is no such
+subscriber.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')

@@ -1,18 +1,18 @@
 --[[
-Bulks: the retry or purge of all dead letters that match a filter. The record of a bulk has the filter, how far the
-bulk is, and what it has done. Each step changes letters and record together, so whoever makes the steps, how often
-and at the same time, each letter counts once.
+Bulks: the retry or purge of all dead letters that match a filter. The record of a bulk has the filter, the progress and
+the counts of what was done. Each step changes letters and record together. So each letter counts once, even if several
+workers make steps, or one repeats a step.
 
-The letters of a queue are walked by the time of their death, the oldest first. The place of the walk is the time and
-the UID of the last letter that was looked at.
+A bulk walks through the letters of one queue (subscriber) after another, by the time of their death, the oldest first.
+The place of the walk is the time and the UID of the last letter that was looked at.
 ]]
 local jobs = include('jobs')
 local bulks = {}
 
--- A record that nobody uses any more expires.
+-- Time after its last change at which the record of a bulk expires.
 local EXPIRY_MS = 86400 * 1000
 
--- Returns the record if the bulk is in this state and at this queue.
+-- Returns the record of a bulk; nothing if the bulk is not in this state, or not at the queue `args.queue` any more.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -47,8 +47,8 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Walks on. Returns the UIDs of the letters that match, how many were looked at, and the state of the walk: `going`,
--- `next` if the walk through this queue is over, `over` if that was the last queue.
+-- Makes one step of the walk. Returns the UIDs of the matching letters, how many letters were looked at, and the state
+-- of the walk: `going` if the queue has further letters, `next` if the next queue follows, `over` after the last queue.
 function bulks.walk(call, args, record)
   local key, keys = call.keys.bulk(args.owner), call.keys
   local letters, follow = next_letters(call, args, record)
@@ -72,7 +72,7 @@ function bulks.walk(call, args, record)
   return bids, #letters, is_over and 'over' or 'next'
 end
 
--- Puts the job of a bulk into `aux`.
+-- Queues the job of a bulk in `aux`.
 function bulks.put_job(call, job)
   if redis.call('SADD', call.keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end

@@ -7,7 +7,7 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Returns the marks in the text of the field; none if the topic has no such field.
+-- Returns the marks in the text of the field `elsewhere`. Returns an empty list if the topic has no such field.
 function elsewhere.read(text)
   local marks = {}
   for partition, subscribers, marked_us in (text or ''):gmatch('(%d+):(%d+):(%d+)') do
@@ -29,7 +29,7 @@ function elsewhere.store(call, topic, marks)
   end
 end
 
--- Returns how many subscribers these partitions have.
+-- Returns the number of subscribers of the topic in all marked partitions together.
 function elsewhere.count(marks)
   local count = 0
   for _, mark in ipairs(marks) do count = count + mark.subscribers end

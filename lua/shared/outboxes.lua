@@ -1,18 +1,18 @@
 --[[
-Outboxes: what happened in this partition and has to be done in others.
+Outboxes: lists of the work that this partition has for other partitions.
 
-The list `outbox:{partition}` has the entries for one other partition, in the order in which they are to be applied
-there. A call adds one entry at most for each partition. An entry begins with its number, in 16 digits; a list in
-MessagePack follows, of three items for each piece of work:
+The list `outbox:{partition}` has the entries for one other partition, in the order in which that partition must apply
+them. A call adds at most one entry for each partition. An entry begins with its number, in 16 digits. A list in
+MessagePack follows, with three items for each piece of work:
 
-- `events`, a topic and its events: give them to the subscribers of the topic there;
-- `end`, a topic and false: the topic was removed, so end its subscriptions there;
-- `publish`, a topic and `{ client, join, events }`: the topic lives there, and the join of this partition publishes to
-  it.
+- `events`, a topic and its events: give the events to the topic's subscribers in the other partition;
+- `end`, a topic and false: the topic was removed, so end its subscriptions in the other partition;
+- `publish`, a topic and `{ client, join, events }`: the topic lives in the other partition, and a join of this
+  partition publishes the events to it.
 
-The number is the time (µs) of the call, and above that of the entry before. The other partition ignores numbers that it
-has seen, so entries may be applied again. A partition that lost its last writes in a failover goes on with higher numbers
-too, since time has gone on.
+The number of an entry is the time (µs) of the call, or one more than the last number if that is higher. The other
+partition ignores numbers that it has applied, so an entry may be sent again. Even if a failover loses the last writes
+of a partition, its next numbers are higher, because they follow the clock.
 ]]
 local jobs = include('jobs')
 local outboxes = {}
@@ -24,7 +24,7 @@ function outboxes.number_of(entry)
   return tonumber(entry:sub(1, NUMBER_LENGTH))
 end
 
--- Returns the work of an entry: a list with three items for each piece.
+-- Returns the work of an entry: a list with three items for each piece of work.
 function outboxes.work_of(entry)
   return cmsgpack.unpack(entry:sub(NUMBER_LENGTH + 1))
 end
@@ -34,7 +34,7 @@ function outboxes.job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Adds a piece of work to what a call has for a partition.
+-- Adds a piece of work for a partition to `outgoing`, which has the work of one call for each partition.
 function outboxes.add(outgoing, partition, kind, topic, about)
   local work = outgoing[partition] or {}
   outgoing[partition] = work
@@ -48,7 +48,7 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Appends what a call has to the outboxes, and puts their jobs.
+-- Appends the work of a call to the outboxes, and queues the jobs that empty them.
 function outboxes.store(call, outgoing)
   local keys = call.keys
   for partition, work in pairs(outgoing) do
@@ -63,7 +63,7 @@ function outboxes.store(call, outgoing)
   end
 end
 
--- True if one of the outboxes that events of a topic go to has `max_bytes` or more.
+-- True if `max_bytes` or more wait in an outbox to one of the partitions that a topic has marks for.
 function outboxes.are_full(call, marks, max_bytes)
   for _, mark in ipairs(marks) do
     local bytes = tonumber(redis.call('HGET', call.keys.outboxes_bytes(), mark.partition)) or 0

@@ -15,7 +15,7 @@ local function add_record(call, records, bid)
   delivery_log.add_drop(call, records, bid, token, about)
 end
 
--- Deletes those of the dead letters that belong to `client`; without `client`, all of them. Returns their number.
+-- Deletes these dead letters. If `client` is given, leaves out letters of other subscribers. Returns the number deleted.
 function purging.purge(call, bids, client, max_records)
   local purged = 0
   local records = delivery_log.drops('purged', max_records)

@@ -28,7 +28,7 @@ local function revive(call, bid, token, ordered)
   return { outcome = 'ok', token = token, events = events }
 end
 
--- Revives a dead letter if it belongs to `client`; without `client`, whosever it is. Returns the outcome.
+-- Revives a dead letter. If `client` is given, the letter must belong to this subscriber. Returns the outcome.
 function reviving.revive(call, bid, client)
   local token = redis.call('LINDEX', call.keys.dead_letter(bid), 0)
   if not token or client and client ~= token then

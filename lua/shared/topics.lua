@@ -20,8 +20,8 @@ function topics.refusal(call, topic, client)
   if client and topics.publisher(call, topic) ~= client then return 'forbidden' end
 end
 
--- Ends the subscriptions to a topic that this partition holds. Those of joins stay, since the topic remains a source of
--- these joins. Returns whether any stays.
+-- Ends the subscriptions to a topic that this partition holds, except those of joins: the topic remains their source.
+-- Returns true if the topic has such joins.
 function topics.end_subscriptions(call, topic)
   local keys, joined = call.keys, {}
   for _, token in ipairs(redis.call('SMEMBERS', keys.topic_subscribers(topic))) do
@@ -36,8 +36,8 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Has the other partitions end their subscriptions to a topic. Its marks stay until they have. Returns whether there
--- are any.
+-- Tells the partitions in `marks` to end their subscriptions to a topic. The marks stay until that is done. Returns
+-- false if there is no mark.
 local function end_elsewhere(call, topic, marks)
   if #marks == 0 then return false end
   local outgoing = {}
@@ -48,8 +48,8 @@ local function end_elsewhere(call, topic, marks)
 end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. A topic that is a source of joins stays for
--- them, without a publisher. Returns the number of its delayed events, and the numbers of the other partitions whose
--- subscriptions are to end.
+-- these, without a publisher. Returns the number of its delayed events, and the numbers of the other partitions that
+-- have subscribers of it.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -79,7 +79,8 @@ function topics.have_no_room(call, names, max)
   return new > 0 and redis.call('SCARD', all) + new > max
 end
 
--- Subscribes a subscriber to exactly these topics. `foreign` are those that live in other partitions.
+-- Subscribes a subscriber to exactly the topics in `names`, which live here, and in `foreign`, which live in other
+-- partitions.
 function topics.subscribe_to(call, token, names, foreign)
   local keys, wanted = call.keys, {}
   local function enter(topic)

@@ -1,8 +1,9 @@
 #!lua
 --[[
-mark_topics: note in the home of topics that another partition has subscribers of them, and how many.
+mark_topics: note, for topics that live in this partition, that another partition has subscribers of them, and how many.
+Such a note is a mark (elsewhere.lua).
 
-Unknown topics are created without a publisher. If there would be more than `max_topics`, nothing changes and the reply
+Unknown topics are created without a publisher. If that would make more than `max_topics`, nothing changes and the reply
 is `too_many_topics`.
 ]]
 local elsewhere = include('elsewhere')

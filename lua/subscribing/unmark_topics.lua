@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --[[
-unmark_topics: remove the marks of a partition that has no subscribers of these topics any more.
+unmark_topics: remove the marks (elsewhere.lua) of another partition at topics that have no subscriber there any more.
 
-A mark that was set anew after the caller had read it (`marked_us`) stays: there may be a subscriber again. A topic
-without a publisher ends with its last subscription.
+`marked_us` is when the mark was set, as the caller read it. If it was set again since, the mark stays: there may be a
+subscriber again. A topic that is left without publisher and subscriptions is deleted.
 ]]
 local elsewhere = include('elsewhere')
 local topics = include('topics')

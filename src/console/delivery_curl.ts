@@ -4,15 +4,15 @@ import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 /** A batch, with its events if they are still there. */
 export type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
 
-/** Maximum characters of a body that the command itself has. The command asks the API for a longer one. */
+/** Maximum characters of a body that is written into the command. A longer body, the command gets from the API. */
 const MAX_BODY = 8000;
 
-/** Matches what a terminal would not show as it is: control characters, and those that turn the text around. */
+/** Matches characters that a terminal would not show: control characters, and marks that change the direction of text. */
 const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**
- * Returns a command for a shell that POSTs the events of a batch as the bus does, and what is to be said about it. It has no
- * secret: the password of the delivery is a variable of the shell, and signatures are left out.
+ * Returns a shell command that POSTs the events of a batch as the bus does, and a note for its user. The command has no
+ * secret: it takes the uuid from a variable of the shell, and leaves signatures out.
  */
 export function curlOf(
   { id, attempt_count, event_count, events = [] }: WholeDelivery,

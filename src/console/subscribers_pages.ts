@@ -75,7 +75,7 @@ function columnsAt(nowMs: number): SortedColumn[] {
   ];
 }
 
-/** A subscriber keeps up while its oldest event is younger: how a short queue grows and shrinks tells nothing. */
+/** A subscriber keeps up while its oldest event is younger than this. The growth of such a short queue tells nothing. */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
 
@@ -107,7 +107,7 @@ function successOf({ lately }: SubscriberReport): Content {
   return `${percent} %`;
 }
 
-/** What becomes of the queue if all goes on as it did in the last minutes. */
+/** Returns a forecast of the queue at the rates of the last minutes: when it is empty, or when events are dropped. */
 function forecast({ lately, events, paused_at }: SubscriberReport, nowMs: number): Content {
   if (events.queued === 0 || !lately) return NONE;
   const waitsMs = nowMs - (events.oldest ?? nowMs);
@@ -126,7 +126,7 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 <button class="quiet">Filter</button></form>`;
 }
 
-/** Says how old the order is, which the last sample decides. */
+/** Returns a line that says how old the last sample is, by which the list is sorted. */
 function sampled(rows: readonly SubscriberReport[]): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;

@@ -4,7 +4,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { DeathReason } from './settlement.ts';
 
-/** The name of the job of a bulk. Its arguments are the owner, the id of the bulk, and what the job does. */
+/** The name of the job of a bulk. Its arguments are the owner, the id of the bulk, and `count` or `run`. */
 export const BULK_JOB = 'bulk';
 
 /** `counted`: the bulk waits until its owner confirms it. */
@@ -12,10 +12,10 @@ export const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelle
 export type BulkState = (typeof BULK_STATES)[number];
 
 export interface BulkFilter {
-  /** The subscribers whose letters are meant; undefined means all. */
+  /** Only letters of these subscribers match. Undefined means all subscribers. */
   queues: readonly string[] | undefined;
   reason?: DeathReason | undefined;
-  /** The letters that died from this time on, or until that time. */
+  /** Only letters that died from `fromMs` until `untilMs` match. If one is undefined, that side is open. */
   fromMs?: number | undefined;
   untilMs?: number | undefined;
 }
@@ -36,8 +36,8 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * The bulks. An owner has one at a time: a client by its token, all who have the root key together. Each partition
- * has the part of a bulk that concerns its own letters, and a job of its own for it.
+ * The bulks of all owners. An owner has one bulk at a time. Each client is an owner; all who have the root key are one
+ * owner together. Each partition has its own part of a bulk, for its own letters, and its own job.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -80,14 +80,14 @@ export class Bulks {
     return newest && parts.filter(({ id }) => id === newest.id).reduce(together);
   }
 
-  /** Retries or purges what was counted. Returns false if the bulk is not counted, or another one meanwhile. */
+  /** Begins to retry or purge the counted letters. Returns false if the owner's bulk is not counted, or has another id by now. */
   async confirm(owner: string, id: string): Promise<boolean> {
     if ((await this.find(owner))?.state !== 'counted') return false;
     const job = packJob(BULK_JOB, [owner, id, 'run']);
     return this.#inAll((partition) => partition.run('confirm_bulk', { owner, id, job }));
   }
 
-  /** Stops a bulk. What it has done stays done. Returns false if it has ended, or is another one meanwhile. */
+  /** Stops a bulk, and undoes nothing. Returns false if the bulk has ended, or if the owner's bulk has another id by now. */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
   }

@@ -9,12 +9,12 @@ import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Time after which a bulk lets other jobs of its queue have their turn, and how long it waits for its next one. */
+/** Time after which the job gives way to other jobs of its queue, and the time until it runs again. */
 const TURN_MS = 200;
 const REST_MS = 20;
-/** While memory is short nothing is retried; the job looks again after this time. */
+/** Time until the job runs again if memory is short, because retries would take more memory. */
 const SHORT_MS = 5000;
-/** Letters of a step: 1,000 are counted, or 100 changed, in a few milliseconds. */
+/** Maximum letters that one step counts, and that one step retries or purges. Either takes Redis a few milliseconds. */
 const COUNTED = 1000;
 const CHANGED = 100;
 
@@ -30,8 +30,9 @@ type StepState = Reply<'count_bulk'>['state'];
 type Part = Bulk & { queue: number };
 
 /**
- * The job `bulk`: counts the dead letters of a bulk, or retries or purges them, step by step. Each step is one script
- * that changes letters and record together. So a bulk goes on where it was, whatever dies when.
+ * The job `bulk`: counts the dead letters of a bulk, or retries or purges them, step by step. A bulk is the retry or
+ * purge of all letters that match a filter. Each step is one script, which changes the letters and the record of the bulk
+ * together. So a bulk goes on where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
@@ -48,7 +49,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // Another worker may have made a step meanwhile, and the next queue may be its turn.
+        // Reads the record again: another worker may have made a step, or the next queue may follow.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -70,7 +71,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
   }
 }
 
-/** Returns what a partition has of a bulk that has something to do; otherwise undefined. */
+/** Returns a partition's part of a bulk that is counting or running; otherwise undefined. */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));
   const bulk = readBulk(record);

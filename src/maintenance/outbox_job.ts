@@ -5,7 +5,7 @@ import type { Outbox } from '../publishing/outbox.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Time after which a busy outbox lets other jobs of its queue have their turn. */
+/** Time after which the job gives way to other jobs of its queue, even if entries are left. */
 const TURN_MS = 500;
 
 interface OutboxJobParts {
@@ -15,7 +15,7 @@ interface OutboxJobParts {
   leaseMs: number;
 }
 
-/** The job `outbox`: moves what its partition has for another one, whose number is its argument. */
+/** The job `outbox`: moves the entries that its partition has for another partition. Its argument is that partition's index. */
 export function outboxJob({ partition, partitions, outbox, leaseMs }: OutboxJobParts) {
   return async ({ job, worker, lease }: Grant, signal: AbortSignal): Promise<Settlement> => {
     const to = partitions.all[Number(job?.args[0])];

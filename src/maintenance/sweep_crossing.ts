@@ -11,9 +11,9 @@ interface CrossingParts {
 }
 
 /**
- * Repairs what a partition and the others know of each other: marks without subscribers, which a call that was cut off
- * leaves behind, subscribers without a mark, and outboxes without a job. A mark without subscribers is no finding; the other
- * two come only from a Redis that lost writes.
+ * Repairs the data that must agree between partitions: marks (lua/shared/elsewhere.lua) without subscribers, subscribers
+ * without a mark, and outboxes without a job. A call that is cut off leaves marks without subscribers, so they are not
+ * reported as findings. The other two faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -22,7 +22,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   await putOutboxJobs(walk, parts);
 }
 
-/** Compares the marks of the topics that live here with their subscribers in the other partitions. */
+/** Corrects the marks of the topics that live here, by their subscribers in other partitions. */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const members of walk.members('set', walk.partition.keys.topics())) {
@@ -41,7 +41,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets missing marks for the topics that subscribers of this partition get from others. */
+/** Sets missing marks, in other partitions, for their topics that have subscribers in this partition. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('set', walk.partition.keys.subscribers())) {
@@ -52,7 +52,7 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/** Puts the job of each outbox that has entries, unless a living worker has it or it waits already. */
+/** Queues the job of each outbox that has entries, unless the job is queued already or a living worker holds it. */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   for (const { index } of partitions.all) {
     const entries = await walk.ask((redis, keys) => redis.llen(keys.outbox(String(index))));

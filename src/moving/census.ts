@@ -4,7 +4,7 @@ import type { FoundKey } from './found_key.ts';
 import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
-/** How many keys a bus has, and of each name that is counted how many keys and elements. */
+/** The number of keys of a bus. For each name in COUNTED, also the number of its keys and the sum of their elements. */
 export interface Census {
   keys: number;
   counts: Map<KeyName, { keys: number; elements: number }>;
@@ -12,7 +12,7 @@ export interface Census {
 
 type Unit = 'keys' | 'elements' | 'events';
 
-/** What must be as many in the target as in the source. Nothing of it expires by itself. */
+/** The counts that must be equal in source and target. None of these things expires by itself. */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
   ['subscribers', 'subscribers', 'elements'],
@@ -44,14 +44,14 @@ const NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => name));
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'EXISTS' };
 const HEADER_LENGTH = 3;
 
-/** Counts the keys of these partitions, which are in one Redis. Redis scans its keys once. */
+/** Counts the keys of these partitions, which must be in the same Redis, in one scan. Adds the counts to `into`. */
 export async function countKeys(
   partitions: readonly Partition[],
   into: Census = { keys: 0, counts: new Map() },
 ): Promise<Census> {
   const [first] = partitions;
   if (!first) return into;
-  // A scan may return a key twice. Only keys that are counted are remembered.
+  // A scan may return a key twice, so the counted keys are remembered.
   const seen = new Set<string>();
   for await (const { keys } of scanned(
     first,
@@ -70,12 +70,12 @@ export async function countKeys(
   return into;
 }
 
-/** False for the queue `aux` too, whose jobs tickers put anew. */
+/** False also for keys of the queue `aux`. They are not moved, because tickers put its jobs again. */
 function isCounted({ name, parts: [q] }: FoundKey): boolean {
   return NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
 }
 
-/** Returns what was counted, by what it is. */
+/** Returns the counts of a census that a move compares, by the words that name them. */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(
     COUNTED.map(([what, name, unit]) => {

@@ -28,7 +28,7 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
   await refuseRunning(source, leaseMs);
 }
 
-/** Throws BootError if a worker was heard of within its lease, or a process waits for announcements. */
+/** Throws BootError if a worker gave a sign of life within the last `leaseMs`. */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const [seconds, micros] = await source.command((redis) => redis.time());
   const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
@@ -42,8 +42,8 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
 }
 
 /**
- * Returns the addresses of connections whose last command was a script of a bus: it may be a web process of this one, which
- * leaves no other trace. Returns none if Redis does not permit to ask.
+ * Returns the addresses of connections whose last command was a script. They may be web processes of the bus to move,
+ * which leave no other trace in Redis. Returns none if Redis does not permit CLIENT LIST.
  */
 export async function scriptCallers({ control: source }: Partitions): Promise<string[]> {
   try {
@@ -60,7 +60,7 @@ export async function scriptCallers({ control: source }: Partitions): Promise<st
   }
 }
 
-/** Throws BootError unless the target can hold a bus, and has none, or what this move has written before. */
+/** Throws BootError unless the target can hold a bus and is empty. Data that this move has written is permitted. */
 export async function checkTarget(source: Side, target: Side, mark: Mark, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
   const count = await readCount(target);
@@ -95,7 +95,7 @@ async function isSame(source: Side, target: Side): Promise<boolean> {
   return run === its && source.prefix === target.prefix && (one.db ?? 0) === (other.db ?? 0);
 }
 
-/** Returns the value of the key `partitions` while this move fills the target. No process starts with it. */
+/** Returns the value of the target's key `partitions` during this move. As it is no number, no process starts there. */
 export function fillingText({ id, partitions }: Mark): string {
   return `${partitions}, being filled by the move ${id}`;
 }
@@ -113,7 +113,7 @@ async function readCount({
   return (await partitions.control.master.having(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
-/** Returns the `run_id` of the Redis that has the source: cursors of another one mean nothing. */
+/** Returns the `run_id` of the source's Redis. A scan cursor is valid only in the run that returned it. */
 export async function runOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

@@ -7,7 +7,7 @@ export interface FoundKey {
   parts: string[];
 }
 
-/** What some parts look like. The others may contain anything: the token of a join has colons. */
+/** The forms of some variable parts. All other parts may contain anything, even colons, as the token of a join does. */
 const SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 
 const NAMES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
@@ -21,13 +21,16 @@ const NAMES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
   };
 });
 
-/** By the beginning of the key, those with the longest fixed text first: `batches:index:{token}` before `batches:{bid}`. */
+/**
+ * The names of the layout by the beginning of their keys. Names with more fixed text come first, so that
+ * `batches:index:{token}` is tried before `batches:{bid}`.
+ */
 const BY_HEAD = Map.groupBy(
   NAMES.sort((one, other) => other.fixed - one.fixed),
   ({ head }) => head,
 );
 
-/** Returns which key of the layout this is; undefined if it is none of the bus with this prefix. */
+/** Finds the name of a key in the layout. Returns undefined if the key does not belong to the bus with this prefix. */
 export function foundKey(key: string, prefix: string): FoundKey | undefined {
   if (!key.startsWith(prefix)) return undefined;
   const rest = key.slice(prefix.length);

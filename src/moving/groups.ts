@@ -3,10 +3,10 @@ import type { FoundKey } from './found_key.ts';
 import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 
-/** Bytes of the source that are in memory at a time, and of a long key's piece. As Redis estimates them. */
+/** Maximum bytes of a group of keys, which is in memory at a time, and of a piece of a long key. Redis estimates both. */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/** Elements of a piece of a short key: all of it. */
+/** Elements of a piece of a short key. It is more than a short key has, so that one piece is the whole key. */
 const WHOLE = 1_000_000;
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };
 
@@ -17,7 +17,7 @@ export interface Copied {
   expiresMs: number;
 }
 
-/** Yields the keys that are there still, in groups that fit into memory. */
+/** Yields the keys that still exist, in groups of about GROUP_BYTES. */
 export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): AsyncGenerator<Copied[]> {
   const questions = keys.flatMap(({ key }) => [
     ['MEMORY', 'USAGE', key, 'SAMPLES', '20'],
@@ -30,7 +30,7 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
   let sum = 0;
   for (const [index, found] of keys.entries()) {
     const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
-    // A key that has expired since has no size.
+    // A key that has expired since the scan has no size.
     if (typeof bytes !== 'number') continue;
     // Of a long key only a piece is in memory.
     sum += Math.min(bytes, PIECE_BYTES);

@@ -2,14 +2,14 @@ import { BootError } from '../errors.ts';
 import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Where a bus is moved to, and how far that is. The source has it in the hash `move`. */
+/** The mark of a move: the destination and the progress. The source has it in the hash `move`. */
 export interface Mark {
-  /** Tells the target that it is the same move. */
+  /** The id of the move. The target stores it too, so that no other move goes on filling it. */
   id: string;
   /** The Redis and the prefix of the target, without its password. */
   to: string;
   partitions: number;
-  /** The cursor behind the keys that are copied, and the `run_id` of the Redis that understands it. */
+  /** The scan cursor behind the copied keys, and the `run_id` of the Redis that returned this cursor. */
   cursor: string;
   run: string;
   /** When everything was copied (ms, clock of Redis). */
@@ -40,7 +40,7 @@ export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): P
   await source.command((redis, keys) => redis.hset(keys.move(), fields));
 }
 
-/** Throws BootError if this bus was moved, or is being moved: what it still accepted would be in no other bus. */
+/** Throws BootError if this bus was moved or is being moved: events that it accepted now would not reach the new bus. */
 export async function refuseMoved(partition: Partition): Promise<void> {
   const mark = await readMark(partition);
   if (!mark) return;

@@ -8,29 +8,29 @@ import { type Mark, newMark, readMark, storeMark } from './mark.ts';
 import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 
-/** Topics whose marks are set at a time. */
+/** Number of topics whose marks (TopicMarks) are set at a time. */
 const SLICE = 300;
-/** Stands for the cursor when everything is copied and counted. From then on the target may be in use. */
+/** Value of the cursor when everything is copied and compared. From then on the target may be in use. */
 const COPIED = 'copied';
 
 interface Move {
   source: Side;
   target: Side;
   leaseMs: number;
-  /** True if other connections that run scripts are known to be of another bus. */
+  /** True if the caller knows that all other connections that run scripts belong to another bus. */
   ignoresCallers: boolean;
-  /** Called with the number of keys copied so far, and about how many there are. */
+  /** Called with the number of keys copied so far, and the approximate number of all keys. */
   progress: (done: number, total: number) => void;
   log: Log;
 }
 
-/** Of each kind of things how many the source and the target have. Empty if an earlier call has compared them. */
+/** The counts of each kind of thing in the source and in the target. Empty if an earlier call found them equal. */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
- * Copies a stopped bus with one partition into several. The source stays as it is, but for a mark with which no process starts
- * on it any more. Goes on where a call that was cut off has stopped. Throws BootError if a person must act, and otherwise as
- * Partition does.
+ * Copies a stopped bus with one partition into several. The source keeps its data and gets a mark, so that no process
+ * starts on it any more. If an earlier call was cut off, goes on where that stopped. Throws BootError if a person must
+ * act, and otherwise as Partition does.
  */
 export async function move(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
@@ -68,7 +68,7 @@ async function refuseCallers(source: Side): Promise<void> {
   );
 }
 
-/** Returns the mark of this move, if it was begun before, or a new one. */
+/** Returns the stored mark if this move was begun before; otherwise a new one. */
 async function markOf({ source, target }: Move): Promise<Mark> {
   const partitions = target.partitions.all.length;
   const mark = await readMark(source.partitions.control);
@@ -94,7 +94,7 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
     for await (const copied of mover.copy(cursor)) {
       done += copied.keys;
       progress(done);
-      // The cursor is 0 again at the end: if the rest is cut off, all is copied once more.
+      // At its end, the scan returns the cursor 0. If a later step is cut off, everything is copied again.
       await storeMark(control, { ...mark, run, cursor: copied.cursor });
     }
     await markTopics(source, target);
@@ -107,7 +107,7 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
   }
 }
 
-/** Has the homes of topics know which other partitions have subscribers of them. */
+/** Sets the marks of all topics: in the partition where a topic lives, they name the partitions of its subscribers. */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
   let cursor = '0';
@@ -131,7 +131,7 @@ function compare(source: Census, target: Census): Comparison {
   return [...before].map(([what, count]) => ({ what, source: count, target: after.get(what) ?? 0 }));
 }
 
-/** Lets processes start on the target. The number of partitions comes last. */
+/** Lets processes start on the target. They can as soon as the number of partitions is stored, so that comes last. */
 async function finish({ source, target }: Move, mark: Mark): Promise<void> {
   await storeMark(source.partitions.control, { ...mark, cursor: COPIED });
   for (const partition of target.partitions.all)

@@ -12,7 +12,7 @@ import { Whereabouts } from './whereabouts.ts';
 type Command = readonly (string | Buffer | number)[];
 type Writes = Map<Partition, Command[]>;
 
-/** Copies a bus with one partition into several. What it has written already it writes again in the same way. */
+/** Copies a bus with one partition into several. Copying a key again has the same result. */
 export class Mover {
   readonly #source: Partition;
   readonly #partitions: Partitions;
@@ -24,7 +24,7 @@ export class Mover {
     this.#whereabouts = new Whereabouts(source, partitions);
   }
 
-  /** Copies all keys, from a cursor on. Yields the cursor behind those that are copied, and their number. */
+  /** Copies all keys, from a scan cursor on. Yields, after each step, the next cursor and the number of keys copied. */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
     for await (const { keys, cursor } of scanned(this.#source, [this.#source.prefix], from)) {
       const copied: FoundKey[] = [];
@@ -57,7 +57,7 @@ export class Mover {
     }
   }
 
-  /** Returns the partitions of the keys that are copied whole; undefined for those whose elements are split. */
+  /** Returns, for each key, the partitions that get it whole; undefined if its elements go to different partitions. */
   async #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
     const owners = readings.map(({ found: { name, parts } }) => {
       const row = ROWS[name];
@@ -67,7 +67,7 @@ export class Mover {
     return owners.map((owner) => (owner === undefined ? undefined : places.next().value));
   }
 
-  /** Returns the commands that delete what is appended to: after a second attempt it would be there twice. */
+  /** Returns the commands that delete lists and streams first. Their elements are appended, so a repeat would double them. */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
     for (const [index, { reading }] of group.entries())
@@ -77,7 +77,7 @@ export class Mover {
     return writes;
   }
 
-  /** Returns what each partition gets of a piece. */
+  /** Returns the elements of a piece that each partition gets. */
   async #shares(
     { found }: Reading,
     elements: Element[],

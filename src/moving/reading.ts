@@ -1,18 +1,21 @@
 import { LAYOUT } from '../store/keys.ts';
 import type { FoundKey } from './found_key.ts';
 
-/** Part of what a key holds: `[member]`, or with a second part the value of a field, the score, or the fields of an entry. */
+/**
+ * An element of a key: `[item]` of a list or set, `[field, value]` of a hash, `[member, score]` of a sorted set, or the id
+ * of a stream entry with its fields and values.
+ */
 export type Element = readonly [Buffer, ...Buffer[]];
 
 type Command = [string, ...(string | number)[]];
 
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
-/** Reads a key piece by piece: its commands, and what their replies mean. */
+/** Reads a key piece by piece: makes the commands for it, and decodes their replies. */
 export class Reading {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
-  /** Elements of a piece; that of a scan is about as long. */
+  /** Number of elements of a piece. A piece that is read by a scan may have some more or fewer. */
   readonly #count: number;
   /** Where the next piece begins; undefined at the end. */
   #place: string | undefined;
@@ -38,7 +41,7 @@ export class Reading {
     return [SCAN[this.type], key, place, 'COUNT', this.#count];
   }
 
-  /** Returns the elements in the reply to `command`, and goes on behind them. */
+  /** Returns the elements in the reply to `command`, and moves on to the next piece. */
   take(reply: unknown): Element[] {
     switch (this.type) {
       case 'string':
@@ -72,7 +75,7 @@ export class Reading {
   }
 }
 
-/** Elements of one command. Redis has its other callers wait while it runs one. */
+/** Maximum elements that one command writes. Redis serves nobody else while it runs a command. */
 const SLICE = 1000;
 
 /** Returns the commands that add these elements to a key of this type. */

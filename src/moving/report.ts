@@ -4,10 +4,10 @@ import type { Side } from './side.ts';
 
 const WIDTH = 40;
 
-/** Interval at which progress is written where it cannot replace the line before. */
+/** Interval of progress lines if the output is no terminal, so that each adds a line. */
 const TELL_EVERY_MS = 5000;
 
-/** Returns a function that shows how far the move is: on a terminal in one line. */
+/** Returns a function that shows how far the move is. On a terminal, it writes over its previous line. */
 export function progressOn(stream: NodeJS.WriteStream): (done: number, total: number) => void {
   let toldAtMs = Number.NEGATIVE_INFINITY;
   return (done, total) => {
@@ -29,7 +29,7 @@ export function isWhole(comparison: Comparison): boolean {
   return comparison.every(({ source, target }) => source === target);
 }
 
-/** Returns a table of what was moved, with a mark at what differs, and what to do next. */
+/** Returns a table of the counts in source and target, which points at differences, and a line about what to do next. */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;
   const rows = comparison.map(({ what, source, target }) =>

@@ -6,8 +6,8 @@ import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
 /**
- * Whose something is, which tells its partition. What a batch, a worker or a trigger has goes where the subscriber of the
- * batch, the delivery that the worker holds, or the topic of the trigger is.
+ * The owner of a key or of an element, which decides its partition. A batch goes to the partition of its subscriber, a
+ * worker to that of the batch that it delivers, and a trigger to that of its topic. `nobody`: it is not copied.
  */
 export type Owner =
   | { subscriber: string }
@@ -23,13 +23,13 @@ export type Owner =
 type Texts = readonly [first: string, second: string];
 
 export type Row =
-  /** The key goes as it is to the partition that its name tells. */
+  /** The whole key goes to one partition (or to all), which the variable parts of its name decide. */
   | { whole: (...parts: string[]) => Owner }
-  /** Each of its elements goes to a partition of its own, under the same key. */
+  /** Each element goes to the partition of its owner, under the same key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The sums of each partition are counted anew. */
+  /** The key has sums, which are computed again for each partition. */
   | { sums: Sums }
-  /** Nothing of it is moved. */
+  /** The key is not copied, for this reason. */
   | { stays: string };
 
 const ofSubscriber = (subscriber = ''): Owner => ({ subscriber });
@@ -50,7 +50,7 @@ const byBatch: Row = { split: ([bid]) => ofBatch(bid) };
 const byWorker: Row = { split: ([worker], [q]) => (q === 'aux' ? 'nobody' : { worker }) };
 const byCounter: Row = { split: (_, __, field) => ownerOfCounter(field) };
 const byHistory: Row = { whole: (subject = '') => ownerOfHistory(subject) };
-/** Tickers put the jobs of `aux` anew. */
+/** The jobs of `aux` are not copied, because tickers put them again. */
 const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(deliveredBy(job))) };
 const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
 
@@ -89,7 +89,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The digest does not tell the topic.
+  // The key has only a digest of the topic, so its partition is not known.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -156,7 +156,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   ruby_watched: passing,
 };
 
-/** The fields of a client that scripts of other partitions than the control partition look at. */
+/** The fields of a client that every partition has a copy of. Only the control partition gets the others, such as secrets. */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 
 function isSecret(field: string): boolean {

@@ -4,8 +4,8 @@ import { type FoundKey, foundKey } from './found_key.ts';
 const COUNT = 1000;
 
 /**
- * Yields the keys of a bus with one of these prefixes, some at a time, and the cursor from which a later scan goes on
- * behind them. A key may come twice. `at` is such a cursor.
+ * Yields the keys of a bus with one of these prefixes, some at a time, each time with the cursor of the next step. A
+ * later scan can go on there, with this cursor as `at`. A key may come twice.
  */
 export async function* scanned(
   partition: Partition,
@@ -32,7 +32,7 @@ function ofOne(key: string, prefixes: readonly string[]): FoundKey | undefined {
   return undefined;
 }
 
-/** Returns the text with which all of these begin. */
+/** Returns the longest text with which all of these prefixes begin. */
 function common([first = '', ...others]: readonly string[]): string {
   let length = first.length;
   for (const other of others) while (!other.startsWith(first.slice(0, length))) length--;

@@ -7,19 +7,19 @@ import { Partitions } from '../store/partitions.ts';
 /** Maximum time to connect. */
 const CONNECT_MS = 5000;
 
-/** A bus, and the prefix of all of its keys. */
+/** One side of a move: the bus that is moved, or the one that it becomes. `prefix` is that of all its keys. */
 export interface Side {
   partitions: Partitions;
   prefix: string;
   redis: Connection;
-  /** Its Redis and its prefix, without a password. */
+  /** Names the Redis and the prefix for messages, without a password. */
   name: string;
 }
 
 interface Wanted {
   url: string;
   prefix: string;
-  /** The number of partitions, as given. */
+  /** The number of partitions, as text from the command line. */
   partitions: string;
   tls: RedisTls;
   log: Log;
@@ -27,7 +27,7 @@ interface Wanted {
 
 const MAX_PARTITIONS = 256;
 
-/** Resolves when Redis can be used. Throws BootError if it cannot be reached, or if what is wanted makes no sense. */
+/** Resolves when Redis can be used. Throws BootError if Redis cannot be reached, or if an argument is not valid. */
 export async function openSide({ url, prefix, partitions: text, tls, log }: Wanted): Promise<Side> {
   const partitions = Number(text);
   if (!/^[1-9]\d*$/.test(text) || partitions > MAX_PARTITIONS)

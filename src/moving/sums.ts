@@ -2,17 +2,17 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
 
-/** The fields of a hash in each of the new partitions. */
+/** For each new partition, the fields of a hash of sums and their values. */
 export type Summed = Map<Partition, Map<string, number>>;
 
-/** Counts the sums in a hash of the source anew, for each new partition. `of` is the variable part of its name. */
+/** Computes the sums of a hash of the source again for each new partition. `of` is the variable part of the key's name. */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 
-/** Fields of `delayed:held:{token}` beside the names of topics. */
+/** The fields of `delayed:held:{token}` that are totals. Its other fields are names of topics. */
 const [EVENTS, BYTES] = [':events', ':bytes'];
 const SLICE = 1000;
 
-/** What the delayed events of a client take, by topic and in all. */
+/** Computes `delayed:held:{token}`: the bytes of a client's delayed events, by topic and in all, and their number. */
 export const delayedSums: Sums = async (source, partitions, client) => {
   const summed: Summed = new Map();
   const held = await source.command((redis, keys) => redis.hgetall(keys.delayed_held(client)));
@@ -29,7 +29,7 @@ export const delayedSums: Sums = async (source, partitions, client) => {
   return summed;
 };
 
-/** The number of records in all delivery logs. */
+/** Computes `deliveries:total`: the number of records in all delivery logs. */
 export const recordSums: Sums = async (source, partitions) => {
   const summed: Summed = new Map();
   const logs = new Map<string, number>();
@@ -47,7 +47,7 @@ export const recordSums: Sums = async (source, partitions) => {
   return summed;
 };
 
-/** The bytes of the definitions of each client's triggers. */
+/** Computes the hash of the bytes that the definitions of each client's triggers have. */
 export const triggerSums: Sums = async (source, partitions) => {
   const summed: Summed = new Map();
   for (const client of await source.command((redis, keys) => redis.hkeys(keys.triggers_bytes()))) {
@@ -71,7 +71,7 @@ function add(summed: Summed, partition: Partition, field: string, by: number): v
 
 type Pipeline = ReturnType<Partition['redis']['pipeline']>;
 
-/** Sends a command for each of these, and returns their replies. */
+/** Sends a command for each item of `all` in one pipeline. Resolves with the replies, in the same order. */
 export function pipelined<T>(
   partition: Partition,
   all: readonly T[],

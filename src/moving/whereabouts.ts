@@ -6,7 +6,7 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 
 const NOWHERE: readonly Partition[] = [];
 
-/** Tells where things of the source go: a batch with its subscriber, a trigger with its topic. */
+/** Finds the partitions to which things of the source go: a batch goes with its subscriber, a trigger with its topic. */
 export class Whereabouts {
   readonly #source: Partition;
   readonly #partitions: Partitions;
@@ -16,7 +16,10 @@ export class Whereabouts {
     this.#partitions = partitions;
   }
 
-  /** Returns the partitions for each of these owners. What belongs to nothing goes to control, where a sweep finds it. */
+  /**
+   * Returns the partitions for each of these owners. If the batch or the trigger no longer exists, the leftover goes to
+   * the control partition, where a sweep removes it.
+   */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {
     const { all, control } = this.#partitions;
     const workers = await this.#batchesHeldBy(new Set(owners.flatMap((each) => named(each, 'worker'))));
@@ -51,7 +54,7 @@ export class Whereabouts {
     return tokens;
   }
 
-  /** Returns the batches that workers deliver, by worker. */
+  /** Returns, by worker, the id of the batch that it delivers. */
   async #batchesHeldBy(workers: ReadonlySet<string>): Promise<Map<string, string>> {
     const { keys } = this.#source;
     const all = [...workers];

@@ -9,18 +9,18 @@ import type { TopicMarks } from '../subscribing/topic_marks.ts';
 import { addedBySubscriber } from './publication.ts';
 import type { PublishFigures } from './publisher.ts';
 
-/** Maximum entries that are moved at a time, and about how many bytes. Each is what one call published. */
+/** Maximum entries of one step, and its approximate maximum of bytes. An entry has the events of one script call. */
 const MAX_ENTRIES = 100;
 const MAX_BYTES = 1_000_000;
 /**
- * Maximum time that a job waits for another partition, which applies entries in milliseconds. A master that hangs does not
- * answer before its connection is cut, and would hold up the jobs of other outboxes until then: deliveries between two
- * other masters took ten seconds.
+ * Maximum time that a job waits for another partition, which normally applies entries in milliseconds. Otherwise a master
+ * that hangs would hold up the jobs of other outboxes until its connection is cut: with one such master, deliveries
+ * between two other masters took ten seconds.
  */
 const PATIENCE_MS = 250;
 
 interface OutboxParts {
-  /** The partitions by which entries are applied. With ROUTEMASTER_MIN_REPLICAS they wait for replicas. */
+  /** The partitions to use when entries are applied: with ROUTEMASTER_MIN_REPLICAS, these wait for replicas. */
   applying: Partitions;
   figures: PublishFigures;
   marks: Pick<TopicMarks, 'refresh'>;
@@ -36,19 +36,20 @@ export interface OutboxHolder {
 }
 
 /**
- * Moves what happened in one partition and has to be done in another. Any number of processes may do so at the same
- * time: the other partition applies each entry once, in order.
+ * Empties outboxes. An outbox is a list, in the partition where a topic lives, of entries for another partition: events
+ * for the subscribers there, for example (lua/shared/outboxes.lua). Any number of processes may move entries at the same
+ * time, since the other partition applies each entry once, in order.
  */
 export class Outbox {
   readonly #parts: OutboxParts;
-  /** Numbers of the partitions that have not answered in time, and have not answered yet. */
+  /** Indexes of the partitions that exceeded PATIENCE_MS and still have not answered. */
   readonly #hanging = new Set<number>();
 
   constructor(parts: OutboxParts) {
     this.#parts = parts;
   }
 
-  /** Resolves when all that `home` has for the partition now is applied there. Throws as Partition does. */
+  /** Resolves when `to` has applied all entries that `home` has for it now. Throws as Partition does. */
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), String(to.index)));
     const last = Number(sent ?? 0);
@@ -56,8 +57,8 @@ export class Outbox {
   }
 
   /**
-   * Moves entries until there are none. The job of the holder ends in the step that finds none. Returns 'left' if
-   * `isOver` told to stop before, and 'lost' if the worker does not hold the job any more.
+   * Moves entries until the outbox is empty. The step that finds it empty also ends the job that `holder` holds. Returns
+   * 'left' if `isOver` returned true before that, and 'lost' if the worker does not hold the job any more.
    */
   async empty(
     home: Partition,
@@ -72,7 +73,7 @@ export class Outbox {
     }
   }
 
-  /** Yields the number of the last entry that is applied, after each step. Returns whether the job has ended. */
+  /** Moves entries step by step. Yields the number of the last applied entry after each step. Returns true if the job ended. */
   async *#move(home: Partition, to: Partition, holder?: OutboxHolder): AsyncGenerator<number, boolean> {
     let applied: number | undefined;
     for (let checked = 0; ; ) {
@@ -88,7 +89,10 @@ export class Outbox {
     }
   }
 
-  /** Throws StorageUnavailable if the partition does not answer in time, or at once if it owes an answer. */
+  /**
+   * Applies entries, but waits for the partition no longer than PATIENCE_MS. Then it throws StorageUnavailable, and so do
+   * all calls until the partition has answered.
+   */
   async #inTime(to: Partition, apply: () => Promise<number>): Promise<number> {
     const hangs = () => new StorageUnavailable(new Error(`partition ${to.index} does not answer`));
     if (this.#hanging.has(to.index)) throw hangs();
@@ -103,7 +107,7 @@ export class Outbox {
     throw hangs();
   }
 
-  /** Returns the number of the last entry that is applied. */
+  /** Has the other partition apply entries. Returns the number of the last entry that it has applied. */
   async #apply(home: Partition, to: Partition, entries: readonly Buffer[]): Promise<number> {
     const { applying, figures, marks, limits } = this.#parts;
     const { maxTopics, maxClientTopics } = limits;

@@ -96,15 +96,15 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
 }
 
 /**
- * Opens a connection for commands, or one to each master of a cluster. Commands fail at once while Redis is unavailable.
- * It reconnects by itself.
+ * Opens a connection for commands; for a cluster, one to each master. Commands fail at once while Redis is unavailable.
+ * Connections that are cut are made again.
  */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   const address = addressOf(url);
   return address.nodes ? openCluster(address, commonOptions(url, log, tls), log) : connectOne(url, log, tls);
 }
 
-/** Does the same for one Redis. Throws BootError for the URL of a cluster. */
+/** Opens a connection as `connect` does, but only to a single Redis. Throws BootError for the URL of a cluster. */
 export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   // `maxRetriesPerRequest` must not be null: in ioredis 6, commands that are pending when the connection is
   // cut would then never settle.
@@ -120,15 +120,15 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
       connectTimeout: REPLICATED_SILENCE_MS,
     },
     clusterRetryStrategy: pauseUpTo(REPLICATED_MAX_PAUSE_MS),
-    // A process goes on with the masters that are there.
+    // If some masters are down, a process goes on with the others.
     enableReadyCheck: false,
-    // Keeps the names of nodes, since their certificates are for these.
+    // Keeps the host names of nodes instead of their addresses, because their certificates are for the names.
     dnsLookup: (name, callback) => callback(null, name),
   });
   return new RedisCluster(cluster, log);
 }
 
-/** Opens what listens to channels. If a connection is cut, it reconnects and subscribes again by itself. */
+/** Opens the connections that listen to channels. A connection that is cut is made again, with its subscriptions. */
 export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Listener {
   const address = addressOf(url);
   return address.nodes

@@ -29,17 +29,17 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/** Asks each Redis of the bus for its memory, and returns that of the fullest. Throws as `Partition.run` does. */
+/** Reads the memory of each Redis of the bus, and returns that of the fullest Redis. Throws as `Partition.run` does. */
 export async function readFullestMemory(partitions: Partitions, limits: MemoryLimits): Promise<Memory> {
   return fullest(await readMemories(partitions, limits));
 }
 
-/** Asks each Redis of the bus for its memory, once, however many partitions it has. Throws as `Partition.run` does. */
+/** Reads the memory of each Redis of the bus, once even if it has several partitions. Throws as `Partition.run` does. */
 export function readMemories(partitions: Partitions, limits: MemoryLimits): Promise<Memory[]> {
   return Promise.all(partitions.byRedis().map(([one]) => readMemory(one, limits)));
 }
 
-/** Returns the memory that is nearest to its high mark; if none has a limit, the one of which most is used. */
+/** Returns the memory that is fullest, relative to its high mark. If no memory has a limit, returns the largest. */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;
   return memories.reduce((most, each) =>

@@ -41,14 +41,14 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 >;
 
 /**
- * One full copy of the data layout under its own key prefix, with its master and its scripts. Calls throw StorageFull
- * if Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready. So callers need not
- * know Redis's own errors.
+ * One full copy of the data layout under its own key prefix, and the scripts that work on it. Calls throw StorageFull if
+ * Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready. So callers need not know
+ * Redis's own errors.
  */
 export class Partition {
   /** The text with which all keys and channels of the partition begin. */
   readonly prefix: string;
-  /** Its place among the partitions of the bus. */
+  /** The index of this partition in `Partitions.all`. */
   readonly index: number;
   readonly keys: Keyspace;
   /** The Redis that has the partition. */

@@ -4,12 +4,12 @@ import { keyspace } from './keys.ts';
 import type { Master } from './master.ts';
 import type { Partition } from './partition.ts';
 
-/** The key of the number of partitions, behind the prefix of the bus. It is in no partition. */
+/** The key of the number of partitions. It has the prefix of the bus, but belongs to no partition. */
 export const COUNT_KEY = 'partitions';
 
 /**
- * Checks that the bus in this Redis has as many partitions as configured. Stores the number at the first boot of a bus
- * that has several, or is on a cluster. Throws BootError if a person must act, and StorageUnavailable as `Partition`.
+ * Checks that the bus in this Redis has as many partitions as configured. Stores the number at the first boot, if the bus
+ * has several partitions or is on a cluster. Throws BootError if a person must act, and otherwise as Partition does.
  */
 export async function settlePartitionCount(
   { master }: Partition,
@@ -41,8 +41,8 @@ export async function settlePartitionCount(
 }
 
 /**
- * Refuses several partitions beside the data of a bus that has one, or of a Ruby Routemaster: nobody would deliver that
- * data any more.
+ * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. A bus with several
+ * partitions beside that data would never deliver it.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

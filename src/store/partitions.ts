@@ -10,11 +10,11 @@ interface PartitionsOptions extends PartitionOptions {
   partitions?: number;
 }
 
-/** Chooses the partition for each key. Nothing outside `src/store/` may rely on there being only one. */
+/** The partitions of the bus. Chooses the partition of each topic and subscriber. */
 export class Partitions {
   /** The partition of clients, nonces, failed logins, rates, and the history. */
   readonly control: Partition;
-  /** All partitions: for listings, and for what each partition has, such as queues and workers. */
+  /** All partitions. Each has its own queues and workers, for example, and a listing must read all of them. */
   readonly all: readonly Partition[];
 
   constructor(...all: [Partition, ...Partition[]]) {
@@ -23,8 +23,8 @@ export class Partitions {
   }
 
   /**
-   * With one partition on one Redis the keys have the prefix alone; with several, or on a cluster, also the hash tag of
-   * their partition.
+   * Makes the partitions of a bus. Keys begin with `prefix` and the hash tag of their partition. Without a cluster, a bus
+   * with one partition has no hash tag.
    */
   static on(redis: Connection, { partitions = 1, prefix = '', ...options }: PartitionsOptions): Partitions {
     const isPlain = partitions === 1 && !(redis instanceof RedisCluster);
@@ -33,15 +33,15 @@ export class Partitions {
     return new Partitions(...(all as [Partition, ...Partition[]]));
   }
 
-  /** Returns the partitions that each Redis has, for what a Redis has once, such as its memory. */
+  /** Groups the partitions by their Redis, for everything that a Redis has only once, such as its memory. */
   byRedis(): [Partition, ...Partition[]][] {
     const groups = Map.groupBy(this.all, ({ master }) => master.address);
     return [...groups.values()] as [Partition, ...Partition[]][];
   }
 
   /**
-   * Returns the partition of a subscriber, which has its batches, its dead letters and its drop notices. All joins of a
-   * client are in one partition, because scripts compare them.
+   * Returns the partition that has a subscriber, with its batches, its dead letters and its drop notices. All joins of a
+   * client are in the client's partition, because scripts compare them.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));
@@ -52,7 +52,7 @@ export class Partitions {
     return token === undefined ? this.all : [this.ofSubscriber(token)];
   }
 
-  /** Returns the home of a topic: the partition of its owner, its counter and its idempotency keys. */
+  /** Returns the home of a topic: the partition that has its publisher, its counter and its idempotency keys. */
   ofTopic(name: string): Partition {
     return this.#of(name);
   }

@@ -3,13 +3,13 @@ import { clock, sleep } from '../clock.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
-/** Minimum time between two questions which master has which slots. */
+/** Minimum time between two refreshes of the table of masters and their slots. */
 const REFRESH_MS = 100;
 
 /**
- * Which master of a Redis Cluster has which slots, as ioredis knows it, and a connection to each master. Commands go
- * to these connections and not to ioredis's Cluster: pipelines, transactions, WAIT and commands without a key need
- * a certain master, and Cluster would send a command again after a lost reply.
+ * The masters of a Redis Cluster: the slots of each, as ioredis knows them, and a connection to each. Commands go to
+ * these connections and not to ioredis's Cluster, for two reasons. Pipelines, transactions, WAIT and commands without a
+ * key need a certain master. And Cluster would send a command again after a lost reply.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -34,7 +34,7 @@ export class RedisCluster {
     cluster.on('refresh', () => this.#leaveReplicas());
   }
 
-  /** Returns the connection to the master of a slot. If none is known, asks for it, and throws StorageUnavailable. */
+  /** Returns the connection to the master of a slot. If none is known, throws StorageUnavailable and starts a refresh. */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
     if (redis) return redis;
@@ -47,12 +47,12 @@ export class RedisCluster {
     return this.#cluster.slots[slot]?.[0];
   }
 
-  /** Number of connections that were made to masters. */
+  /** Number of connections that this process has made to masters. */
   get connections(): number {
     return this.#connections;
   }
 
-  /** Asks any node for the masters of all slots, but not too often. Resolves when it is known, or could not be. */
+  /** Asks a node for the masters of all slots, at most every 100 ms. Resolves when a node has answered or none could. */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;
@@ -73,7 +73,7 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // No node that is known answers. Begins anew with those of the URL, whose names may lead to others now.
+    // No known node answers. Starts again with the nodes of the URL, whose host names may have other addresses now.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 
@@ -88,8 +88,8 @@ export class RedisCluster {
   }
 
   /**
-   * Closes the connection to what was a master before. If it becomes the master again, it has lost what the other
-   * has not sent it; the new connection then tells so.
+   * Closes the connections to former masters, which are replicas now. If such a node becomes a master again, it may have
+   * lost data. Callers notice, because the new connection is counted in `connections`.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

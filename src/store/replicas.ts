@@ -3,11 +3,11 @@ import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /**
- * Maximum time that replicas get to confirm. Less than the time after which a silent connection is closed.
+ * Maximum time for replicas to confirm a write. It is less than the time after which a silent connection is closed.
  */
 const WAIT_MS = 1000;
 
-/** Waits until replicas have what was written on a connection. Nothing else on the connection goes on meanwhile. */
+/** Waits until replicas have the writes of a connection. Later commands on the connection wait meanwhile. */
 export class Replicas {
   readonly #min: number;
   readonly #log: Log | undefined;
@@ -19,10 +19,9 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command of the connection, when the minimum of replicas
-   * has all that Redis had written until then. So the reply to a repeated publish, which writes nothing,
-   * also waits until the first one is on the replicas. Throws the error of `sent`, or of `confirm`: then
-   * the command was run, but replicas may lack what it wrote.
+   * Resolves with the reply to `sent`, the last command of the connection, when enough replicas have all writes of Redis
+   * until then. A repeated publish writes nothing itself, so this waits for the writes of the first one. Throws the error
+   * of `sent`, or that of `confirm`: in that case the command was run, but replicas may lack its writes.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent before the command is answered, so it costs no second round trip.
@@ -31,8 +30,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when the minimum of replicas has all that was written before. Throws StorageUnavailable, or an
-   * error of Redis.
+   * Resolves when enough replicas have all earlier writes. Throws StorageUnavailable if they have not within WAIT_MS, or
+   * the error of Redis.
    */
   async confirm(redis: Redis): Promise<void> {
     const count = await redis.wait(this.#min, WAIT_MS);

@@ -31,7 +31,7 @@ export function hashTag(key: string): string | undefined {
   return /^[^{]*\{([^}]+)\}/.exec(key)?.[1];
 }
 
-/** Returns the hash slot of a text in a Redis Cluster: its CRC-16 (XMODEM), modulo the number of slots. */
+/** Returns the hash slot of a text in a Redis Cluster: the CRC-16 (XMODEM) of the text, modulo the number of slots. */
 export function slotOf(text: string): number {
   let crc = 0;
   for (const byte of Buffer.from(text)) {

@@ -3,7 +3,7 @@ import { pickFirst } from '../picking.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
-/** The states of a subscriber. Those that most need an operator's attention come first. */
+/** The states of a subscriber. States that need an operator's attention most come first. */
 export const SUBSCRIBER_STATES = ['failing', 'paused', 'recovering', 'healthy'] as const;
 export type SubscriberState = (typeof SUBSCRIBER_STATES)[number];
 
@@ -13,7 +13,7 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
   return of.queued > 0 ? 'failing' : 'recovering';
 }
 
-/** What subscribers can be sorted by. The smallest value comes first, so that it is what most needs attention. */
+/** The sort orders of subscribers. The smallest value comes first, so it belongs to the subscriber that needs attention most. */
 const VALUES = {
   name: () => 0,
   queued: ({ queued }) => -queued,
@@ -34,12 +34,12 @@ interface Ranking {
   sort: Sort;
   /** Chooses the subscribers that are listed. */
   matches: (of: Standing) => boolean;
-  /** The place of the last subscriber of the page before. */
+  /** The place of the last subscriber of the previous page. */
   after: string | undefined;
   limit: number;
 }
 
-/** Returns a page of the subscribers in an order, and the place of its last one if others follow. */
+/** Returns the tokens of a page of sorted subscribers. `next` is the place of the last of them; undefined on the last page. */
 export function ranked(all: readonly Standing[], { sort, matches, after, limit }: Ranking) {
   const rankOf: (of: Standing) => number = VALUES[sort];
   const [value = '', token = ''] = after?.split(' ', 2) ?? [];
@@ -62,7 +62,7 @@ interface Ranked {
 const byValue = (one: Ranked, other: Ranked) =>
   one.value - other.value || (one.token < other.token ? -1 : Number(one.token > other.token));
 
-/** A subscriber of which no sample knows yet. */
+/** Returns a standing without any figures, for a subscriber that is newer than the last sample. */
 export function unknownStanding(token: string): Standing {
   return {
     ...{ token, queued: 0, oldestAtMs: null, deadLetters: 0, healthPoints: PERFECT_HEALTH, isPaused: false },
@@ -70,25 +70,25 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
-/** The share of events that were accepted lately; undefined if nothing was tried. */
+/** Returns the part of the recently tried events that were accepted, from 0 to 1; undefined if none was tried. */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }
 
 const MAX_FORECAST_MS = 30 * 86_400_000;
 
-/** The time in which so many events are gone, if the queue goes on shrinking as it did; undefined if it does not. */
+/** Returns the ms after which the queue is empty if it goes on shrinking at this rate; undefined if it does not shrink. */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // The queue of one that takes nothing shrinks as well, when its batches die or are dropped.
+  // If nothing is delivered, the queue can still shrink because batches die or are dropped. That is no progress.
   return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
 }
 
-/** Returns a time that lies within a month; otherwise undefined. */
+/** Returns a time span rounded to ms; undefined if it is negative or longer than a month. */
 function soon(ms: number): number | undefined {
   return ms >= 0 && ms < MAX_FORECAST_MS ? Math.round(ms) : undefined;
 }
 
-/** Returns what became of a subscriber lately, and what will if it goes on so. */
+/** Returns the recent rate and success of a subscriber, and when its queue will be empty or Redis full at these rates. */
 export function latelyOf(
   standing: Standing,
   { events: { queued } }: Pick<SubscriberReport, 'events'>,

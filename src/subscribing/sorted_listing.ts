@@ -33,13 +33,13 @@ interface SortedCall {
 }
 
 /**
- * Returns a function that lists subscribers in the order of the last sample, with the reports of now. So a page costs
- * the same with one subscriber and with 10,000, except for picking its entries.
+ * Returns a function that lists subscribers, sorted by the figures of the last sample, with their current reports. Only
+ * the reports of one page are read, so a page of a bus with 10,000 subscribers costs little more than that of a small bus.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscriptions, standings, pages } = parts;
 
-  /** All standings, and those of subscribers of which the last sample did not know. */
+  /** Resolves with the standings of all subscribers, also of those that are newer than the last sample. */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
     if (known && known.members === (await subscriptions.members())) return known.subscribers;
@@ -62,7 +62,7 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     return { reports, page: { entries: reports, headers, calls: all.length / ENTRIES_PER_CALL } };
   };
 
-  /** Returns the reports of these subscribers in this order, without those that have left. */
+  /** Resolves with the reports of these subscribers in this order. Leaves out subscribers that do not exist any more. */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));
@@ -76,8 +76,8 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 }
 
 /**
- * Returns a function that tells which tokens the caller means. A viewer must not find a token by its characters, since
- * it may be a credential: it finds clients by their names. A client finds itself.
+ * Returns a function that is true for tokens that match the caller's `name`. Root finds tokens by their characters.
+ * A viewer must not, since a token may be a credential, so it finds clients by their names. A client finds only itself.
  */
 async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
   if (caller.role === 'client') return (token: string) => token === caller.token;

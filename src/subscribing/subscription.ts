@@ -95,8 +95,8 @@ export class Subscriptions {
   }
 
   /**
-   * Returns those of the subscriber's topics that live in other partitions and that `isLeft` is true of, once all of their
-   * events that were accepted so far are in its queue.
+   * Returns the subscribed topics that `isLeft` is true of and that live in other partitions. First waits until all
+   * events of these topics that were accepted so far are in the subscriber's queue.
    */
   async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];

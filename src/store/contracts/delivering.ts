@@ -40,9 +40,9 @@ export const lanes = {
 /** The client that asks; undefined for root. */
 const client = 'text?';
 
-/** A step of a bulk through one of its queues; without `token`, through the letters of all subscribers. */
+/** A step of a bulk (a retry or purge of many dead letters) through the letters of one subscriber; without `token`, of all. */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
-/** `lost`: somebody else has made the step, or cancelled the bulk. `next`: this queue is done, others follow. */
+/** `lost`: another worker has made this step, or the bulk was cancelled. `next`: this queue is done, and another follows. */
 const bulkState = 'lost|going|next|over';
 
 export const deliveringContracts = {
