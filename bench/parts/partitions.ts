@@ -13,12 +13,12 @@ const QUICK: typeof FULL = { copies: 9_600, maxEvents: 4_800, max: 10 };
 
 const MASTERS = 3;
 const PARTITIONS = 16;
-/** Topics that are published to in turn. They and their subscribers lie in all partitions. */
+/** Number of topics, which are published to in turn. Topics and subscribers are spread over all partitions. */
 const TOPICS = 48;
 
 /**
- * Numbers of subscribers of a topic, each with the number of topics that one subscriber has, and the maximum ratio of Redis's
- * CPU on a cluster to that on one Redis.
+ * The cases: the number of subscribers of each topic, the number of topics of each subscriber, and the maximum ratio of
+ * Redis's CPU on a cluster to that on one Redis.
  */
 const AUDIENCES = [
   { subscribers: 1, topicsEach: 1, ratio: 1.6 },
@@ -36,7 +36,10 @@ interface Sharing {
   sink: Helper<SinkCalls>;
 }
 
-/** Measures what an event costs all Redis together with one partition, and with sixteen on a cluster. */
+/**
+ * Measures Redis's CPU for an event: on one Redis with one partition, and on a cluster with sixteen (all masters
+ * together).
+ */
 export const partitions: Part = {
   name: 'partitions',
   title: `an event on one Redis, and on a cluster of ${MASTERS} masters`,
@@ -113,7 +116,7 @@ function costPlan(load: Helper<LoadCalls>, both: Sharing[], size: typeof FULL): 
   };
 }
 
-/** A tenth of the events warms up. Batches that are not full at the end stay queued, and the next round fills them. */
+/** Measures one case, after a tenth as many events to warm up. Batches that are not full stay for the next round. */
 async function measure(
   load: Helper<LoadCalls>,
   { bus, redisPids, sink }: Sharing,
@@ -134,7 +137,7 @@ async function measure(
   await publish(Math.ceil(events / 10));
   const used = cpuSince(Object.fromEntries(redisPids.map((pid, index) => [index, pid])));
   const { seconds } = await publish(events);
-  // What is left in batches that are not full, at most one for each subscriber, is not waited for.
+  // Does not wait for events in batches that are not full. Each subscriber has at most one such batch.
   const open = (max * subscribers * TOPICS) / topicsEach;
   await sink.call('reach', Math.max(1, (events + Math.ceil(events / 10)) * subscribers - open));
   const micros = Object.values(used()) as number[];

@@ -7,16 +7,19 @@ import type { Message } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
 const LEASE_MS = 2000;
-/** A call that is held up for so long arrives when another worker has gone on. */
+/** Time for which a late call is held up: until after its lease, when another worker has taken over. */
 const LATE_MS = 2 * LEASE_MS;
 
-/** A step of publishing or of an outbox at which something happens to a process. */
+/**
+ * A step of publishing, or of emptying an outbox (a list of events on their way to another partition), at which a process
+ * is killed or its message is delayed.
+ */
 interface Moment {
   name: string;
   process: 'web' | 'worker';
-  /** What happens. `late`: the message is held up past the lease, and the process lives. */
+  /** `late`: the message is held up until after the lease, and the process is not killed. */
   what: 'killed' | 'late';
-  /** Without it, the process is killed at any time. */
+  /** True for the message at which the process is struck. If absent, the process is killed at a random time. */
   fits?: (message: Message) => boolean;
 }
 
@@ -25,7 +28,7 @@ const is =
   (message: Message): boolean =>
     message.at === at && message.call.script === script;
 
-/** True of a call that removes what is applied; the others read first entries. */
+/** True for a read_outbox that also removes applied entries. The first read of an outbox removes none. */
 const trims = ({ call: { args } }: Message) => Number(args[2]) > 0;
 const hasEvents = (message: Message) => message.at === 'reply' && message.reply.includes('https://');
 
@@ -74,7 +77,7 @@ export const outboxKill: Scenario = {
         const name = `${ordered ? 'ordered' : 'plain'}${partition}`;
         await lab.subscribe(name, { topic: topics, partition, ordered, timeout: 20, max: 20 });
       }
-    // One publisher for each topic waits for each answer, so the order is known.
+    // Each topic has one publisher, which waits for each answer. So the order of its events is known.
     const perSecond = lab.quick ? 25 : 75;
     const publishings = topics.map((topic) => lab.publish({ topic, perPost: 3, perSecond, again: true }));
     const counts = new Map<string, number>();
@@ -85,7 +88,7 @@ export const outboxKill: Scenario = {
       counts,
       isOver,
     }));
-    // One web always lives.
+    // Webs are killed only if there are two, so that one is always up.
     if (!lab.quick) strikes.push({ struck: webs, moments: WEB_MOMENTS, counts, isOver });
     await Promise.all(strikes.map((each, index) => strikeAll(lab, each, lab.random.fork(`${index}`))));
     await Promise.all(publishings.map((each) => each.stop()));
@@ -93,20 +96,20 @@ export const outboxKill: Scenario = {
     lab.say([...counts].map(([what, count]) => `${count} × ${what}`).join(', '));
     const { duplicated, storedTwice, outOfOrder = 0 } = lab.ledger.totals();
     lab.bar('out of order 0', outOfOrder === 0, `${outOfOrder}`);
-    // The others are attempts of one batch, with one webhook-id.
+    // Other duplicates are permitted: they came by several attempts at one batch, with the same webhook-id.
     lab.bar('stored twice 0', storedTwice === 0, `${storedTwice} of ${duplicated} duplicates`);
   },
 };
 
 interface Strikes {
-  /** One of these is struck at a time, and replaced if it dies. */
+  /** The processes that are struck, one at a time. A process that dies is replaced. */
   struck: Proxied[];
   moments: readonly Moment[];
   counts: Map<string, number>;
   isOver: () => boolean;
 }
 
-/** Strikes at all moments in random order, again and again; if quick, at one. */
+/** Strikes at all moments in random order, again and again until `isOver`. A quick run strikes once. */
 async function strikeAll(
   lab: Lab,
   { struck, moments, counts, isOver }: Strikes,

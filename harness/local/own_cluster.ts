@@ -5,7 +5,7 @@ import type { PrivateRedis } from '../redis/private_redis.ts';
 import { callRedis } from '../redis/redis_call.ts';
 
 const LOOK_EVERY_MS = 500;
-/** Time after which a node that ended is started again: enough for its replica to take over. */
+/** Time after which a node that ended is started again. It leaves its replica time to take over. */
 const AWAY_MS = 10_000;
 
 /** A node as it was at the last look. */
@@ -15,7 +15,7 @@ interface Node {
   endedAtMs: number;
 }
 
-/** The cluster of bin/start. Nodes that end, since somebody killed them, are started again. */
+/** The cluster of bin/start. Nodes that were killed are started again. */
 export class OwnCluster {
   readonly #cluster: PrivateCluster;
   readonly #nodes: Node[];
@@ -50,7 +50,7 @@ ${masters.map((each) => `               ${nameOf(each)}`).join('\n')}
              three seconds, and it comes back as a replica after ten. All data goes when bin/start stops.`;
   }
 
-  /** Prints what becomes of the nodes, and starts those again that have ended, until `stop`. */
+  /** Until `stop`, prints each change of a node's role, and starts nodes again that have ended. */
   watch(): void {
     this.#watching = this.#watch(this.#stopping.signal);
   }

@@ -34,7 +34,7 @@ export interface BusSettings {
   redis?: Record<string, string>;
   /** True if Redis has two replicas and three sentinels. */
   sentinels?: boolean;
-  /** Whether Redis is a cluster of three masters and three replicas. */
+  /** True if Redis is a cluster of three masters and three replicas. */
   cluster?: boolean;
   /** Fills Redis before any process starts. */
   prepare?: (store: Partition) => Promise<void>;
@@ -109,7 +109,7 @@ export class RunningBus {
     return this.#trio;
   }
 
-  /** Redis as a cluster. Throws if the bus has none. */
+  /** The Redis Cluster of the bus. Throws if the bus runs on a single Redis. */
   get cluster(): PrivateCluster {
     if (!this.#cluster) throw new Error('the bus has no cluster');
     return this.#cluster;
@@ -121,7 +121,7 @@ export class RunningBus {
     return this.#partitions;
   }
 
-  /** The only partition; of several, the first. */
+  /** The first partition; by default the bus has no other. */
   get store(): Partition {
     return this.partitions.control;
   }
@@ -219,7 +219,7 @@ export class RunningBus {
     assert.equal(faults.join('\n'), '');
     const { partitions } = this;
     const consistent = async () => {
-      // Finds the masters, which may have changed.
+      // Finds the present masters of a cluster: a failover may have changed them.
       await Promise.all(
         partitions.all.map((each) => each.command((redis, keys) => redis.get(keys.schema()))),
       );
@@ -258,7 +258,7 @@ export class RunningBus {
     return (this.#cluster ?? this.#trio ?? this.redis).url;
   }
 
-  /** Of several partitions, or on a cluster, the bus makes the hash tags itself. */
+  /** The key prefix of the bus. It is empty with several partitions, or on a cluster: there the bus adds hash tags. */
   get #prefix(): string {
     const hasTags = this.#cluster !== undefined || this.#settings.env?.ROUTEMASTER_PARTITIONS !== undefined;
     return hasTags ? '' : REDIS_PREFIX;

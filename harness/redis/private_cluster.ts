@@ -6,15 +6,15 @@ import { PrivateRedis } from './private_redis.ts';
 import { callRedis, type RedisReply } from './redis_call.ts';
 
 const SLOTS = 16_384;
-/** Time after which a silent node counts as failing. */
+/** Time after which other nodes take a silent node to have failed. */
 const NODE_TIMEOUT_MS = 1000;
 const SETTLES_WITHIN_MS = 30_000;
 
 export interface ClusterOptions {
   masters?: number;
-  /** Replicas of each master. */
+  /** Number of replicas of each master. */
   replicas?: number;
-  /** Lines of redis.conf of each node. */
+  /** Further settings of redis.conf, for every node. */
   config?: Record<string, string>;
   /** The password of clients and of replicas, which becomes part of `url`. */
   password?: string;
@@ -33,14 +33,14 @@ export class PrivateCluster {
   readonly #hasReplicas: boolean;
   readonly #password: string;
 
-  /** Resolves when all slots are served and all replicas follow, so that a failover can succeed. */
+  /** Resolves when all slots are served and all replicas are connected, so that a failover can succeed. */
   static async start({
     masters = 3,
     replicas = 1,
     ...options
   }: ClusterOptions = {}): Promise<PrivateCluster> {
     const count = masters * (replicas + 1);
-    // A port that was free can be taken when the node listens, by a connection of another node.
+    // Tries twice: before a node listens, a connection of another node can take its port.
     const start = () => startNode(options).catch(() => startNode(options));
     const nodes = await Promise.all(Array.from({ length: count }, start));
     const cluster = new PrivateCluster(nodes, replicas > 0, options.password ?? '');
@@ -58,7 +58,7 @@ export class PrivateCluster {
     return this.#nodes.map(({ redis }) => redis);
   }
 
-  /** The URL of the cluster, by three of its nodes. */
+  /** The URL of the cluster. It names three of the nodes. */
   get url(): string {
     return this.urlWith(this.#password && `:${this.#password}@`);
   }
@@ -93,7 +93,7 @@ export class PrivateCluster {
     await until(other, { timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what });
   }
 
-  /** Makes a replica the master while its master is well. */
+  /** Promotes the replica of a hash tag's master, which is well. Resolves when the replica is the master. */
   async failOver(tag: string): Promise<void> {
     const master = await this.masterOf(tag);
     await callRedis((await this.replicaOf(master)).url, 'CLUSTER', 'FAILOVER');
@@ -101,14 +101,14 @@ export class PrivateCluster {
   }
 
   /**
-   * Kills the master of a hash tag when it was without its replica for a time: what it stored then, the replica does not
-   * have. Resolves with it.
+   * Kills the master of a hash tag. For `aloneMs` before that, its replica is stopped, so the replica lacks all writes of
+   * this time. Resolves with the killed master.
    */
   async crash(tag: string, aloneMs: number): Promise<PrivateRedis> {
     const master = await this.masterOf(tag);
     const replica = await this.replicaOf(master);
     await replica.kill('SIGSTOP');
-    // Otherwise the kernel would keep for the replica what the master sends.
+    // Cuts the connection to the stopped replica. Otherwise the kernel would keep the writes for it.
     await callRedis(master.url, 'CLIENT', 'KILL', 'TYPE', 'replica');
     await sleep(aloneMs);
     await master.kill('SIGKILL');
@@ -132,13 +132,13 @@ export class PrivateCluster {
     for (const node of [target, source]) await set(node, 'NODE', target.id);
   }
 
-  /** Starts a killed node again. Resolves when all nodes find the cluster well again, and all replicas follow. */
+  /** Starts a killed node again. Resolves when the cluster is whole again (`isWhole`). */
   async rejoins(redis: PrivateRedis): Promise<void> {
     await redis.restart();
     await this.isWhole();
   }
 
-  /** Resolves when all nodes find the cluster well, and all replicas follow. */
+  /** Resolves when all nodes report that the cluster is well, and all replicas are connected to their masters. */
   async isWhole(): Promise<void> {
     const what = 'the cluster is whole';
     await until(
@@ -159,7 +159,7 @@ export class PrivateCluster {
     const width = SLOTS / masters;
     for (const [index, node] of this.#nodes.entries()) {
       const call = callerOf(node);
-      // Without epochs of their own, the nodes would first have to agree on different ones.
+      // Gives each node its own epoch. Otherwise the nodes would first have to agree on different epochs, which takes time.
       await call('CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1));
       if (index > 0) await call('CLUSTER', 'MEET', '127.0.0.1', String(first.port), String(first.busPort));
       const [from, to] = [Math.ceil(index * width), Math.ceil((index + 1) * width) - 1];
@@ -178,7 +178,10 @@ export class PrivateCluster {
     return this.#nodes.find((node) => node.redis === redis) as Node;
   }
 
-  /** Resolves with the port of a slot's master. If nodes name several, that with the highest epoch counts. */
+  /**
+   * Resolves with the port of a slot's master. If nodes name different masters, the one with the highest epoch
+   * counts.
+   */
   async #masterPort(slot: number): Promise<number> {
     const maps = await Promise.allSettled(this.#nodes.map((node) => callerOf(node)('CLUSTER', 'NODES')));
     const owners = maps.flatMap((map) =>

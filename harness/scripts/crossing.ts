@@ -4,14 +4,15 @@ import type { Partitions } from '../../src/store/partitions.ts';
 import { marksIn } from '../../src/subscribing/topic_marks.ts';
 import { assertConsistent } from './invariants.ts';
 
-/** Returns a name that begins with `stem` and belongs to the partition with this number. */
+/** Returns a name that begins with `stem`, and that a topic in the partition with this index could have. */
 export function nameIn(partitions: Partitions, index: number, stem: string): string {
   for (let n = 0; ; n++) if (partitions.ofTopic(`${stem}${n}`).index === index) return `${stem}${n}`;
 }
 
 /**
- * Checks each partition by itself, and that partitions agree: a topic is listed only in its home, and its marks tell which
- * other partitions have how many subscribers. Outboxes (events on their way to other partitions) must be empty.
+ * Checks each partition by itself, and that partitions agree. A topic must be listed only in its home, the partition where
+ * it lives. There it must have a mark, with the right number of subscribers, for each other partition that has some.
+ * Outboxes (events on their way to other partitions) must be empty.
  */
 export async function assertPartitionsConsistent(partitions: Partitions): Promise<void> {
   for (const partition of partitions.all) {

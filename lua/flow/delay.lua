@@ -50,8 +50,7 @@ end
 
 -- Splits the events of a publication. Returns the texts of the due events, and a list of the events that must wait.
 -- This list also has the `bytes` that they will take, and the event that is due `last`. If an event is due too far
--- from now,
--- returns nil and the index of that event.
+-- from now, returns nil and the index of that event.
 local function part(call, publication, max_delay_ms)
   local due_events, later = {}, { bytes = 0 }
   for i, event in ipairs(publication.events) do

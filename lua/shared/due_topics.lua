@@ -1,10 +1,10 @@
 --[[
 Due topics: the topics with delayed events that are due, by the clients that publish to them.
 
-A client here is a table. Its `unread` lists its topics by the time of their first event. A topic is read only when
-that time has its turn, since one call reaches few of a thousand topics. `first` is the topic whose next event is
-due first; it is nil if no event is due. Its events up to `until_ms` come before those of the client's other topics.
-`work` is the work that the call has done for the client.
+A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
+earlier event is left, because one call gets to few of a thousand topics. `first` is the topic whose next event is due
+first; it is nil if no event is due. Events of `first` up to `until_ms` come before the events of the client's other
+topics. `work` is the work that the call has done for the client.
 ]]
 local calls = include('calls')
 local delayed = include('delayed')
@@ -17,7 +17,7 @@ local CHUNK = 20
 -- 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
--- Goes on to the next entry of a topic: `entry`, `due_ms`. Behind the last one `due_ms` is math.huge.
+-- Moves a topic to its next entry, by setting `entry` and `due_ms`. Behind the last entry, `due_ms` is math.huge.
 function due_topics.go_on(topic)
   if topic.at >= #topic.entries then
     topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + CHUNK - 1, 'WITHSCORES')
@@ -27,8 +27,9 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Returns a topic with delayed events, placed at its first entry. Events taken from it are in `taken` (their
--- entries), `ids` and `late_ms`. `bytes` counts their texts, and `held_bytes` all that they took as delayed events.
+-- Returns a topic with delayed events, placed at its first entry. Of the events taken from it, `taken` has the entries,
+-- and `ids` and `late_ms` have the ids and how late each was. `bytes` is the size of their texts, and `held_bytes` the
+-- memory that they counted for as delayed events.
 local function begin_topic(call, about)
   local topic = {
     about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),
@@ -54,7 +55,7 @@ local function read_next(call, client)
   end
 end
 
--- Sets `first` and `until_ms` of a client. Reads as many of its topics as that takes.
+-- Sets `first` and `until_ms` of a client. Reads further topics of the client as long as they may have the first event.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms

@@ -93,7 +93,8 @@ local function judge_key(call, taken, publication)
 end
 
 -- Gives the current run (the events of successive publications to one topic) to every subscriber of the
--- topic, and to the other partitions that have some. Subscribers without earlier events in this call share one slice; the others get a copy.
+-- topic, and to the other partitions that have some. Subscribers without earlier events in this call share one slice;
+-- each other subscriber gets a copy.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end

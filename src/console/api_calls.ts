@@ -12,7 +12,7 @@ interface ApiInput {
   body?: unknown;
   /** The body of a call that takes text. */
   text?: string;
-  /** Returns what the page needs of an entry of a listing; the rest of the entry, which may be long, is forgotten. */
+  /** Returns the part of a listing's entry that the page needs. An entry may be long, so nothing else of it is kept. */
   keep?: (entry: never) => unknown;
   /** Text that completes the JSON of an answer cut off after MAX_READ: events can have hundreds of megabytes. */
   ending?: string;

@@ -20,14 +20,20 @@ export interface BulkParts {
   joinsOf: (client: string) => Promise<string[]>;
 }
 
-/** The owner of the bulks of all who have the root key; viewers see these too. It is no token, since none begins with a colon. */
+/**
+ * The owner of the bulks of all who have the root key; viewers see these too. It is no token, since none begins with
+ * a colon.
+ */
 const ROOT_OWNER = ':root';
 
 export function bulkOwner(caller: Caller): string {
   return caller.role === 'client' ? caller.token : ROOT_OWNER;
 }
 
-/** Pages for a bulk: the retry or purge of all dead letters that match a filter. They show its count, and then its progress. */
+/**
+ * Pages for a bulk: the retry or purge of all dead letters that match a filter. They show its count, and then its
+ * progress.
+ */
 export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
   return [
     page(BULK_PATH, ALL, {

@@ -139,7 +139,10 @@ function filter({ subscriber, reason, since, until }: Query): Html {
 
 type Query = Record<string, string | undefined>;
 
-/** A form for all letters that match, not only for those on this page. They are counted before anything is changed. */
+/**
+ * A form to retry or purge all matching letters, also those on other pages. They are counted before anything is
+ * changed.
+ */
 function all({ formToken }: Visit, { subscriber, reason, since, until }: Query): Html {
   const fields = Object.entries({ subscriber, reason, since, until }).map(
     ([name, value]) => value && html`<input type="hidden" name="${name}" value="${value}">`,

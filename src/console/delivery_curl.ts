@@ -7,7 +7,9 @@ export type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
 /** Maximum characters of a body that is written into the command. A longer body, the command gets from the API. */
 const MAX_BODY = 8000;
 
-/** Matches characters that a terminal would not show: control characters, and marks that change the direction of text. */
+/**
+ * Matches characters that a terminal would not show: control characters, and marks that change the direction of text.
+ */
 const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**

@@ -90,7 +90,10 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
   }
 }
 
-/** Returns a form that tries a batch at once; nothing if it waits for nothing, or if the visitor may not. */
+/**
+ * Returns a form that tries a waiting batch at once. Returns nothing for other batches, or if the visitor may not do
+ * so.
+ */
 export function retryForm(api: ApiCalls, call: Visit, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;
   const does = state === 'retrying' ? 'Retry now' : 'Deliver now';

@@ -16,13 +16,13 @@ const PAUSED_BY: Record<string, string> = {
   callback_gone: 'as the callback answered 410',
 };
 
-/** Returns since when and by whom a subscriber is paused; empty if it is not. */
+/** Returns a line that says since when and by whom a subscriber is paused. Empty if the subscriber is not paused. */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];
   return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
 }
 
-/** Returns how a subscriber is now, in boxes. */
+/** Returns boxes with the current figures of a subscriber. */
 export function figures(report: SubscriberReport): Html {
   const { events, dead_letters, dropped } = report;
   const nowMs = Date.now();
@@ -43,7 +43,7 @@ export function figures(report: SubscriberReport): Html {
   return boxes(shown);
 }
 
-/** Returns the topics and the settings of a subscriber. */
+/** Returns the sections with the topics and the settings of a subscriber. */
 export function details(report: SubscriberReport): Html {
   const settings: [string, Content][] = [
     ['Callback', html`<span class="mono">${report.callback}</span>`],

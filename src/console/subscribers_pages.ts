@@ -75,7 +75,9 @@ function columnsAt(nowMs: number): SortedColumn[] {
   ];
 }
 
-/** A subscriber keeps up while its oldest event is younger than this. The growth of such a short queue tells nothing. */
+/**
+ * A subscriber keeps up while its oldest event is younger than this. The growth of such a short queue tells nothing.
+ */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
 

@@ -36,7 +36,7 @@ export function subscriptionForm(visit: Visit, report: SubscriberReport): Html {
   )}</div></details>`;
 }
 
-/** The route of that form. The uuid, which the form does not show, stays as it is. */
+/** The route that takes the form. The form does not show the uuid, so the route leaves it unchanged. */
 export function subscriptionChange({ api }: { api: ApiCalls }): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
@@ -46,7 +46,7 @@ export function subscriptionChange({ api }: { api: ApiCalls }): Route {
       const { topics, callback, ordered } = call.body;
       const { params } = call;
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
-      // Left as they are, the numbers of the report could be defaults of the operator, which may change later.
+      // Sends only numbers that the client changed. The others may be defaults of the operator, which can change later.
       const changed = NUMBERS.filter(
         ([field, , member]) => String(call.body[field]) !== String(report[member]),
       );

@@ -7,7 +7,7 @@ import type { DeathReason } from './settlement.ts';
 /** The name of the job of a bulk. Its arguments are the owner, the id of the bulk, and `count` or `run`. */
 export const BULK_JOB = 'bulk';
 
-/** `counted`: the bulk waits until its owner confirms it. */
+/** In the state `counted`, a bulk waits until its owner confirms or cancels it. */
 export const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelled'] as const;
 export type BulkState = (typeof BULK_STATES)[number];
 
@@ -80,14 +80,20 @@ export class Bulks {
     return newest && parts.filter(({ id }) => id === newest.id).reduce(together);
   }
 
-  /** Begins to retry or purge the counted letters. Returns false if the owner's bulk is not counted, or has another id by now. */
+  /**
+   * Begins to retry or purge the counted letters. Returns false if the owner's bulk is not counted, or has another id
+   * by now.
+   */
   async confirm(owner: string, id: string): Promise<boolean> {
     if ((await this.find(owner))?.state !== 'counted') return false;
     const job = packJob(BULK_JOB, [owner, id, 'run']);
     return this.#inAll((partition) => partition.run('confirm_bulk', { owner, id, job }));
   }
 
-  /** Stops a bulk, and undoes nothing. Returns false if the bulk has ended, or if the owner's bulk has another id by now. */
+  /**
+   * Stops a bulk, and undoes nothing. Returns false if the bulk has ended, or if the owner's bulk has another id by
+   * now.
+   */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
   }
@@ -97,7 +103,7 @@ export class Bulks {
   }
 }
 
-/** Reads the part of a bulk that a partition has; undefined if it has none. */
+/** Reads the record that a partition has of its part of a bulk. Returns undefined if it has none. */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;
   if (id === undefined || queues === undefined) return undefined;

@@ -3,7 +3,10 @@ import type { Partition } from '../store/partition.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { eventJson } from './legacy_event.ts';
 
-/** Maximum events that one command reads. With at most 64 KiB of data each (the default limit), they have about 1.3 MB. */
+/**
+ * Maximum events that one command reads. With at most 64 KiB of data each (the default limit), they have about 1.3
+ * MB.
+ */
 const SLICE = 20;
 
 /**

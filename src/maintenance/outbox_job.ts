@@ -15,7 +15,10 @@ interface OutboxJobParts {
   leaseMs: number;
 }
 
-/** The job `outbox`: moves the entries that its partition has for another partition. Its argument is that partition's index. */
+/**
+ * The job `outbox`: moves the entries that its partition has for another partition. Its argument is that partition's
+ * index.
+ */
 export function outboxJob({ partition, partitions, outbox, leaseMs }: OutboxJobParts) {
   return async ({ job, worker, lease }: Grant, signal: AbortSignal): Promise<Settlement> => {
     const to = partitions.all[Number(job?.args[0])];

@@ -125,7 +125,7 @@ export class Counters {
   async #drain(): Promise<void> {
     this.#busy = true;
     try {
-      // A partition that takes no counts does not keep those of the others from being sent.
+      // Flushes for other partitions are still sent if one partition fails.
       const again = await Promise.allSettled([...this.#outgoing.values()].map((each) => this.#send(each)));
       const sent = await Promise.allSettled(this.#fill().map((each) => this.#send(each)));
       for (const each of [...again, ...sent]) if (each.status === 'rejected') throw each.reason;
@@ -146,7 +146,10 @@ export class Counters {
     }
   }
 
-  /** Makes flushes of all counts, and returns those with new ones. Skips a partition that has not taken the last. */
+  /**
+   * Makes flushes of the new counts. Returns the queues that have got some. Counts for a partition that has not taken its
+   * last flush wait.
+   */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];
     const cells = this.#cells;

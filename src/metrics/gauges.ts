@@ -37,7 +37,7 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   };
 }
 
-/** Reads what the Redis of a partition has once, however many partitions it has. */
+/** Reads the figures that a Redis has only once, such as its memory. `partition` may be any partition in this Redis. */
 async function readServer(partition: Partition, limits: MemoryLimits) {
   const [memory, cpu] = await partition.command((redis) =>
     Promise.all([redis.info('memory'), redis.info('cpu')]),

@@ -95,7 +95,10 @@ export class History {
     this.#partitions = partitions;
   }
 
-  /** Returns the newest figures of the bus, and when their step of ten seconds began; undefined if there are none. */
+  /**
+   * Returns the newest figures of the bus, and when their step of ten seconds began. Undefined if it was never
+   * sampled.
+   */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };

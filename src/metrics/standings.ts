@@ -24,7 +24,7 @@ export interface Standing {
   isPaused: boolean;
   delivered: number;
   failed: number;
-  /** How fast its queue grows; negative if it shrinks. */
+  /** Growth of its queue; negative if the queue shrinks. */
   growth: number;
   /** Total events delivered and failed. The next sample computes its rates from the growth of these totals. */
   totals: { delivered: number; failed: number };

@@ -3,7 +3,9 @@ import type { FoundKey } from './found_key.ts';
 import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 
-/** Maximum bytes of a group of keys, which is in memory at a time, and of a piece of a long key. Redis estimates both. */
+/**
+ * Maximum bytes of a group of keys, which is in memory at a time, and of a piece of a long key. Redis estimates both.
+ */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
 /** Elements of a piece of a short key. It is more than a short key has, so that one piece is the whole key. */

@@ -40,7 +40,9 @@ export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): P
   await source.command((redis, keys) => redis.hset(keys.move(), fields));
 }
 
-/** Throws BootError if this bus was moved or is being moved: events that it accepted now would not reach the new bus. */
+/**
+ * Throws BootError if this bus was moved or is being moved: events that it accepted now would not reach the new bus.
+ */
 export async function refuseMoved(partition: Partition): Promise<void> {
   const mark = await readMark(partition);
   if (!mark) return;

@@ -67,7 +67,10 @@ export class Mover {
     return owners.map((owner) => (owner === undefined ? undefined : places.next().value));
   }
 
-  /** Returns the commands that delete lists and streams first. Their elements are appended, so a repeat would double them. */
+  /**
+   * Returns the commands that delete lists and streams first. Their elements are appended, so a repeat would double
+   * them.
+   */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
     for (const [index, { reading }] of group.entries())

@@ -29,7 +29,9 @@ export function isWhole(comparison: Comparison): boolean {
   return comparison.every(({ source, target }) => source === target);
 }
 
-/** Returns a table of the counts in source and target, which points at differences, and a line about what to do next. */
+/**
+ * Returns a table of the counts in source and target, which points at differences, and a line about what to do next.
+ */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;
   const rows = comparison.map(({ what, source, target }) =>

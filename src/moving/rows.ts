@@ -156,7 +156,10 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   ruby_watched: passing,
 };
 
-/** The fields of a client that every partition has a copy of. Only the control partition gets the others, such as secrets. */
+/**
+ * The fields of a client that every partition has a copy of. Only the control partition gets the others, such as
+ * secrets.
+ */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 
 function isSecret(field: string): boolean {

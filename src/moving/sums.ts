@@ -5,7 +5,10 @@ import { replies } from '../store/replies.ts';
 /** For each new partition, the fields of a hash of sums and their values. */
 export type Summed = Map<Partition, Map<string, number>>;
 
-/** Computes the sums of a hash of the source again for each new partition. `of` is the variable part of the key's name. */
+/**
+ * Computes the sums of a hash of the source again for each new partition. `of` is the variable part of the key's
+ * name.
+ */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 
 /** The fields of `delayed:held:{token}` that are totals. Its other fields are names of topics. */

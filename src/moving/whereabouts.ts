@@ -6,7 +6,9 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 
 const NOWHERE: readonly Partition[] = [];
 
-/** Finds the partitions to which things of the source go: a batch goes with its subscriber, a trigger with its topic. */
+/**
+ * Finds the partitions to which things of the source go: a batch goes with its subscriber, a trigger with its topic.
+ */
 export class Whereabouts {
   readonly #source: Partition;
   readonly #partitions: Partitions;

@@ -73,7 +73,10 @@ export class Outbox {
     }
   }
 
-  /** Moves entries step by step. Yields the number of the last applied entry after each step. Returns true if the job ended. */
+  /**
+   * Moves entries step by step. Yields the number of the last applied entry after each step. Returns true if the job
+   * ended.
+   */
   async *#move(home: Partition, to: Partition, holder?: OutboxHolder): AsyncGenerator<number, boolean> {
     let applied: number | undefined;
     for (let checked = 0; ; ) {

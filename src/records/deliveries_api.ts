@@ -81,8 +81,8 @@ interface DeliveriesParts extends AskedQueuesParts {
 }
 
 /**
- * `/deliveries`. A client sees what became of its own batches, and can have them tried at once; root can do so with
- * all batches. Viewers see all.
+ * `/deliveries`: shows batches and their states, and tries a waiting batch at once. A client may do so with its own
+ * batches, and root with all. Viewers see all batches, but cannot have them tried.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { list, read, retry } = handlers(parts);

@@ -176,7 +176,10 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
   };
 }
 
-/** Returns the rank behind the last job that was read. If that job is gone, returns the rank of the first job with its score. */
+/**
+ * Returns the rank behind the last job that was read. If that job is gone, returns the rank of the first job with its
+ * score.
+ */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);
   if (now === score && rank !== null) return { rank: rank + 1, isGone: false };

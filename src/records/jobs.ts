@@ -16,7 +16,7 @@ import {
 export interface ListedJob {
   id: string;
   queue: QueueName;
-  /** The partition that has it, by its place among all; missing if there is one alone. */
+  /** The index of the partition that has the job; missing if the bus has only one. */
   partition?: number;
   name: string | null;
   arguments: unknown[];
@@ -28,7 +28,7 @@ export interface ListedJob {
   since: number | null;
   /** How many attempts at the batch of a delivery have begun. */
   attempts: number | null;
-  /** Whether a job waits because its subscriber is paused; null if it does not wait. */
+  /** True if the job waits because its subscriber is paused; null if the job is in another state than `waiting`. */
   paused: boolean | null;
 }
 
@@ -129,7 +129,7 @@ export class Jobs {
     });
   }
 
-  /** Returns those of these subscribers that are paused. */
+  /** Returns the paused subscribers among these. */
   #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {

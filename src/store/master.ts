@@ -6,7 +6,10 @@ import { slotOfKey } from './tags.ts';
 /** The connection of a process to one Redis, or its connections to the masters of a cluster. */
 export type Connection = Redis | RedisCluster;
 
-/** Maximum attempts of a call that finds, each time, that its slot has moved to another master. They take about a second. */
+/**
+ * Maximum attempts of a call that finds, each time, that its slot has moved to another master. They take about a
+ * second.
+ */
 const MAX_TRIES = 10;
 
 /** First words of Redis's temporary errors, which become StorageUnavailable. */

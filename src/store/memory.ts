@@ -34,7 +34,9 @@ export async function readFullestMemory(partitions: Partitions, limits: MemoryLi
   return fullest(await readMemories(partitions, limits));
 }
 
-/** Reads the memory of each Redis of the bus, once even if it has several partitions. Throws as `Partition.run` does. */
+/**
+ * Reads the memory of each Redis of the bus, once even if it has several partitions. Throws as `Partition.run` does.
+ */
 export function readMemories(partitions: Partitions, limits: MemoryLimits): Promise<Memory[]> {
   return Promise.all(partitions.byRedis().map(([one]) => readMemory(one, limits)));
 }

@@ -34,7 +34,9 @@ export class RedisCluster {
     cluster.on('refresh', () => this.#leaveReplicas());
   }
 
-  /** Returns the connection to the master of a slot. If none is known, throws StorageUnavailable and starts a refresh. */
+  /**
+   * Returns the connection to the master of a slot. If none is known, throws StorageUnavailable and starts a refresh.
+   */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
     if (redis) return redis;
@@ -52,7 +54,9 @@ export class RedisCluster {
     return this.#connections;
   }
 
-  /** Asks a node for the masters of all slots, at most every 100 ms. Resolves when a node has answered or none could. */
+  /**
+   * Asks a node for the masters of all slots, at most every 100 ms. Resolves when a node has answered or none could.
+   */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;

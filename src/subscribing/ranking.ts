@@ -13,7 +13,10 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
   return of.queued > 0 ? 'failing' : 'recovering';
 }
 
-/** The sort orders of subscribers. The smallest value comes first, so it belongs to the subscriber that needs attention most. */
+/**
+ * The sort orders of subscribers. The smallest value comes first, so it belongs to the subscriber that needs
+ * attention most.
+ */
 const VALUES = {
   name: () => 0,
   queued: ({ queued }) => -queued,
@@ -39,7 +42,10 @@ interface Ranking {
   limit: number;
 }
 
-/** Returns the tokens of a page of sorted subscribers. `next` is the place of the last of them; undefined on the last page. */
+/**
+ * Returns the tokens of a page of sorted subscribers. `next` is the place of the last of them; undefined on the last
+ * page.
+ */
 export function ranked(all: readonly Standing[], { sort, matches, after, limit }: Ranking) {
   const rankOf: (of: Standing) => number = VALUES[sort];
   const [value = '', token = ''] = after?.split(' ', 2) ?? [];
@@ -77,7 +83,10 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 
 const MAX_FORECAST_MS = 30 * 86_400_000;
 
-/** Returns the ms after which the queue is empty if it goes on shrinking at this rate; undefined if it does not shrink. */
+/**
+ * Returns the ms after which the queue is empty if it goes on shrinking at this rate; undefined if it does not
+ * shrink.
+ */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
   // If nothing is delivered, the queue can still shrink because batches die or are dropped. That is no progress.
   return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
@@ -88,7 +97,9 @@ function soon(ms: number): number | undefined {
   return ms >= 0 && ms < MAX_FORECAST_MS ? Math.round(ms) : undefined;
 }
 
-/** Returns the recent rate and success of a subscriber, and when its queue will be empty or Redis full at these rates. */
+/**
+ * Returns the recent rate and success of a subscriber, and when its queue will be empty or Redis full at these rates.
+ */
 export function latelyOf(
   standing: Standing,
   { events: { queued } }: Pick<SubscriberReport, 'events'>,

@@ -62,7 +62,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     return { reports, page: { entries: reports, headers, calls: all.length / ENTRIES_PER_CALL } };
   };
 
-  /** Resolves with the reports of these subscribers in this order. Leaves out subscribers that do not exist any more. */
+  /**
+   * Resolves with the reports of these subscribers in this order. Leaves out subscribers that do not exist any more.
+   */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));

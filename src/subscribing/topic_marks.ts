@@ -47,7 +47,9 @@ export class TopicMarks {
     return true;
   }
 
-  /** Corrects the partition's marks at these topics. Deletes topics that have no publisher and no subscriber any more. */
+  /**
+   * Corrects the partition's marks at these topics. Deletes topics that have no publisher and no subscriber any more.
+   */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
   }

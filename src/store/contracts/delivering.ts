@@ -40,9 +40,15 @@ export const lanes = {
 /** The client that asks; undefined for root. */
 const client = 'text?';
 
-/** A step of a bulk (a retry or purge of many dead letters) through the letters of one subscriber; without `token`, of all. */
+/**
+ * A step of a bulk (a retry or purge of many dead letters) through the letters of one subscriber; without `token`, of
+ * all.
+ */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
-/** `lost`: another worker has made this step, or the bulk was cancelled. `next`: this queue is done, and another follows. */
+/**
+ * `lost`: another worker has made this step, or the bulk was cancelled. `next`: this queue is done, and another
+ * follows.
+ */
 const bulkState = 'lost|going|next|over';
 
 export const deliveringContracts = {
