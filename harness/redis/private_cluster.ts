@@ -93,7 +93,7 @@ export class PrivateCluster {
     await until(other, { timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what });
   }
 
-  /** Promotes the replica of a hash tag's master, which is well. Resolves when the replica is the master. */
+  /** Makes a replica the master while its master is well. */
   async failOver(tag: string): Promise<void> {
     const master = await this.masterOf(tag);
     await callRedis((await this.replicaOf(master)).url, 'CLUSTER', 'FAILOVER');

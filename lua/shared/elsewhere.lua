@@ -1,5 +1,5 @@
 --[[
-Elsewhere: the other partitions that have subscribers of a topic.
+Elsewhere: the marks of a topic, which name the other partitions that have subscribers of it.
 
 A topic lives in one partition, its home. The field `elsewhere` of its hash there has a mark for each other partition
 with subscribers of the topic: the number of the partition, how many of these subscribers it has, and the time (µs) at

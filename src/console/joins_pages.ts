@@ -111,7 +111,7 @@ export function joinsPages({ api }: { api: ApiCalls }): Route[] {
   ];
 }
 
-/** Returns what a client may change of a join. */
+/** Returns the rules of a join: the part that its client may change. */
 function rulesOf({ sources, by, then, within, on_expiry }: JoinReport): object {
   return { sources, by, then, within, on_expiry };
 }

@@ -5,7 +5,7 @@ import { jsonOf } from './fields.ts';
 import { action } from './page.ts';
 import { ANY_FIELDS, form } from './parts.ts';
 
-/** What a form is for: triggers or joins. Clients make and change both by writing their rules as JSON. */
+/** The kind of thing that a form makes or changes: triggers or joins. Clients write the rules of either as JSON. */
 export interface Ruled {
   /** Path of their page. */
   path: '/console/triggers' | '/console/joins';

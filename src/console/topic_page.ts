@@ -24,7 +24,7 @@ interface DelayedEvent {
   event: Record<string, unknown>;
 }
 
-/** A page for each topic: who publishes to it and who gets it, and what can be done. */
+/** A page for each topic, with its publisher, its subscribers, its plots and the actions that a visitor may take. */
 export function topicPage({ api }: { api: ApiCalls }): Route[] {
   return [
     page(`${PATH}/:name`, ALL, {
@@ -106,7 +106,7 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
   }
 }
 
-/** Returns true if the visitor may remove the topic and what waits in it. */
+/** Returns true if the visitor may remove the topic with its delayed events. */
 export function isOwn({ caller }: Visit, { publisher }: Topic): boolean {
   return caller?.role === 'root' || (caller?.role === 'client' && publisher === caller.token);
 }

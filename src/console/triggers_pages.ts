@@ -154,7 +154,7 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
   }
 }
 
-/** Returns what a client may change of a trigger. */
+/** Returns the rules of a trigger: the part that its client may change. */
 function rulesOf({ topic, event, schedule, start, end, offset, catch_up, paused }: Trigger): object {
   return { topic, event, schedule, start, end, offset, catch_up, paused };
 }

@@ -27,7 +27,7 @@ const LOOK_IN_EACH_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * The same time if the bus has several partitions. It is shorter, since the others may wait for their turn.
+ * The same time if the bus has several partitions. It is shorter, since quarantines of other partitions may wait to start.
  */
 const IDLE_IN_TURN_MS = 5000;
 

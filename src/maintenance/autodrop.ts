@@ -143,7 +143,7 @@ export class Autodrop {
     }
   }
 
-  /** Returns what this partition drops, so that all partitions of its Redis together free so many bytes. */
+  /** Returns this partition's part of a plan by which all partitions of its Redis together free `freeBytes`. */
   #plan({ holdings, own }: Shortage, freeBytes: number): Cut[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));
     const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));

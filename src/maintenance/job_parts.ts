@@ -19,7 +19,10 @@ export interface RepairParts {
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
-  /** The sweeps of this process take turns. Each rests as long as it works; 16 at a time would leave Redis no rest. */
+  /**
+   * Lets one sweep of this process run at a time. A sweep rests as long as it works; 16 at once would leave Redis no
+   * rest.
+   */
   sweeps: Turns;
   /**
    * Aborted as soon as the process begins to stop. The signal that a job itself gets is aborted only when the

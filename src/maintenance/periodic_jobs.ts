@@ -34,7 +34,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   // none does, as Prometheus scrapes the figures.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    // Whoever stores something, and finds that memory is short, puts this job at once.
+    // This interval is a fallback: a process that finds memory short when it stores something queues this job at once.
     { name: 'autodrop', everyMs: isAlone ? 30_000 : 120_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },

@@ -16,7 +16,7 @@ interface GaugeFigure {
   tags: Tags;
 }
 
-/** A counter of one partition. Figures of the same name and tags in several partitions add up. */
+/** A counter of one partition. The total of the bus is the sum over all partitions. */
 export interface CounterFigure {
   kind: 'counter';
   name: CounterName;

@@ -7,7 +7,7 @@ export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
-/** Upper bounds in seconds, from an idle bus (late by a few ms) to a bus that was down for a day. */
+/** Upper bounds of lateness in seconds. They range from an idle bus (a few ms) to a bus that was down for a day. */
 export const LATENESS_SECONDS = [
   0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];

@@ -11,7 +11,7 @@ import type { Partition } from '../store/partition.ts';
 const MAX_NAME = 100;
 /** Maximum entries that one command reads; 500 take Redis about a millisecond. */
 const SLICE = 500;
-/** Maximum entries that a page looks through for those that match. */
+/** Maximum entries that a call looks through to find the matching entries of a page. */
 const MAX_LOOKED = 5000;
 
 type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;

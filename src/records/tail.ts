@@ -38,7 +38,7 @@ interface Publication {
 /** A noted event. Its JSON is not parsed. */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
-/** The first events of an interval for one watch, and the number of those left out. */
+/** The first events of an interval for one watch, and the number of further events that are left out. */
 class Notes {
   readonly noted: Noted[] = [];
   #skipped: number;

@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
 
 /**
- * Together these publish, deliver, unsubscribe, fire triggers, count joins and kill workers. Each test ends with a check of
- * every partition, and of what partitions know of each other. `ROUTEMASTER_PARTITIONS=4` runs any file of
- * test/acceptance/ so; those that look into Redis themselves need one partition.
+ * The tests to run again with four partitions. Each of their tests ends with a check of every partition, and of the data
+ * that must agree between partitions. `ROUTEMASTER_PARTITIONS=4` runs other files of test/acceptance/ in this way, except
+ * files that look into Redis themselves.
  */
 const FILES = ['acceptance/joins', 'acceptance/unsubscribing'];
 

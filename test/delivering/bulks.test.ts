@@ -21,7 +21,7 @@ const dead = async () => Object.values(await readDeadLetters(redis.store));
 const queued = async (token: string) =>
   Number((await redis.store.redis.hget(redis.store.keys.gauge_batches(), token)) ?? 0);
 
-/** Makes `count` dead letters of a subscriber, all of which died for this reason. */
+/** Makes `count` dead letters of a subscriber, all with this reason. */
 async function deaths(token: string, seed: string, count: number, reason = 'max_attempts'): Promise<void> {
   await bus.subscribe(token, { topics: [token], max: 1 });
   await bus.publish(seed, token, Array<string>(count).fill('e'));
@@ -33,7 +33,9 @@ async function deaths(token: string, seed: string, count: number, reason = 'max_
 }
 const ids = () => redis.store.redis.zrange(redis.store.keys.dead_letters_index(), '0', '-1');
 
-/** Works on the queue `aux` for so many turns, each of which has time for everything or, if aborted, for nothing. */
+/**
+ * Runs up to `turns` jobs of the queue `aux`. If `stopping` is aborted, a job makes no step, as when a process stops.
+ */
 async function work(turns: number, stopping = new AbortController().signal): Promise<void> {
   const queue = new Queue(redis.store, 'aux', QUEUE);
   const recorder = {

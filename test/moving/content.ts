@@ -3,7 +3,7 @@ import { ROWS } from '../../src/moving/rows.ts';
 import { type KeyName, LAYOUT } from '../../src/store/keys.ts';
 import type { Commands, Partition } from '../../src/store/partition.ts';
 
-/** Elements of a key, each as a text. Those of sets, hashes and sorted sets are in alphabetical order. */
+/** The elements of a key, each as a text. For sets, hashes and sorted sets they are in alphabetical order. */
 async function elementsOf(redis: Commands, { key, name }: FoundKey): Promise<string[]> {
   const pairs = (flat: string[]) =>
     flat.flatMap((each, i) => (i % 2 ? [] : [`${each} ${flat[i + 1]}`])).sort();
@@ -29,7 +29,7 @@ async function elementsOf(redis: Commands, { key, name }: FoundKey): Promise<str
 
 type Content = Map<string, { name: KeyName; parts: string[][] }>;
 
-/** Returns what each key has, without the prefix, in each of these partitions that have it. */
+/** Returns, by key without its prefix, the contents of the key in each of these partitions that have it. */
 export async function contentOf(partitions: readonly Partition[]): Promise<Content> {
   const content: Content = new Map();
   for (const { redis, prefix } of partitions)
@@ -44,7 +44,10 @@ export async function contentOf(partitions: readonly Partition[]): Promise<Conte
   return content;
 }
 
-/** Keys that have other sums, or more fields, in several partitions, and those that are for processes of the bus. */
+/**
+ * Keys that are not compared: their sums or fields differ with several partitions, or only running processes need
+ * them.
+ */
 const OTHERWISE = new Set<KeyName>([
   'topic',
   'delayed_held',
@@ -54,12 +57,12 @@ const OTHERWISE = new Set<KeyName>([
   'move',
 ]);
 const FORGOTTEN = /^jobs:[a-z:]*aux/;
-/** Of workers only those that hold a delivery are moved. */
+/** Keys of workers. A move copies only workers that hold a delivery. */
 const OF_WORKERS = new Set<KeyName>(['workers', 'workers_main', 'leases', 'jobs_pending_index']);
 
 /**
- * Returns in what the target differs from the source: each key has the same elements, in one partition or divided among
- * several, and what is ordered is in the same order in each.
+ * Returns the differences between source and target. Each key must have the same elements, in one partition or divided
+ * among several. Elements of lists and streams must be in the same order within each partition.
  */
 export async function differences(source: Partition, target: readonly Partition[]): Promise<string[]> {
   const [before, after] = [await contentOf([source]), await contentOf(target)];

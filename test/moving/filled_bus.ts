@@ -9,7 +9,7 @@ import type { Partition } from '../../src/store/partition.ts';
 export interface Sizes {
   subscribers: number;
   topics: number;
-  /** Publishes, of 20 events each. Each goes to two of `topics` of all subscribers. */
+  /** Number of publishes, of 20 events each, to the topics in turn. Each subscriber has two topics. */
   publishes: number;
   delayed: number;
   triggers: number;
@@ -20,7 +20,7 @@ const EVENTS = 20;
 const laneLimit = 2;
 const topicOf = (n: number) => `topic${n}`;
 
-/** Fills Redis with a bus that was stopped, and has things of every kind in every state. */
+/** Fills Redis with the data of a stopped bus that has things of every kind in every state. */
 export async function fillBus(store: Partition, sizes: Sizes): Promise<void> {
   const bus = new Bus(() => store);
   await addClients(store);
@@ -56,7 +56,7 @@ async function subscribeAll(bus: Bus, { subscribers, topics }: Sizes): Promise<v
   await bus.pause('client1');
 }
 
-/** Joins with open keys, with batches to count, and with events that nobody has published yet. */
+/** Makes joins that have open keys, and batches that wait to be counted. */
 async function addJoins(bus: Bus): Promise<void> {
   const joins = new JoinCalls(bus);
   const paidAndPacked = {
@@ -98,7 +98,7 @@ async function work(bus: Bus): Promise<void> {
   await bus.acquire(['a1'], { q: 'aux' });
 }
 
-/** Delayed events and triggers. */
+/** Adds delayed events and triggers. */
 async function addAgenda(bus: Bus, { topics, delayed, triggers }: Sizes): Promise<void> {
   for (let i = 0; i < delayed; i += 100)
     await bus.delay(
@@ -115,7 +115,7 @@ async function addAgenda(bus: Bus, { topics, delayed, triggers }: Sizes): Promis
     await putTrigger(bus.store, `trigger${i}`, { topic: topicOf(i % topics), paused: i % 3 === 0 });
 }
 
-/** Clients with secrets and sessions, and what their calls leave. */
+/** Adds clients with secrets and sessions, and the keys that their calls leave. */
 async function addClients(store: Partition): Promise<void> {
   const { redis, keys } = store;
   for (const token of ['shop', 'office']) {
@@ -143,7 +143,7 @@ async function addClients(store: Partition): Promise<void> {
   await redis.set(keys.schema(), 2);
 }
 
-/** Counters and histories. */
+/** Adds counters and histories. */
 async function addFigures(store: Partition): Promise<void> {
   const counted = [
     { topic: 'topic0', ...fieldsOf('events.published', { topic: 'topic0' }) },
@@ -169,7 +169,7 @@ function fieldsOf(name: string, tags: Record<string, string>) {
   return { field: packField(name, tags), total: totalField(name, tags) };
 }
 
-/** Leaves what processes leave that were killed long ago. */
+/** Adds the keys that processes leave behind which were killed long ago. */
 async function stop({ store }: Bus): Promise<void> {
   const { redis, keys } = store;
   const longAgo = Date.now() - HOUR_MS;

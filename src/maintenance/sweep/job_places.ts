@@ -40,7 +40,7 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
   }
 }
 
-/** Returns those of the jobs that deliver a batch which no longer exists. */
+/** Returns the jobs whose batch no longer exists. */
 export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]> {
   const deliveries = jobs.filter((job) => deliveredBy(job) !== '');
   const gone: Buffer[] = [];
