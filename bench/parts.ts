@@ -3,6 +3,7 @@ import { backlog } from './parts/backlog.ts';
 import { bulk } from './parts/bulk.ts';
 import { client } from './parts/client.ts';
 import { consolePart } from './parts/console.ts';
+import { consoleTabs } from './parts/console_tabs.ts';
 import { deliver } from './parts/deliver.ts';
 import { deliveries } from './parts/deliveries.ts';
 import { deliveryListing } from './parts/delivery_listing.ts';
@@ -31,5 +32,6 @@ export const PARTS: readonly Part[] = [
   deliveryListing,
   consolePart,
   partitions,
+  consoleTabs,
   rivals,
 ];

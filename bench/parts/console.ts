@@ -24,7 +24,7 @@ async function pagesPlan(stage: Stage, { quick }: Pick<Options, 'quick'>): Promi
   const { bus, clients } = await startFullBus(stage, size);
   process.stderr.write('done\n');
   const url = `http://127.0.0.1:${bus.port}`;
-  const cookie = await login(url);
+  const cookie = await loginToConsole(bus.port);
   const pages = {
     overview: '',
     subscribers: '/subscribers',
@@ -57,8 +57,8 @@ async function pagesPlan(stage: Stage, { quick }: Pick<Options, 'quick'>): Promi
 }
 
 /** Logs root in. Returns the cookie of the session. */
-async function login(url: string): Promise<string> {
-  const response = await fetch(`${url}/console/login`, {
+export async function loginToConsole(port: number): Promise<string> {
+  const response = await fetch(`http://127.0.0.1:${port}/console/login`, {
     method: 'POST',
     body: new URLSearchParams({ user: 'root', password: ROOT_KEY }),
     redirect: 'manual',
