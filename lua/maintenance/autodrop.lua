@@ -19,7 +19,7 @@ local drop_records = include('drop_records')
 local drops = include('drops')
 local jobs = include('jobs')
 
--- The work of a cut, and of deleting a dead letter or a batch, in the units of MAX_WORK in drop_records.
+-- The work of beginning a cut, and of deleting a dead letter or a batch, in the units of MAX_WORK in drop_records.
 local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, cut)

@@ -23,8 +23,8 @@ local SLICE = 200
 -- so the next call counts the slice again.
 local UNSETTLED = -1
 
--- Returns what the call counts: the index, the function that gives the keys of its lists, and the batches that
--- may still get events (`open`). `read` is the number of lists that this call has counted so far.
+-- Returns the things to count: the index of the batches or dead letters, the function `list_of` that returns the key of
+-- each, and the batches that may still get events (`open`). `read` is the number of lists counted so far.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then

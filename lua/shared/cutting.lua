@@ -74,9 +74,9 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score in the index of its subscriber of a batch that was cut off another one, which has so many events
--- left: before the other one by as much, but behind all older batches. So the parts of a batch are in order, also if
--- several workers have cut it. In an ordered lane there is no older batch.
+-- Returns the score, in the subscriber's index, of a new batch that was cut off the batch `bid`. It is less than that
+-- of `bid` by `events_left`, the events that `bid` still has, but more than that of all older batches. So the parts of a
+-- batch are in order, even if several workers have cut it. In an ordered lane there is no older batch.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]

@@ -60,7 +60,7 @@ function delayed.bytes_in(call, publisher, topic)
   return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
 end
 
--- Adds events and bytes to what a client holds. Negative numbers subtract.
+-- Adds to the stored numbers of a client's delayed events and of their bytes. Negative numbers subtract.
 local function count(call, publisher, topic, events, bytes)
   local held = call.keys.delayed_held(publisher)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
@@ -71,14 +71,14 @@ local function count(call, publisher, topic, events, bytes)
   if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
 end
 
--- Sets the bytes of a topic, for the sweep. Returns whether the stored number was wrong.
+-- Sets the stored bytes of a topic's delayed events, for the sweep. Returns true if the stored number was wrong.
 function delayed.set_bytes(call, publisher, topic, bytes)
   if delayed.bytes_in(call, publisher, topic) == bytes then return false end
   redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
   return true
 end
 
--- Sets what a client holds to the sums over its topics, for the sweep. Returns whether anything stored was wrong.
+-- Corrects the stored sums of a client's delayed events, for the sweep. Returns true if a stored sum was wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false

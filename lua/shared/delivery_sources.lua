@@ -18,8 +18,8 @@ local delivery_sources = {}
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
 -- Returns the state of one listing. It looks at no more than `max_looked` batches, most of which may be in another
--- state than the wanted one. After that an iterator returns `{ place, id, stopped = true }`. `sources` counts the
--- sources asked for, those without entries included.
+-- state than the wanted one. After that an iterator returns `{ place, id, stopped = true }`. `sources` is the number of
+-- sources that were asked for, even if they have no entries.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,

@@ -131,8 +131,8 @@ function intake.add(call, taken, topic, events)
   end
 end
 
--- Returns nothing if the other partitions that get events of the topic can take more; otherwise 'outbox_full'. Checks
--- each topic once, since a call adds little.
+-- Returns 'outbox_full' if too many bytes wait for another partition that gets events of the topic; otherwise nothing.
+-- Checks each topic only once in a call, since a call adds little.
 local function judge_outboxes(call, taken, topic)
   if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
   if topic.is_stuck == nil then topic.is_stuck = outboxes.are_full(call, topic.elsewhere, taken.max_outbox_bytes) end

@@ -120,7 +120,7 @@ local function take(call, work, to)
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 
--- Returns what was published here, for each topic.
+-- Returns, for each topic that lives here, the events that the call has published to it.
 local function report(work)
   local published = {}
   for i, added in ipairs(storing.added(work.taken)) do

@@ -42,8 +42,8 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns whether the bytes of these events must be counted in a batch with this entry. They always are for a
--- subscriber with limits of its own, which a longer entry shows.
+-- Returns true if the bytes of these events must be counted, because they could fill the batch with this entry. For a
+-- subscriber with its own limit they always must; its entry is longer.
 function open_batches.counts_bytes(entry, slice, first)
   if #entry > UID_LENGTH then return true end
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)

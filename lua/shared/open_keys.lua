@@ -67,7 +67,7 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Enters in the sorted set the keys that were opened since the last time, and removes those that were closed.
+-- Updates the sorted set of open keys: enters keys that were opened since the last update, and removes closed ones.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

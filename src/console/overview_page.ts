@@ -73,7 +73,7 @@ async function readState({ partitions, limits, history }: OverviewParts): Promis
 
 interface Complaint {
   text: string;
-  /** Tells the reader what to look at, or what to do. */
+  /** The advice to the reader: a page to look at, or an action to take. */
   advice: Content;
 }
 

@@ -27,7 +27,7 @@ export interface Column<T> {
   name: string;
   /** True for columns of numbers, which are aligned to the right. */
   isAmount?: true;
-  /** Where the page is that is sorted by this column, if it can be. */
+  /** The path of the page sorted by this column. Absent if the page cannot be sorted by it. */
   sort?: { path: string; isCurrent: boolean };
   cell: (row: T) => Content;
 }
@@ -79,7 +79,7 @@ export function typeIt(name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }
 
-/** Returns a line that says what a form has done. */
+/** Returns a line that reports the result of a form. */
 export function notice(text: string): Html {
   return html`<p class="card notice" role="status">${text}</p>`;
 }

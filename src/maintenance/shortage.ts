@@ -5,7 +5,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { type DelayedHolding, delayedHoldings } from './delayed_drop.ts';
 import { bytesOf, type Holding } from './fair_share.ts';
 
-/** What can be dropped: estimates of what each subscriber holds, and what the delayed events of topics take. */
+/** Estimates of the data that can be dropped: batches and dead letters by subscriber, and delayed events by topic. */
 interface Holdings {
   holdings: Holding[];
   delayed: DelayedHolding[];

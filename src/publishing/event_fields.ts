@@ -63,7 +63,7 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
   return due ? timedEvent(event, given, due) : eventText({ ...event, timestamp: given ?? nowMs });
 }
 
-/** The fields of an event that only its publisher knows; the bus can make the others. */
+/** The fields of an event that only its publisher knows. The bus can fill in all other fields. */
 export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
 
 /** Returns the content of a parsed event. Throws BadEvent if it is wrong, or if a field is not in `fields`. */
@@ -108,7 +108,10 @@ function readTimestamp(timestamp: unknown): number | undefined {
   throw new BadEvent('timestamp', 'timestamp must be a whole number of milliseconds since 1970');
 }
 
-/** Returns when an event is due; undefined if now. Whether `at` is too far ahead is left to Redis and its clock. */
+/**
+ * Returns when an event is due; undefined means at once. Redis checks by its own clock that `at` is not too far
+ * ahead.
+ */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;
   if (at !== undefined && delay !== undefined)

@@ -16,7 +16,7 @@ export const MAX_EVENTS_PER_CALL = 2000;
 /** Number of bytes of events that take Redis as long as storing one short event. */
 export const BYTES_PER_EVENT = 1000;
 
-/** Gets to see each accepted publication; the live tail does. */
+/** An observer that is told of each accepted publication, such as the live tail. */
 export interface Onlooker {
   note(publication: Publication): void;
 }

@@ -126,7 +126,10 @@ export class RateLimit {
   }
 }
 
-/** Takes what publications need from the buckets of their clients, in order. Resolves with one result for each. */
+/**
+ * Takes the events and bytes of publications from the rate limits of their clients, in order. Resolves with a result
+ * for each.
+ */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;
   const limits = { burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes };

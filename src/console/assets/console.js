@@ -1,4 +1,4 @@
-// What the pages of the console do beyond links and forms. They work without it.
+// The script of the console's pages, for everything beyond links and forms. The pages work without it.
 
 const REFRESH_MS = 2000;
 /** When each part was fetched last. */
@@ -25,7 +25,7 @@ function isBusy() {
 setInterval(() => {
   if (isBusy()) return;
   for (const part of document.querySelectorAll('[data-live]:not([data-paused])')) {
-    // Whoever has opened something reads it; a list would move under it.
+    // A part with opened details is not refreshed: somebody reads it, and the text would move.
     const isRead = underWay.has(part) || part.querySelector('details[open]');
     if (isDue(part) && !isRead) window.htmx?.trigger(part, 'refresh');
   }
@@ -37,13 +37,13 @@ document.addEventListener('htmx:before:request', ({ target }) => {
 });
 document.addEventListener('htmx:finally:request', ({ target }) => underWay.delete(target));
 
-// Shows the buttons that only a script can serve.
+// Shows the buttons that need this script.
 document.documentElement.classList.add('js');
 
-/** Copies the text that stands before a button. */
+/** Copies the text in front of a button to the clipboard. */
 async function copy(button) {
   const text = button.previousElementSibling.textContent;
-  // A page that came by plain http has no clipboard.
+  // Browsers have no `clipboard` on a page that came by plain http.
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
   else {
     const field = document.body.appendChild(document.createElement('textarea'));
