@@ -270,8 +270,8 @@ async function assertOutboxes({ redis, keys }: Readable, state: State): Promise<
   const bytes: Record<string, string> = {};
   for (const key of await redis.keys(keys.outbox('*'))) {
     const partition = key.slice(keys.outbox('').length);
-    const entries = await redis.lrange(key, 0, -1);
-    bytes[partition] = String(entries.reduce((sum, entry) => sum + Buffer.byteLength(entry), 0));
+    const entries = await redis.lrangeBuffer(key, 0, -1);
+    bytes[partition] = String(entries.reduce((sum, { length }) => sum + length, 0));
     assert.ok(
       state.aux.index.includes(jobName(packJob('outbox', [Number(partition)]))),
       `${key} has its job`,

@@ -12,6 +12,8 @@ later finds no job and puts a new one. Without `worker`, no job ends.
 local leases = include('leases')
 local outboxes = include('outboxes')
 
+local READ_AT_ONCE = 8
+
 local function remove_applied(call, args)
   local outbox = call.keys.outbox(args.partition)
   local count, bytes = 0, 0
@@ -24,12 +26,18 @@ local function remove_applied(call, args)
   redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes)
 end
 
+-- An entry can have megabytes, so they are read a few at a time: what a script reads is memory of Redis.
 local function next_entries(call, args)
-  local entries, bytes = {}, 0
-  for i, entry in ipairs(redis.call('LRANGE', call.keys.outbox(args.partition), 0, args.max_entries - 1)) do
-    bytes = bytes + #entry
-    if i > 1 and bytes > args.max_bytes then break end
-    entries[i] = entry
+  local outbox, entries, bytes = call.keys.outbox(args.partition), {}, 0
+  while #entries < args.max_entries do
+    local last = math.min(#entries + READ_AT_ONCE, args.max_entries) - 1
+    local read = redis.call('LRANGE', outbox, #entries, last)
+    if #read == 0 then return entries end
+    for _, entry in ipairs(read) do
+      bytes = bytes + #entry
+      if #entries > 0 and bytes > args.max_bytes then return entries end
+      entries[#entries + 1] = entry
+    end
   end
   return entries
 end

@@ -1,12 +1,13 @@
 import type { Config } from '../config.ts';
 import { BULK_JOB } from '../delivering/bulks.ts';
-import { Queue } from '../delivering/queue.ts';
+import { autodrops, Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
 import { agendaOf } from '../flow/agenda.ts';
 import { uids } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Outbox } from '../publishing/outbox.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 import { bulkJob } from './bulk_job.ts';
 import type { JobParts } from './job_parts.ts';
@@ -47,8 +48,12 @@ export class Maintenance {
     const { all } = partitions;
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
+    const autodropIn = autodrops(partitions, config);
+    // Each partition drops its own part of what its Redis has.
+    const onFull = (where: Partition) =>
+      autodropIn(partitions.byRedis().find((each) => each.includes(where)));
     const others = {
-      outbox: outboxJob({ ...parts, leaseMs: config.leaseMs }),
+      outbox: outboxJob({ ...parts, leaseMs: config.leaseMs, onFull }),
       [BULK_JOB]: bulkJob({ ...parts, config, stopping: this.#stopping.signal }),
     };
     this.#wakeups = wakeups;
@@ -61,8 +66,7 @@ export class Maintenance {
       },
     );
     wakeups.on('aux', () => this.#workers.wake());
-    const onFull = () => void queue.enqueue('autodrop').catch(() => {});
-    const agenda = agendaOf({ ...parts, config, onFull });
+    const agenda = agendaOf({ ...parts, config, onFull: () => onFull(partition) });
     this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs: MAX_SLEEP_MS, log });
     if (all.length === 1) {
       const sweep = sweepJob(parts);

@@ -3,7 +3,7 @@ import { type Memory, type MemoryLimits, readMemory, SETTLED_MS } from '../store
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { type DelayedHolding, delayedHoldings } from './delayed_drop.ts';
-import { bytesOf, type Holding } from './fair_share.ts';
+import { bytesOf, type Holding, sum } from './fair_share.ts';
 
 /** Estimates of the data that can be dropped: batches and dead letters by subscriber, and delayed events by topic. */
 interface Holdings {
@@ -55,7 +55,16 @@ export async function measureShortage(
   const holdings = [own, ...others].flatMap((each) => each.holdings);
   const delayed = [own, ...others].flatMap((each) => each.delayed);
   const droppableBytes = bytesOf([...holdings, ...delayed]);
-  return { memory, own, holdings, delayed, droppableBytes, targetBytes: targetOf(memory, droppableBytes) };
+  const movingBytes = sum(await Promise.all(there.map((each) => bytesInOutboxes(each, there))));
+  const targetBytes = targetOf(memory, droppableBytes, movingBytes);
+  return { memory, own, holdings, delayed, droppableBytes, targetBytes };
+}
+
+/** Returns the bytes that a partition has in its outboxes for these others. */
+async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
+  const places = others.map(({ index }) => String(index));
+  const counts = await partition.command((redis, keys) => redis.hmget(keys.outboxes_bytes(), ...places));
+  return sum(counts.map(Number));
 }
 
 async function holdingsOf(partition: Partition): Promise<Holdings> {
@@ -64,11 +73,16 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 
 /**
  * Returns the memory to which autodrop should drop. This is the low mark; if other data alone exceeds the low
- * mark, it is halfway between the size of that data and the high mark.
+ * mark, it is halfway between the size of that data and the high mark. If it even exceeds the high mark because
+ * of outboxes between partitions of this Redis, these only need some room: what they have becomes batches then.
  */
-function targetOf({ used, lowMark, highMark }: Memory, droppableBytes: number): number | undefined {
+function targetOf(
+  { used, max, lowMark, highMark }: Memory,
+  droppableBytes: number,
+  movingBytes: number,
+): number | undefined {
   const otherBytes = used - droppableBytes;
-  if (otherBytes >= highMark) return undefined;
+  if (otherBytes >= highMark) return otherBytes - movingBytes < highMark ? (highMark + max) / 2 : undefined;
   return otherBytes <= lowMark ? lowMark : (otherBytes + highMark) / 2;
 }
 

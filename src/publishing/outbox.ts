@@ -1,5 +1,5 @@
 import { sleep } from '../clock.ts';
-import { StorageUnavailable } from '../errors.ts';
+import { StorageFull, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Reply } from '../store/contracts.ts';
@@ -44,6 +44,8 @@ export class Outbox {
   readonly #parts: OutboxParts;
   /** Indexes of the partitions that exceeded PATIENCE_MS and still have not answered. */
   readonly #hanging = new Set<number>();
+  /** About how many bytes are moved at a time. One entry alone after Redis had no memory for more. */
+  #maxBytes = MAX_BYTES;
 
   constructor(parts: OutboxParts) {
     this.#parts = parts;
@@ -81,12 +83,25 @@ export class Outbox {
     let applied: number | undefined;
     for (let checked = 0; ; ) {
       const { entries, ended } = await home.run('read_outbox', {
-        ...{ partition: String(to.index), maxEntries: MAX_ENTRIES, maxBytes: MAX_BYTES },
+        ...{
+          partition: String(to.index),
+          maxEntries: this.#maxBytes === 1 ? 1 : MAX_ENTRIES,
+          maxBytes: this.#maxBytes,
+        },
         ...{ applied, checked, leaseMs: 0, ...holder },
       });
       if (entries.length === 0) return ended;
       const applying = () => this.#apply(home, to, entries);
-      applied = await (holder ? this.#inTime(to, applying) : applying());
+      try {
+        applied = await (holder ? this.#inTime(to, applying) : applying());
+        this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
+      } catch (error) {
+        if (!(error instanceof StorageFull)) throw error;
+        // To move a MB takes several MB for a moment, which a full Redis may lack.
+        this.#maxBytes = 1;
+        if (entries.length === 1) throw error;
+        continue;
+      }
       checked = entries.length;
       yield applied;
     }

@@ -74,6 +74,7 @@ class Bus {
         partitions: this.partitions,
         outbox: this.outbox,
         leaseMs: LEASE_MS,
+        onFull: () => {},
       });
       for (;;) {
         const [grant] = (await queue.acquire(['w'])).grants;
