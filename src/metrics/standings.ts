@@ -10,7 +10,7 @@ const WINDOW_MS = 60_000;
 /** A rate below this (events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
-/** For so long a process shows the standings that it has read: reading 10,000 takes 30 ms of it or more. */
+/** Time for which a process shows the standings that it has read. Reading 10,000 takes it 30 ms or more. */
 const KEPT_MS = 10_000;
 
 /** The state of a subscriber when the job `sample` last ran, and its rates then, in events a second. */
@@ -124,7 +124,7 @@ export function unpackStandings(packed: string | undefined): Standings | undefin
   return { ...rest, subscribers };
 }
 
-/** The newest standings. A process reads them at most every ten seconds, and all who ask share them. */
+/** The newest standings. A process reads them at most every ten seconds, and shows all callers the same ones. */
 export class LatestStandings {
   readonly #partitions: Partitions;
   #kept: Promise<Standings | undefined> | undefined;
