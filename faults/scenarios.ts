@@ -4,6 +4,7 @@ import { client } from './scenarios/client.ts';
 import { clocks } from './scenarios/clocks.ts';
 import { delayed } from './scenarios/delayed.ts';
 import { delayedFlood } from './scenarios/delayed_flood.ts';
+import { failoverCluster } from './scenarios/failover_cluster.ts';
 import { failoverSentinel } from './scenarios/failover_sentinel.ts';
 import { frozenWorker } from './scenarios/frozen_worker.ts';
 import { hostileClients } from './scenarios/hostile_clients.ts';
@@ -16,6 +17,7 @@ import { poison } from './scenarios/poison.ts';
 import { redisKill } from './scenarios/redis_kill.ts';
 import { redisProxy } from './scenarios/redis_proxy.ts';
 import { rollingMove } from './scenarios/rolling_move.ts';
+import { slotMigration } from './scenarios/slot_migration.ts';
 import { steps } from './scenarios/steps.ts';
 import { storageFull } from './scenarios/storage_full.ts';
 import { triggers } from './scenarios/triggers.ts';
@@ -31,6 +33,8 @@ export const SCENARIOS: readonly Scenario[] = [
   frozenWorker,
   redisKill,
   failoverSentinel,
+  failoverCluster,
+  slotMigration,
   redisProxy,
   outboxKill,
   masterAway,

@@ -75,6 +75,12 @@ export class PrivateCluster {
     return (this.#nodes.find((node) => node.port === port) as Node).redis;
   }
 
+  /** Resolves with all masters. */
+  async masters(): Promise<PrivateRedis[]> {
+    const roles = await Promise.all(this.#nodes.map((node) => callerOf(node)('ROLE')));
+    return this.nodes.filter((_, index) => (roles[index] as RedisReply[])[0] === 'master');
+  }
+
   /** Resolves with a replica of a master. */
   async replicaOf(master: PrivateRedis): Promise<PrivateRedis> {
     const { id } = this.#node(master);
@@ -91,6 +97,15 @@ export class PrivateCluster {
     const what = 'a replica is promoted';
     const other = async () => (await this.#masterPort(slotOf(tag))) !== port;
     await until(other, { timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what });
+  }
+
+  /** Resolves when a replica follows the master of a hash tag. */
+  async isFollowed(tag: string): Promise<void> {
+    const follows = async () => {
+      const info = await callRedis((await this.masterOf(tag)).url, 'INFO', 'replication');
+      return /^slave\d+:.*state=online/m.test(String(info));
+    };
+    await until(follows, { timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what: 'a replica follows the master' });
   }
 
   /** Makes a replica the master while its master is well. */

@@ -14,12 +14,14 @@ const draw = (seed: string) => {
 };
 
 /**
- * Scenarios that are left out here, as `test/acceptance/`, `test/publishing/outbox.test.ts`, `test/http/overload.test.ts`
- * and the fences test the same. The command `npm run faults -- --quick` runs all scenarios.
+ * Scenarios that are left out here, as `test/acceptance/`, `test/publishing/outbox.test.ts`, `test/http/overload.test.ts`,
+ * `test/store/redis_cluster.test.ts` and the fences test the same. The command `npm run faults -- --quick` runs all
+ * scenarios.
  */
 const ELSEWHERE = [
   ...['worker-kill', 'frozen-worker', 'storage-full', 'rolling-move', 'bad-subscribers'],
-  ...['clocks', 'overload', 'hostile-clients', 'delayed-flood', 'master-away'],
+  ...['clocks', 'overload', 'hostile-clients', 'delayed-flood'],
+  ...['master-away', 'failover-cluster', 'slot-migration'],
 ];
 
 suite('faults', { concurrency: 3 }, () => {

@@ -1,0 +1,68 @@
+import { nameIn } from '../harness/scripts/crossing.ts';
+import { until } from '../harness/until.ts';
+import type { Audience, Lab } from './lab.ts';
+import type { Publishing } from './publishing.ts';
+
+/** Settings of a bus on a cluster of three masters, with several partitions on each. */
+export const CLUSTER_BUS = {
+  cluster: true,
+  env: {
+    ROUTEMASTER_PARTITIONS: '8',
+    ROUTEMASTER_MIN_REPLICAS: '1',
+    ROUTEMASTER_WORKER_LEASE: '3',
+  },
+};
+
+/** A topic in each partition, its subscribers, and its publishing. */
+export interface Lane {
+  topic: string;
+  tag: string;
+  audience: Audience;
+  publishing: Publishing;
+}
+
+/** Starts processes, and publishes to one topic of each partition. Their subscribers are in any partition. */
+export async function publishEverywhere(lab: Lab, perSecond: number): Promise<Lane[]> {
+  await lab.start('web');
+  await lab.start('web');
+  await lab.start('worker');
+  const { partitions } = lab.bus;
+  const lanes: Lane[] = [];
+  for (const { index, prefix } of partitions.all) {
+    const topic = nameIn(partitions, index, 'topic');
+    const ordered = index % 2 === 0;
+    const audience = await lab.subscribe(`subscriber${index}`, { topic, timeout: 50, max: 20, ordered });
+    lanes.push({ topic, audience, tag: /\{(\d+)\}/.exec(prefix)?.[1] ?? '' } as Lane);
+  }
+  // The bus waits for replicas only when it publishes. The subscriptions must have reached them before the first fault.
+  for (const partition of partitions.all)
+    await until(() => partition.command((redis) => redis.wait(1, 1000)), { what: 'the replicas have all' });
+  for (const lane of lanes)
+    lane.publishing = lab.publish({ topic: lane.topic, again: true, perSecond: perSecond / lanes.length });
+  return lanes;
+}
+
+export const acceptedBy = (lanes: readonly Lane[]) =>
+  lanes.reduce((sum, { publishing }) => sum + publishing.accepted, 0);
+
+const WITHIN_MS = 30_000;
+
+/** Resolves when each topic has accepted more than now. */
+export async function allAccept(lanes: readonly Lane[]): Promise<void> {
+  const accepts = ({ topic, publishing }: Lane) => {
+    const before = publishing.accepted;
+    const what = `${topic} is published to again`;
+    return until(() => publishing.accepted > before, { timeoutMs: WITHIN_MS, what });
+  };
+  await Promise.all(lanes.map(accepts));
+}
+
+/** Resolves when each topic was delivered more often than now. */
+export async function allDeliver(lanes: readonly Lane[]): Promise<void> {
+  const delivers = ({ topic, audience: { receiver } }: Lane) => {
+    const before = receiver.deliveries.length;
+    const what = `${topic} is delivered again`;
+    return until(() => receiver.deliveries.length > before, { timeoutMs: WITHIN_MS, what });
+  };
+  await Promise.all(lanes.map(delivers));
+}
