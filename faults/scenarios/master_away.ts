@@ -75,6 +75,7 @@ export const masterAway: Scenario = {
       const met = lab.quick || (isAsQuick('publishMs') && isAsQuick('deliverMs'));
       lab.bar(`${fault.name}: others do not notice`, met, `${inWords(times)}; in quiet ${inWords(quiet)}`);
     }
+    await until(() => lab.ledger.accepted >= lab.events, { timeoutMs: 60_000, what: 'all are published' });
     await Promise.all(places.map(({ publishing }) => publishing.stop()));
     await lab.settle();
     const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);

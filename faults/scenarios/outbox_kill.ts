@@ -1,5 +1,6 @@
 import type { Random } from '../../harness/random.ts';
 import { nameIn } from '../../harness/scripts/crossing.ts';
+import { until } from '../../harness/until.ts';
 import { sleep } from '../../src/clock.ts';
 import { soon } from '../deaths.ts';
 import type { Lab, Proxied } from '../lab.ts';
@@ -91,6 +92,7 @@ export const outboxKill: Scenario = {
     // Webs are killed only if there are two, so that one is always up.
     if (!lab.quick) strikes.push({ struck: webs, moments: WEB_MOMENTS, counts, isOver });
     await Promise.all(strikes.map((each, index) => strikeAll(lab, each, lab.random.fork(`${index}`))));
+    await until(isOver, { what: 'all are published' });
     await Promise.all(publishings.map((each) => each.stop()));
     await lab.settle();
     lab.say([...counts].map(([what, count]) => `${count} × ${what}`).join(', '));
