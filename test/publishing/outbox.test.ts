@@ -7,12 +7,14 @@ import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossi
 import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
+import { packJob } from '../../src/store/job.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Subscriptions } from '../../src/subscribing/subscription.ts';
@@ -74,6 +76,7 @@ class Bus {
         partitions: this.partitions,
         outbox: this.outbox,
         leaseMs: LEASE_MS,
+        log: capturedLog().log,
         onFull: () => {},
       });
       for (;;) {
@@ -213,6 +216,20 @@ test('the job of an outbox waits a moment for a master that hangs, and other job
   await until(() => empty().catch(() => asked === 2), { what: 'it is asked again' });
   await bus.runJobs();
   assert.deepEqual(await bus.queued(bus.token(1)), ['e1']);
+});
+
+test('the job of an outbox with an entry that nobody can read stays, and says so', async () => {
+  const { log, lines } = capturedLog();
+  const [partition, to] = bus.partitions.all as [Partition, Partition];
+  await partition.redis.rpush(partition.keys.outbox('1'), `${'1'.padStart(16, '0')}\xc1`);
+  await partition.run('enqueue', { q: 'aux', job: packJob('outbox', [to.index]), leaseMs: LEASE_MS });
+  const [grant] = (await new Queue(partition, 'aux', SETTINGS).acquire(['w'])).grants;
+  const { partitions, outbox } = bus;
+  const run = outboxJob({ partition, partitions, outbox, leaseMs: LEASE_MS, onFull: () => {}, log });
+  const settlement = await run(grant as Grant, new AbortController().signal);
+  assert.equal(settlement.end, 'retry');
+  assert.equal(lines[0]?.msg, 'an outbox cannot be moved; its entries stay until it can');
+  assert.equal(await partition.redis.llen(partition.keys.outbox('1')), 1);
 });
 
 describe('a subscription to a topic that lives elsewhere', () => {
