@@ -116,9 +116,16 @@ export class Demo {
     for (const { name, path, subscription, isPaused } of PATIENTS) {
       const client = new BusClient(busUrl, credentials[name] as Credentials);
       const callback = `http://127.0.0.1:${this.#receiver?.port}${path}`;
+      // A new subscription ends a pause. Until the next pause a delivery could tell the drop notice.
+      if (isPaused && (await this.#isPaused(client))) continue;
       await client.call('POST', '/subscription', { ...subscription, callback, uuid: 'demo' });
       if (isPaused) await client.call('POST', '/subscriber/pause');
     }
+  }
+
+  async #isPaused(client: BusClient): Promise<boolean> {
+    const [report] = (await client.call('GET', '/subscriptions')) as { paused_at: number | null }[];
+    return typeof report?.paused_at === 'number';
   }
 
   /** Has the paused subscriber lose a batch, unless it has before, so that there is a drop notice. */

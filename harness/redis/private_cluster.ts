@@ -81,14 +81,19 @@ export class PrivateCluster {
     return this.nodes.filter((_, index) => (roles[index] as RedisReply[])[0] === 'master');
   }
 
-  /** Resolves with a replica of a master. */
+  /** Resolves with a replica of a master, once the master takes one for well: it may have just come back. */
   async replicaOf(master: PrivateRedis): Promise<PrivateRedis> {
     const { id } = this.#node(master);
-    const lines = String(await callRedis(master.url, 'CLUSTER', 'NODES')).split('\n');
-    const replica = lines
-      .map((line) => line.split(' '))
-      .find(([, , flags, of]) => of === id && flags === 'slave');
-    return (this.#nodes.find((node) => node.id === replica?.[0]) as Node).redis;
+    return until(
+      async () => {
+        const lines = String(await callRedis(master.url, 'CLUSTER', 'NODES')).split('\n');
+        const replica = lines
+          .map((line) => line.split(' '))
+          .find(([, , flags, of]) => of === id && flags === 'slave');
+        return this.#nodes.find((node) => node.id === replica?.[0])?.redis;
+      },
+      { timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what: 'a master has a replica' },
+    );
   }
 
   /** Resolves when another node than this one is the master of a hash tag. */

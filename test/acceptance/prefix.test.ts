@@ -7,12 +7,7 @@ import { PrintingProcess, root } from '../../harness/processes/command.ts';
  * with a check that no key is outside the prefix. Any test of test/acceptance/ can be run with ROUTEMASTER_REDIS_PREFIX;
  * all of them would take five times as long.
  */
-const FILES = [
-  'acceptance/dead_letters',
-  'acceptance/sweep',
-  'flow/due_triggers',
-  'maintenance/delayed_drop',
-];
+const FILES = ['acceptance/dead_letters', 'maintenance/delayed_drop'];
 
 test('the bus works with a prefix of its keys and channels', async (t) => {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;

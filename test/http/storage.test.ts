@@ -20,7 +20,7 @@ describe('while Redis is away', () => {
     ['pub', 'POST', '/topics/widgets', EVENT],
     ['pub', 'GET', '/topics'],
     ['root', 'DELETE', '/topics/widgets'],
-    ['pub', 'POST', '/subscription', '{"topics":["widgets"],"callback":"https://a.example"}'],
+    ['pub', 'POST', '/subscription', '{"topics":["widgets"],"callback":"https://93.184.216.34"}'],
     ['pub', 'GET', '/subscriptions'],
     ['pub', 'DELETE', '/subscriber'],
     ['pub', 'GET', '/dead_letters'],

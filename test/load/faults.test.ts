@@ -20,7 +20,7 @@ const draw = (seed: string) => {
  */
 const ELSEWHERE = [
   ...['worker-kill', 'frozen-worker', 'storage-full', 'rolling-move', 'bad-subscribers'],
-  ...['clocks', 'overload', 'hostile-clients', 'delayed-flood'],
+  ...['clocks', 'overload', 'hostile-clients', 'delayed-flood', 'delayed', 'joins', 'triggers'],
   ...['master-away', 'failover-cluster', 'slot-migration'],
 ];
 

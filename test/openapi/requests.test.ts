@@ -4,7 +4,7 @@ import { Api } from '../../harness/http/api.ts';
 import { checkRequests } from './requests.ts';
 
 /** `npm run contract` makes 20,000, or as many as CONTRACT_REQUESTS says; CONTRACT_SEED makes the same ones again. */
-const REQUESTS = Number(process.env.CONTRACT_REQUESTS ?? 1500);
+const REQUESTS = Number(process.env.CONTRACT_REQUESTS ?? 1000);
 const SEED = Number(process.env.CONTRACT_SEED ?? Math.floor(Math.random() * 1e9));
 
 const api = new Api({ env: { ROUTEMASTER_CALLBACK_ALLOW: '203.0.113.0/24' } });
