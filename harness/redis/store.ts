@@ -5,7 +5,7 @@ import { connectOne } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { PrivateRedis } from './private_redis.ts';
 
-/** Prefix of the bus's keys in tests. test/acceptance/prefix.test.ts runs some files again with a prefix. */
+/** Prefix of the bus's keys in tests; ROUTEMASTER_REDIS_PREFIX runs any file of test/acceptance/ with one. */
 export const REDIS_PREFIX = process.env.ROUTEMASTER_REDIS_PREFIX ?? '';
 
 /** Number of partitions of a bus under test. test/acceptance/partitions.test.ts runs some files again with several. */

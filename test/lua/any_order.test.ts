@@ -7,7 +7,7 @@ import { behavesAsTheModel } from '../model/property.ts';
 const redis = new TestStore();
 const MAX_SEQUENCE_STEPS = 100;
 /** Maximum time of the test. A busy machine makes fewer steps in it. */
-const TIME_LIMIT_MS = 20_000;
+const TIME_LIMIT_MS = 10_000;
 const MIN_STEPS = 300;
 
 // About 1,500 steps; `npm run properties` makes as many as its --steps asks for.
