@@ -63,9 +63,10 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   // The marks are read before the subscribers: a subscription in between sets its mark anew.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
+  // A mark that is right is set anew too: whoever found nobody before this subscription cannot remove it then.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
-    return subscribers > 0 && subscribers !== marks[index]?.subscribers ? { topic, subscribers } : [];
+    return subscribers > 0 ? { topic, subscribers } : [];
   });
   const gone = names.flatMap((topic, index) => {
     const mark = marks[index];

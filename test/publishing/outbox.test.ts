@@ -19,7 +19,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Subscriptions } from '../../src/subscribing/subscription.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
-import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
+import { marksIn, TopicMarks } from '../../src/subscribing/topic_marks.ts';
 
 const redis = new TestStore();
 const LEASE_MS = 30_000;
@@ -288,6 +288,23 @@ describe('a subscription to a topic that lives elsewhere', () => {
       assert.deepEqual(await bus.queued(other), [`e${n}`]);
       await bus.subscriptions.remove(other);
     }
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('sets its mark anew, so that whoever found nobody before it cannot remove the mark', async () => {
+    const { redis: commands, keys } = bus.homeOfTopic();
+    const marks = new TopicMarks(bus.partitions);
+    const to = bus.partitions.all[1] as Partition;
+    const markOf = async () => marksIn(await commands.hget(keys.topic(bus.topic), 'elsewhere')).get(1);
+    await marks.reserve(to, [bus.topic], 100);
+    const before = await markOf();
+    assert.ok(before);
+    await bus.subscribe(bus.token(1), bus.topic);
+    const topics = [{ topic: bus.topic, markedUs: before.markedUs }];
+    assert.equal(await bus.homeOfTopic().run('unmark_topics', { partition: '1', topics }), 0);
+    const reserved = await markOf();
+    await marks.refresh(to, [bus.topic]);
+    assert.notEqual((await markOf())?.markedUs, reserved?.markedUs);
     await assertPartitionsConsistent(bus.partitions);
   });
 
