@@ -9,13 +9,15 @@ local function first_ms(entries)
   return tonumber(redis.call('ZRANGE', entries, 0, 0, 'WITHSCORES')[2]) or math.huge
 end
 
--- Returns the time until the first entry is due (µs), 0 if it is already; nil if there is no entry.
+-- Returns the time (µs) until the first entry of a sorted set is due: 0 if it is due already, nil if there is no
+-- entry.
 function agenda.due_in_us(call, entries)
   local first = first_ms(entries)
   if first ~= math.huge then return math.max(0, first * 1000 - call.now_us) end
 end
 
--- Enters `member` for `due_ms`, or moves it to that time. Wakes the scheduler if nothing of that kind is due earlier.
+-- Enters `member` in a sorted set for the time `due_ms`, or moves it to that time. Wakes the scheduler if the member
+-- is now the first entry.
 function agenda.enter(call, entries, member, due_ms)
   if due_ms < first_ms(entries) then call.wakes.due = true end
   redis.call('ZADD', entries, string.format('%d', due_ms), member)

@@ -6,23 +6,24 @@ local attempts = {}
 
 -- Maximum failed attempts in the history of a batch.
 local MAX_KEPT = 20
--- Text that only the note of a death contains. In the answer of a subscriber, JSON would escape the quotes.
+-- Text that only the note of a worker's death contains. An answer of a subscriber cannot contain it, because JSON
+-- escapes the quotes.
 local DEATH = '"reason":"its worker died"'
--- Number of notes that make a batch a suspect, which may have killed these workers itself. One note says little: if
--- a process is killed, all batches of its workers get one.
+-- Number of deaths after which a batch is a suspect: it may have killed these workers itself. One death says little,
+-- because every batch of a killed process gets a note.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)
   local list = call.keys.attempts(bid)
   if redis.call('RPUSH', list, attempt) > MAX_KEPT then
-    -- Removes the second oldest attempt, and not the oldest, which tells when the first attempt was.
+    -- The second oldest attempt is removed. The oldest one stays, because it shows when the first attempt was.
     redis.call('LSET', list, 1, '')
     redis.call('LREM', list, 1, '')
   end
 end
 
--- Notes that the worker died while it held the batch. Call it before the worker's lease is deleted, since the
--- number of the lease tells when the attempt began.
+-- Notes that the worker died while it held the batch. Must be called before the worker's lease is deleted, because
+-- the number of the lease is the time at which the attempt began.
 function attempts.note_death(call, bid, worker)
   local at_us = tonumber(redis.call('HGET', call.keys.leases(), worker)) or call.now_us
   local at_ms = math.floor(at_us / 1000)

@@ -5,7 +5,7 @@ then the events.
 local open_batches = include('open_batches')
 local batches = {}
 
--- The number of list items before the events.
+-- Number of items at the start of a batch's list that are not events.
 batches.HEADER = 3
 
 -- Returns the subscriber's token, the time of creation (ms) and the number of attempts, all as text. Returns
@@ -42,7 +42,7 @@ function batches.count_out(call, token, batch_count, event_count)
   end
 end
 
--- Removes the first `count` events of a batch, which must have more events than that.
+-- Removes the first `count` events of a batch. The batch must have more events than that.
 function batches.drop_first(call, bid, token, count)
   if count == 0 then return end
   local batch = call.keys.batch(bid)
@@ -58,8 +58,8 @@ function batches.note_retry(call, token, bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
 end
 
--- Enters a batch that takes no more events at the end of its subscriber's queue: in the indexes and the gauges. The
--- caller stores its list and its job.
+-- Enters a batch, which takes no more events, in the indexes and gauges of its subscriber, at the end of the queue.
+-- The caller stores the list and the job of the batch.
 function batches.enlist(call, bid, token, ordered, events)
   local keys = call.keys
   redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)

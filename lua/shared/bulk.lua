@@ -3,16 +3,16 @@ Bulk: sends Redis many values with one command. Each `redis.call` costs more tha
 ]]
 local bulk = {}
 
--- Maximum values per command; Lua's `unpack` fails at 8,000. The number is even, so that pairs stay
--- together.
+-- Maximum values per Redis command. Lua's `unpack` fails at 8,000. The number is even, so that a field and its value
+-- are never separated.
 bulk.MAX_VALUES = 4000
 
--- A value of more than 64 bytes, which makes Redis store its hash as a table until the hash is empty or Redis
--- restarts. Otherwise Redis stores a hash of up to 512 fields as a list and searches for each field from the
--- start: 3 µs a field in a hash of 500 fields, instead of 0.1 µs.
+-- A value of more than 64 bytes. Setting it makes Redis store a hash as a table, which it stays until it is empty or
+-- Redis restarts. Otherwise a hash of up to 512 fields is a list that Redis searches from the start: 3 µs for each
+-- field in a hash of 500, instead of 0.1 µs.
 local LONG_VALUE = ('-'):rep(65)
 
--- Runs a Redis command on the key `name` with any number of values, up to MAX_VALUES at a time.
+-- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
 function bulk.command(command, name, values)
   for from = 1, #values, bulk.MAX_VALUES do
     redis.call(command, name, unpack(values, from, math.min(from + bulk.MAX_VALUES - 1, #values)))
@@ -34,7 +34,7 @@ end
 function bulk.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- A new hash of a single field may stay a list.
+  -- A hash that does not exist yet, and gets a single field, may stay a list.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', LONG_VALUE) end
   bulk.command('HSET', hash, pairs_of)

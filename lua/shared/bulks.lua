@@ -9,10 +9,11 @@ The place of the walk is the time and the UID of the last letter that was looked
 local jobs = include('jobs')
 local bulks = {}
 
--- Time after its last change at which the record of a bulk expires.
+-- Time after which Redis deletes the record of a bulk that has not changed.
 local EXPIRY_MS = 86400 * 1000
 
--- Returns the record of a bulk; nothing if the bulk is not in this state, or not at the queue `args.queue` any more.
+-- Returns the record of a bulk (the retry or purge of many dead letters). Returns nothing if the bulk is in another
+-- state, or if another caller has moved it beyond the queue `args.queue`.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -29,12 +30,13 @@ local function follows(one, other)
   return false
 end
 
--- Returns up to `args.max` letters after the place of the walk, as lists of UID and time, and whether others follow.
+-- Returns up to `args.max` dead letters that follow the last one that the bulk has looked at, as lists of UID and
+-- time. Also returns whether further ones follow.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
-  -- No limit is needed here: each script call buries one letter, so few letters share a millisecond.
+  -- This read needs no limit: each script call makes one dead letter, so few have the same millisecond.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -47,8 +49,8 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Makes one step of the walk. Returns the UIDs of the matching letters, how many letters were looked at, and the state
--- of the walk: `going` if the queue has further letters, `next` if the next queue follows, `over` after the last queue.
+-- Looks at the next dead letters of a bulk. Returns the UIDs of those that match, the number looked at, and the new
+-- state: `going` if this queue has further letters, `next` if another queue follows, `over` after the last queue.
 function bulks.walk(call, args, record)
   local key, keys = call.keys.bulk(args.owner), call.keys
   local letters, follow = next_letters(call, args, record)

@@ -7,8 +7,8 @@ ends. No state outlives a call.
 ]]
 local calls = {}
 
--- A channel with a hash tag is announced to the shard that has the partition. By PUBLISH, a cluster would send every
--- announcement to all of its nodes.
+-- Publishes an announcement on a channel. If the channel has a hash tag, SPUBLISH sends it only to the shard with
+-- that tag. PUBLISH would make a cluster send it to all of its nodes.
 local function announce(channel)
   if channel:find('^[^{]*{[^}]+}') then
     redis.call('SPUBLISH', channel, '')
@@ -17,8 +17,8 @@ local function announce(channel)
   end
 end
 
--- Runs a script and returns its result. At the end it publishes each announcement once, however often the
--- script made it. If `try` caught errors, it then throws the first of them.
+-- Runs a script and returns its result. Announcements are published at the end, each once, however often the script
+-- made it. If `try` caught errors, the first of them is thrown at the end.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }
@@ -31,9 +31,9 @@ function calls.run(script, keys, args)
   return result
 end
 
--- Runs one step of a script. Returns the result of the step, or nothing if it failed. An error for one
--- subscriber (such as a key of the wrong type) must not stop the others, so the first error is kept in
--- `call.failure` and thrown when the script has ended.
+-- Runs one step of a script. Returns the result of the step, or nothing if it failed. An error at one subscriber,
+-- such as a key of the wrong type, must not stop the others. So the first error is kept in `call.failure`, and thrown
+-- when the script has ended.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end

@@ -9,18 +9,19 @@ local lanes = include('lanes')
 local ruby = include('ruby')
 local choosing = {}
 
--- Maximum jobs that one call passes over because they cannot run now. This bounds the time for which a call
--- blocks Redis.
+-- Maximum jobs that one script call skips because they cannot run now. This bounds the time for which a call blocks
+-- Redis.
 local MAX_PASSED_OVER = 500
 
--- Number of list items that are read to see a batch's header. They are all items of a short list.
+-- Number of items of a batch's list that are read to see its header. If the list is short, these are all of its
+-- items.
 choosing.START = batches.HEADER + 10
 
--- Returns the state of choosing jobs in one call. `workers` is the number of workers that need a job; instant
--- jobs are popped in groups of that size, and `put_back` returns those that were not tried. `kind` is the
--- kind of the workers: 'regular', 'spare' or 'quarantine'. A quarantine takes only the jobs of suspects.
--- `sharing` has, for each share, the number of jobs that waited for room when the call began; each job taken
--- reduces it. Jobs that begin to wait during the call are not in it, so the call does not take them.
+-- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
+-- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried.
+-- `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine'. A quarantine takes only the jobs of
+-- suspects. `sharing` has, for each share, the number of jobs that waited for room when the call began. Each job
+-- taken reduces that number. Jobs that begin to wait during the call are not in it, so the call does not take them.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -33,16 +34,16 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- Returns the first items of a batch that a Ruby process has stored since the takeover, after making it a
--- batch of this bus.
+-- Adopts a batch that a Ruby process has stored since the bus took over its Redis. Returns the first items of the
+-- adopted batch.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
   return choosing.start_of(call, bid)
 end
 
--- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first, but
--- only if the share has room; otherwise they would have to wait again.
+-- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first, if the
+-- share has room now. Without room they would only have to wait again.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -59,18 +60,19 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- Makes the job of a suspect (a batch that two workers held when they died) wait for a quarantine, the process that
--- delivers suspects one at a time. Returns true if it did so; false if the batch is no suspect, or if a quarantine is
--- asking. A batch without an attempt (`begun` is '0') is no suspect, so its history is not read.
+-- Makes the job of a suspect wait for the quarantine. A suspect is a batch that two workers held when they died, and
+-- the quarantine is the process that delivers suspects one at a time. Returns true if the job must wait. Returns
+-- false if the batch is no suspect, or if the quarantine itself asks. The history of a batch without an attempt
+-- (`begun` is '0') is not read.
 local function set_aside(call, choice, job, bid, begun)
   if choice.kind == 'quarantine' or begun == '0' or not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)
   return true
 end
 
--- Returns the next job that can run, the UID of its batch, and the first items of the batch's list. From now
--- on the job is pending with the worker. Returns nothing if no job can run, or if too many were passed over.
--- If `enter` throws, that job is in no state until the sweep finds it, but the other jobs go on.
+-- Returns the next job that can run, the UID of its batch, and the first items of the batch's list. The job is then
+-- pending with the worker. Returns nothing if no job can run, or if too many jobs were skipped. If `enter` throws,
+-- the job is in no state until a sweep finds it, but the other jobs go on.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)
@@ -94,7 +96,7 @@ function choosing.take_next(call, choice, reader, worker)
   end
 end
 
--- Pushes popped jobs that were not tried back to the front of the instant jobs, in their old order.
+-- Pushes the popped jobs that were not tried back to the front of the instant jobs, in their old order.
 function choosing.put_back(call, choice)
   for i = #choice.popped, choice.position + 1, -1 do
     redis.call('RPUSH', call.keys.jobs_instant(choice.q), choice.popped[i])

@@ -7,15 +7,16 @@ full again.
 ]]
 local client_quota = {}
 
--- Returns the state of one call. `key_of` gives the Redis key of a client's bucket.
+-- Creates the working state of one script call. Each client has a bucket, which limits how many keys it may make.
+-- `key_of` is the function that returns the Redis key of a client's bucket.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- Time in which a bucket gains one key.
+  -- Time in which a client may make one more key.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
 
--- True if no key is left in the client's bucket.
+-- True if the client may make no key now.
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then
@@ -26,7 +27,7 @@ function client_quota.is_empty(quota, client)
   return full_at_us + quota.key_us - quota.now_us > quota.window_us
 end
 
--- Takes a key out of a client's bucket. Call `is_empty` first.
+-- Counts a key that the client makes. The caller has checked `is_empty` before.
 function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end

@@ -5,7 +5,8 @@ A *series* names one such count: its field in `counters`, the field of the total
 ]]
 local counters = {}
 
--- True if the topic or the subscriber of a series does not exist. A series that names neither never ends.
+-- True if a counter is about a topic or a subscriber that no longer exists. A counter that is about neither never
+-- ends.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -13,15 +14,15 @@ function counters.has_ended(call, series)
   return false
 end
 
--- Returns the name under which the topic or the subscriber of a series has its history.
+-- Returns the name under which the topic or subscriber of a counter has its history.
 function counters.subject(series)
   if series.topic then return table.concat({ 'topic', series.topic }, ':') end
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Moves the counts of series to their totals, and deletes the histories of their topics and subscribers. Counts
--- that were reported to the metric service move too; otherwise it would take the moved counts for growth. Returns
--- the number of counts that were moved.
+-- Adds the counts of these counters to their totals, and deletes the histories of their topics and subscribers.
+-- Counts that were reported to the metric service are moved too. Otherwise the service would take the moved counts
+-- for growth. Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do
@@ -29,7 +30,8 @@ function counters.fold(call, all_series)
       local count = redis.call('HGET', hash, series.field)
       if count then
         redis.call('HDEL', hash, series.field)
-        -- HINCRBY fails if a stored value is not a number. Such a value is not worth keeping.
+        -- HINCRBY fails if a stored value is not a number. `pcall` ignores that, because such a value is not worth
+        -- keeping.
         redis.pcall('HINCRBY', hash, series.total, count)
         folded = folded + 1
       end

@@ -16,20 +16,19 @@ local cutting = {}
 
 -- Number of events that one LRANGE reads. A batch of the default size is read at once.
 local CHUNK = 100
--- Maximum bytes of a batch that was attempted before. Such a batch is not cut, so that the repeat has the same
--- UID and the same body. Only a larger one is cut, because its size may have killed the workers that attempted
--- it.
+-- Maximum bytes of a batch that was attempted before. It is normally not cut, so that the repeat has the same UID and
+-- the same body. Only a larger one is cut, because its size may have killed the workers that attempted it.
 local MAX_ATTEMPTED_BYTES = 33554432
 
--- Returns the maximum events and bytes that one delivery of this batch may carry. `start` has the batch's
+-- Returns the maximum number of events and of bytes that one delivery of this batch may have. `start` has the batch's
 -- first items.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Returns items of a batch's list, up to one chunk beyond what the limits allow. Also returns whether these
--- are certainly too many events or bytes for one delivery.
+-- Returns items of a batch's list, up to one chunk more than one delivery may have. Also returns true if they are
+-- certainly too many events or bytes for one delivery.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -57,8 +56,8 @@ local function last_that_fits(list, limits)
   return last
 end
 
--- Adds as many events of a batch to the reply as one delivery may carry. Returns the items read, the position
--- of the last one that was added, the number of pieces, and whether the batch has more events.
+-- Adds as many events of a batch to the reply as one delivery may have. Returns the items that were read, the
+-- position of the last one that was added, the number of pieces, and whether the batch has more events.
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
   local list, is_cut = read_items(call, bid, start, limits)
@@ -74,9 +73,9 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score, in the subscriber's index, of a new batch that was cut off the batch `bid`. It is less than that
--- of `bid` by `events_left`, the events that `bid` still has, but more than that of all older batches. So the parts of a
--- batch are in order, even if several workers have cut it. In an ordered lane there is no older batch.
+-- Returns the score of a new batch that is cut off the batch `bid`, for the subscriber's index. It is the score of
+-- `bid` less `events_left` (the number of events that stay in `bid`), but more than that of all older batches. So the
+-- parts of a batch stay in order, even if several workers cut it. In an ordered lane there is no older batch.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
@@ -84,8 +83,8 @@ local function place_of_part(index, bid, created_ms, events_left)
   return string.format('%d', math.min(first, place - 1))
 end
 
--- Moves the items of a batch up to `last` to a new batch, which is not attempted yet. The worker gets the job
--- of the new batch, and the job of the old batch is instant again. Returns the UID and the job of the new batch.
+-- Moves the items of a batch up to `last` to a new batch without attempts. The worker gets the job of the new batch.
+-- The job of the old batch becomes instant again. Returns the UID and the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }
@@ -99,7 +98,7 @@ function cutting.cut(call, given, worker, bid, list, last)
   local place = place_of_part(keys.batches_queued(token), bid, created_ms, events_left)
   redis.call('ZADD', keys.batches_queued(token), place, head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
-  -- Makes a sweep that is counting the batches of this subscriber start again.
+  -- A sweep that is counting the batches of this subscriber notices the change of this number, and starts again.
   redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)
   redis.call('SADD', keys.jobs_index(q), job)
   redis.call('LSET', keys.jobs_pending(q, worker), 0, job)

@@ -5,8 +5,8 @@ its attempts.
 local batches = include('batches')
 local dead_letters = {}
 
--- Makes a batch a dead letter. The caller deletes the job. Returns the number of events, or nothing if the
--- batch no longer exists.
+-- Turns a batch into a dead letter. The caller deletes the job of the batch. Returns the number of its events, or
+-- nothing if the batch no longer exists.
 function dead_letters.bury(call, bid, reason)
   local keys = call.keys
   local token = redis.call('LINDEX', keys.batch(bid), 0)
@@ -21,8 +21,7 @@ function dead_letters.bury(call, bid, reason)
   return events
 end
 
--- Removes every reference to a dead letter: its reason, its index entries and its events in the gauge. Keeps
--- its list.
+-- Removes every reference to a dead letter: its reason, its index entries and its part of the gauges. Its list stays.
 function dead_letters.unlist(call, bid, token, events)
   local keys = call.keys
   redis.call('DEL', keys.dead_letter_about(bid))
@@ -33,9 +32,9 @@ function dead_letters.unlist(call, bid, token, events)
   end
 end
 
--- Removes an entry of the index `dead_letters:index:{token}` that names no dead letter of this subscriber.
--- Otherwise the API, which takes letters from the index 100 at a time, would meet this entry again each time.
--- Does nothing if `token` is nil.
+-- Removes an entry of the index `dead_letters:index:{token}` that names no dead letter of this subscriber. The API
+-- takes letters from this index 100 at a time, and would find a stale entry each time. Does nothing if `token` is
+-- nil.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end

@@ -17,12 +17,12 @@ local delayed = {}
 
 local PLACE = '%012d'
 local PLACE_LENGTH = 12
--- Bytes that an event takes in Redis beside its text, with an id of 16 characters: 240 to 270 were measured.
+-- Bytes of Redis that a delayed event takes besides its text, if its id has 16 characters. 240 to 270 were measured.
 local OVERHEAD_BYTES = 250
--- Fields of `delayed:held:{token}` beside the names of topics.
+-- Names of two fields of the hash `delayed:held:{token}`. All its other fields are names of topics.
 local EVENTS, BYTES = ':events', ':bytes'
 
--- Returns what an event takes in Redis, from the length of its text.
+-- Returns the bytes of Redis that a delayed event takes. `length` is the length of its text.
 function delayed.bytes_of(length)
   return length + OVERHEAD_BYTES
 end
@@ -43,13 +43,14 @@ function delayed.place_of(entry)
   return tonumber(entry:sub(1, PLACE_LENGTH))
 end
 
--- Returns what an event of a topic takes in Redis, without reading its text; nothing if it has no text.
+-- Returns the bytes of Redis that a delayed event takes, without reading its text. Returns nothing if the event has
+-- no text.
 function delayed.bytes_at(call, topic, id)
   local length = redis.call('HSTRLEN', call.keys.delayed_events(topic), id)
   if length > 0 then return delayed.bytes_of(length - PLACE_LENGTH) end
 end
 
--- Returns how many delayed events a client has, and their bytes.
+-- Returns the number of a client's delayed events, and the bytes that they take.
 function delayed.held_by(call, token)
   local events, bytes = unpack(redis.call('HMGET', call.keys.delayed_held(token), EVENTS, BYTES))
   return tonumber(events) or 0, tonumber(bytes) or 0
@@ -60,7 +61,7 @@ function delayed.bytes_in(call, publisher, topic)
   return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
 end
 
--- Adds to the stored numbers of a client's delayed events and of their bytes. Negative numbers subtract.
+-- Adds to the stored number of a client's delayed events, and to their bytes. Negative numbers subtract.
 local function count(call, publisher, topic, events, bytes)
   local held = call.keys.delayed_held(publisher)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
@@ -71,14 +72,15 @@ local function count(call, publisher, topic, events, bytes)
   if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
 end
 
--- Sets the stored bytes of a topic's delayed events, for the sweep. Returns true if the stored number was wrong.
+-- Corrects the stored bytes of a topic's delayed events. The sweep calls this. Returns true if the stored number was
+-- wrong.
 function delayed.set_bytes(call, publisher, topic, bytes)
   if delayed.bytes_in(call, publisher, topic) == bytes then return false end
   redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
   return true
 end
 
--- Corrects the stored sums of a client's delayed events, for the sweep. Returns true if a stored sum was wrong.
+-- Corrects the stored sums of a client's delayed events. The sweep calls this. Returns true if a sum was wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false
@@ -103,7 +105,8 @@ function delayed.correct_held(call, token)
   return true
 end
 
--- Enters a topic in `delayed:topics` by the time of its first event, or removes it there.
+-- Enters a topic in `delayed:topics` with the time of its first delayed event. Removes the topic if it has no delayed
+-- event.
 function delayed.enter_topic(call, topic)
   local keys = call.keys
   local due = redis.call('ZRANGE', keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
@@ -114,8 +117,8 @@ function delayed.enter_topic(call, topic)
   end
 end
 
--- Adds events of a topic, in the order of acceptance: `id`, `due` (ms, as text), `text`. The topic must not have a
--- delayed event with one of these ids.
+-- Adds delayed events of a topic, in the order of acceptance. Each has an `id`, the time `due` (ms, as text) and a
+-- `text`. None of the ids may be that of an event delayed already.
 function delayed.add(call, publisher, topic, events)
   local keys, entries, values, bytes = call.keys, {}, {}, 0
   local before = redis.call('HINCRBY', keys.topic(topic), 'delayed', #events) - #events
@@ -131,7 +134,7 @@ function delayed.add(call, publisher, topic, events)
   delayed.enter_topic(call, topic)
 end
 
--- Removes events of a topic. `bytes` is the sum of what they take.
+-- Removes delayed events of a topic. `bytes` is the sum of the bytes that these events take.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   bulk.command('ZREM', call.keys.delayed_due(topic), entries)
   bulk.command('HDEL', call.keys.delayed_events(topic), ids)
@@ -139,7 +142,7 @@ function delayed.remove(call, publisher, topic, entries, ids, bytes)
   delayed.enter_topic(call, topic)
 end
 
--- Removes all events of a topic. Returns how many they were.
+-- Removes all delayed events of a topic. Returns their number.
 function delayed.remove_topic(call, publisher, topic)
   local keys = call.keys
   local events = redis.call('ZCARD', keys.delayed_due(topic))

@@ -18,41 +18,42 @@ calls write nothing but the log itself. Counting each record took three times as
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
--- Number of records that the longest log loses at a time when the logs are full, and the maximum that one call
--- removes. A call has many to remove after the limit was lowered.
+-- Number of records that the longest log loses at a time when all logs together are full, and the maximum number that
+-- one script call removes. Many must go after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
--- Maximum failed attempts in a record, and maximum bytes of all of these. They quote answers of the subscriber, which
--- could otherwise take more memory than the other fields.
+-- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the subscriber's
+-- answers, which could otherwise take more memory than the rest of the record.
 local MAX_ATTEMPTS, MAX_ATTEMPTS_BYTES = 3, 512
--- Maximum bytes of the events by topic in a record. If they take more, the record has `null` in their place.
+-- Maximum bytes of the JSON with the number of events by topic. In place of a longer one the record has `null`.
 local MAX_TOPICS_BYTES = 256
--- Records are shown for a day.
+-- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the count of a log: the number of its records, rounded down to whole UNITs. Nil for an empty log, which
--- is not listed in `deliveries:logs`.
+-- Returns the number of records in a log, rounded down to whole UNITs. Returns nil for an empty log, because
+-- `deliveries:logs` does not list empty logs.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
 
--- Returns the list of a log.
+-- Returns the key of the list that holds a log.
 function delivery_log.list_of(call, ending, token)
   return ending == 'taken' and call.keys.deliveries_taken(token) or call.keys.deliveries_dropped(token)
 end
 
--- Returns the name of a log, which is its member of `deliveries:logs`.
+-- Returns the name of a log, under which `deliveries:logs` lists it.
 function delivery_log.name_of(ending, token)
   return ending .. ' ' .. token
 end
 
--- Returns the ending and the subscriber of the log with this name.
+-- Returns the two parts of a log's name: the way in which its batches ended ('taken' or 'dropped'), and the
+-- subscriber.
 function delivery_log.read_name(name)
   local space = name:find(' ', 1, true)
   return name:sub(1, space - 1), name:sub(space + 1)
 end
 
--- Returns the names of the logs of these subscribers; some of these logs may be empty. If `tokens` is empty, returns
--- the names of all logs.
+-- Returns the names of the logs of these subscribers. Some of these logs may be empty. If `tokens` is empty, returns
+-- the names of the logs of all subscribers.
 function delivery_log.names(call, tokens)
   if #tokens == 0 then return redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1) end
   local names = {}
@@ -67,8 +68,8 @@ function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end
 
--- Stores the count of a log (its `records`, rounded down to whole UNITs) and adds the change to the total. `counted`
--- is the stored count so far. Returns the total: the sum of the counts of all logs.
+-- Stores the number of records in a log, rounded down to whole UNITs, and adds the change to the total of all logs.
+-- `counted` is the number stored before. Returns the total.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -79,16 +80,16 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log. `counted` is the stored count of the log so far. Returns the sum of
--- the counts of all logs.
+-- Removes the oldest records of a log: `removed` is how many. `counted` is the number of records stored before.
+-- Returns the total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
   return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
 end
 
--- Removes the oldest records of the longest logs until all logs together have no more than `max` records. A log may
--- have up to UNIT - 1 records more than its count, so this many are added for each log.
+-- Removes the oldest records of the longest logs until all logs together have at most `max` records. The stored
+-- number of each log is rounded down, by up to UNIT - 1 records, so the sum is corrected by that much for each log.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -101,8 +102,9 @@ local function shrink(call, total, max)
   end
 end
 
--- Appends records to a log. `entries` is a list of UID, record, …; `max` is the maximum number of records in all
--- logs, 0 if nothing is to be kept. The subscriber must exist: its removal removes its logs.
+-- Appends records to a log. `entries` is a list of UID, record, UID, record, …. `max` is the maximum number of
+-- records in all logs; 0 means that nothing is kept. The subscriber must exist, because its removal is what removes
+-- its logs.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
@@ -111,7 +113,7 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Removes a log of a subscriber.
+-- Removes a log.
 function delivery_log.remove(call, ending, token)
   local name = delivery_log.name_of(ending, token)
   local counted = redis.call('ZSCORE', call.keys.deliveries_logs(), name)
@@ -119,7 +121,7 @@ function delivery_log.remove(call, ending, token)
   if counted then delivery_log.count(call, name, 0, tonumber(counted)) end
 end
 
--- Returns the end of a record, which has the failed attempts at the batch; an empty text if no attempt failed.
+-- Returns the last part of a record: the failed attempts at the batch. Returns an empty text if no attempt failed.
 function delivery_log.failures(call, bid)
   local attempts = call.keys.attempts(bid)
   local first = redis.call('LINDEX', attempts, 0)
@@ -133,14 +135,14 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Returns a record that begins with the present time. Records of one call get times 1 µs apart. Making one takes
--- longer, so no two records of a bus have the same time.
+-- Completes a record: puts the present time in front of it. Records that one script call completes get times 1 µs
+-- apart. Making a record takes longer than that, so no two records have the same time.
 function delivery_log.ended_now(call, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. record
 end
 
--- Returns the time at which the batch of a record ended (ms, to the µs).
+-- Returns the time at which the batch of a record ended, in ms with three decimals.
 function delivery_log.ended_at(record)
   return (tonumber(record:sub(1, 16)) or 0) / 1000
 end
@@ -153,27 +155,27 @@ local function topics_text(topics)
   return #text <= MAX_TOPICS_BYTES and text or 'null'
 end
 
--- Returns an empty collection of the records of dropped batches. If `max` is 0, nothing is collected.
+-- Returns an empty collection for the records of batches that the caller drops. If `max` is 0, nothing is collected.
 function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {} }
 end
 
--- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and
--- `attempts` as its header has them, `events`, and perhaps `topics`, the number of events by topic.
+-- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` as the header
+-- of the batch has them, the number of its `events`, and perhaps `topics`, the number of its events by topic.
 function delivery_log.add_drop(call, records, bid, token, about)
   if records.max == 0 then return end
   local entries = records.by_token[token] or {}
   records.by_token[token] = entries
   entries[#entries + 1] = bid
   local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
-  -- A damaged header may have other texts in place of its numbers.
+  -- A damaged header may have texts that are not numbers. The record then gets 0.
   entries[#entries + 1] = delivery_log.ended_now(call, string.format(
     '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
     topics_text(about.topics), records.reason, failures
   ))
 end
 
--- Writes the collected records of subscribers that still exist.
+-- Stores the collected records. Records of subscribers that no longer exist are left out.
 function delivery_log.write_drops(call, records)
   for token, entries in pairs(records.by_token) do
     if redis.call('EXISTS', call.keys.subscriber(token)) == 1 then

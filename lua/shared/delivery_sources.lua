@@ -13,13 +13,13 @@ local delivery_states = include('delivery_states')
 local merging = include('merging')
 local delivery_sources = {}
 
--- Number of members of an index, or of records of a log, that the first command reads, and the maximum of later ones.
--- The first reads few, since a listing reads most of its sources no further.
+-- Number of entries of a source that the first read fetches, and the maximum of later reads. The first read is short,
+-- because a listing reads no more than that from most sources.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- Returns the state of one listing. It looks at no more than `max_looked` batches, most of which may be in another
--- state than the wanted one. After that an iterator returns `{ place, id, stopped = true }`. `sources` is the number of
--- sources that were asked for, even if they have no entries.
+-- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, since most of them
+-- may be in another state than the wanted one. After that an iterator returns `{ place, id, stopped = true }`.
+-- `sources` is the number of sources that the caller asked for, even if they have no entries.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -33,8 +33,8 @@ local function is_after(bounds, place, id)
   return not bounds.id or merging.is_before(bounds.place, bounds.id, place, id)
 end
 
--- Returns the scores between which an index is read. `scale` is how many units of the score make a ms. The scores are
--- formatted once for all indexes.
+-- Returns the lowest and the highest score of an index that the listing reads. `scale` is the number of score units
+-- in a millisecond. The scores are formatted once for all indexes.
 local function score_range(listing, scale)
   local range = listing.ranges[scale]
   if not range then
@@ -47,8 +47,8 @@ local function score_range(listing, scale)
   return range.upper, range.lower
 end
 
--- Returns an iterator over an index: a sorted set of UIDs. `read` returns the entry of a UID, or nothing if the UID
--- is not to be listed.
+-- Returns an iterator over an index, which is a sorted set of UIDs. The function `read` returns the entry of a UID,
+-- or nothing if the UID must not be listed.
 local function read_index(listing, index, scale, read)
   local upper, lower = score_range(listing, scale)
   local chunk, at, offset, size = {}, 1, 0, MIN_CHUNK
@@ -82,7 +82,7 @@ local function index_source(listing, index, scale, read)
   return { place = first / scale, open = function() return read_index(listing, index, scale, read) end }
 end
 
--- Returns a source of the batches in an index. If `state` is given, only those in that state are entries.
+-- Returns a source of a listing: the batches in an index. If `state` is given, only batches in that state are listed.
 function delivery_sources.batches(call, listing, index, scale, state)
   return index_source(listing, index, scale, function(bid)
     local entry = delivery_states.batch(call, listing.seen, bid)
@@ -94,7 +94,7 @@ function delivery_sources.dead_letters(call, listing, index)
   return index_source(listing, index, 1, function(bid) return delivery_states.dead_letter(call, bid) end)
 end
 
--- Returns an iterator over one batch, if it is in the state of its source.
+-- Returns an iterator over a single batch, or over nothing if the batch is not in the state that its source wants.
 local function read_single(source)
   local is_read = false
   return function()
@@ -107,7 +107,8 @@ local function read_single(source)
   end
 end
 
--- Adds a source for each of these batches that is queued. The batch is listed only if it is in this state.
+-- Adds, for each of these batches that is queued, a source with that batch alone. The batch is listed only if it is
+-- in this state.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
@@ -123,13 +124,13 @@ function delivery_sources.add_singles(call, listing, sources, bids, state)
   end
 end
 
--- The index of the last item of a list. It is a text, because Redis takes long to convert Lua numbers.
+-- The index of the last item of a list, as text. Redis takes longer to convert a Lua number.
 local LAST = '-1'
 
--- Returns the position and the time of the newest record of a log that is not newer than `place`; nothing if all
--- records are newer. Each step reads two records. The first step looks at the part of the log (`listing.part`) at which
--- the record of the previous log was found, since subscribers of the same topics have similar logs. Each later step
--- halves the range.
+-- Returns the position and the time of the newest record of a log that is not newer than `place`. Returns nothing if
+-- all records are newer. Each step of the search reads two records. The first step looks near the part of the log
+-- (`listing.part`) where the record of the previous log was found, because subscribers of the same topics have
+-- similar logs. Each further step halves the range.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -173,8 +174,8 @@ local function read_log(source)
   end
 end
 
--- Returns a source of the records in a log. Reads little here: a bus can have thousands of logs, most of which a
--- listing never opens.
+-- Returns a source of a listing: the records of a log. It reads the log only when needed, because a bus can have
+-- thousands of logs, and a listing never reaches most of them.
 function delivery_sources.log(call, listing, ending, token)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

@@ -14,8 +14,8 @@ local jobs = include('jobs')
 local open_batches = include('open_batches')
 local delivery_states = {}
 
--- Returns an empty cache for one call: the workers that deliver to each subscriber; and, by subscriber, the jobs that
--- they hold, the open batch, and whether the subscriber is paused.
+-- Creates an empty cache for one script call. The cache has the workers that deliver to each subscriber. For each
+-- subscriber it also has the jobs that these workers hold, the open batch, and whether the subscriber is paused.
 function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end
@@ -32,7 +32,7 @@ local function workers_by_token(call, seen)
   return seen.workers
 end
 
--- Returns a table from the jobs of a subscriber that workers hold to these workers.
+-- Returns a table of the jobs of a subscriber that workers hold. It maps each job to its worker.
 local function held_of(call, seen, token)
   local held = seen.held[token]
   if held then return held end
@@ -50,7 +50,7 @@ local function holder_of(call, seen, bid, token)
   return held_of(call, seen, token)[jobs.delivery_of(bid)]
 end
 
--- Returns the batches that workers hold, of all subscribers or of some.
+-- Returns the batches that workers hold: those of the subscribers in `tokens`, or of all subscribers.
 function delivery_states.in_flight(call, seen, tokens)
   local bids = {}
   local function add(token)
@@ -93,7 +93,7 @@ function delivery_states.batch(call, seen, bid)
   }
 end
 
--- Returns a dead letter; nothing if it does not exist.
+-- Returns a dead letter as a listing shows it, or nothing if it does not exist.
 function delivery_states.dead_letter(call, bid)
   local token, created_ms, attempts = batches.read_header(call.keys.dead_letter(bid))
   if not token then return end
@@ -102,9 +102,8 @@ function delivery_states.dead_letter(call, bid)
   }
 end
 
--- Adds to a batch or dead letter the other fields that a listing shows: its number of events, when a worker began
--- the attempt under way, why and when the batch died, the first failed attempt, and the last ones, at most
--- `max_attempts`.
+-- Adds to a batch or dead letter the other fields that a listing shows: the number of events, when the present
+-- attempt began, why and when the batch died, the first failed attempt, and up to `max_attempts` of the last ones.
 function delivery_states.describe(call, seen, entry, max_attempts)
   local keys, bid = call.keys, entry.id
   local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)

@@ -14,7 +14,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds drops to a hash. Its `from` becomes the earlier time, its `to` the later one.
+-- Adds drops to a hash. Its `from` is then the earlier of the two first times, and its `to` the later of the two last
+-- times.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
@@ -32,8 +33,8 @@ function drop_notices.add(call, token, drops)
   add_drops(call.keys.dropped(token), drops)
 end
 
--- Returns the notice that this batch carries (field, value, …), or nothing. If drops are waiting and no
--- other batch carries a notice, this batch becomes the carrier.
+-- Returns the drop notice that this batch carries to its subscriber (field, value, …), or nothing. If drops are not
+-- reported yet, and no other batch carries a notice, this batch becomes the carrier.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
@@ -45,8 +46,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The carrier was dropped or buried before the subscriber accepted it, so its notice joins the waiting
-    -- drops.
+    -- The batch that carried a notice was dropped or buried before the subscriber accepted it. Its notice is added to
+    -- the drops that are not reported yet.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end
@@ -61,13 +62,14 @@ function drop_notices.give(call, token, bid)
   return redis.call('HGETALL', carried)
 end
 
--- Returns the notice (field, value, …) if this batch already carries one; otherwise nothing.
+-- Returns the drop notice (field, value, …) if this batch already carries one, and nothing otherwise.
 function drop_notices.carried_by(call, token, bid)
   local carried = call.keys.drop_notice_carried(token)
   if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end
 end
 
--- Deletes the carried notice if one of these accepted batches carried it: the subscriber has received it.
+-- Deletes the notice of a subscriber that one of these accepted batches has carried, because the subscriber has
+-- received it.
 function drop_notices.forget(call, token, bids)
   local carrier = redis.call('HGET', call.keys.drop_notice_carried(token), 'teller')
   for _, bid in ipairs(carrier and bids or {}) do

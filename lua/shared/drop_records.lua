@@ -8,27 +8,28 @@ local batches = include('batches')
 local drop_notices = include('drop_notices')
 local drop_records = {}
 
--- Maximum work of one call, in units of about 1 µs of Redis (measured once). So a call blocks Redis for some 2 ms.
--- Counting one chunk of events of the largest size takes as much.
+-- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2
+-- ms. Counting one chunk of events of the largest size takes as much.
 local MAX_WORK = 1900
--- The work of making a record, of counting an event, and of each byte of that event.
+-- The work of making a record, of counting an event, and of each byte of that event, in the units of MAX_WORK.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
--- Number of events in a chunk, which one LRANGE reads. Of the largest events allowed by default, 20 have 1.3 MB.
+-- Number of events in a chunk, which one LRANGE reads. Twenty of the largest events that the default settings allow
+-- have 1.3 MB.
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Returns the records of one call. `before` are the arguments of the script. They name the batch that the
--- previous call began to count.
+-- Creates the records of what one script call drops. `before` are the arguments of the script. They name the batch
+-- that the previous call began to count.
 function drop_records.begin(before)
   return { before = before, work = 0, by_token = {}, list = {} }
 end
 
--- True if the call may drop more.
+-- True if the script call has done less than its maximum of work.
 function drop_records.has_room(records)
   return records.work < MAX_WORK and not records.begun
 end
 
--- Returns the record of what the call drops of a subscriber. Creates the record if there is none.
+-- Returns the record of what the script call drops of one subscriber. Creates it if there is none.
 local function record_of(records, token)
   local sum = records.by_token[token]
   if not sum then
@@ -52,7 +53,7 @@ local function topic_of(event)
   return topic
 end
 
--- Adds the events in `items`, from position `first` on, to the counts by topic.
+-- Adds items of a list, which are events, to the counts by topic. `first` is the position of the first of them.
 local function count_events(records, items, first, counts)
   local bytes = 0
   for i = first, #items do
@@ -63,9 +64,9 @@ local function count_events(records, items, first, counts)
   records.work = records.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
 end
 
--- Counts the events of a list by topic. `items` are the first HEADER + CHUNK items of the list. Returns the
--- counts and the length of the list, or nothing if another call must continue. Counts of earlier calls stay
--- valid, because events are only added at the end of a list.
+-- Counts the events of a list by topic. `items` are the first HEADER + CHUNK items of the list. Returns the counts
+-- and the length of the list. Returns nothing if the script call has done its maximum of work, so that another call
+-- must continue. The counts of earlier calls stay valid, because events are only added at the end of a list.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + CHUNK
   if bid == records.before.begun_bid then
@@ -87,9 +88,9 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Adds a batch or dead letter to the drops of its subscriber. Returns true, the subscriber's token, and what the
--- delivery log keeps of the batch; the caller then deletes the batch. Returns only true if the list is gone. Returns
--- false if the next call of the script must continue counting its events; the batch must then stay.
+-- Adds a batch or dead letter to the drops of its subscriber. Returns three values: true, the subscriber's token, and
+-- what the delivery log keeps of the batch. The caller then deletes the batch. If the list is gone, returns only
+-- true. If the next script call must continue counting the events, returns false; the batch must then stay.
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]
@@ -100,7 +101,7 @@ function drop_records.note(call, records, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- If the header is damaged, the time of creation may be unreadable. The sweep reports such a batch.
+  -- The time of creation is unreadable if the header is damaged. The sweep reports such a batch.
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)
@@ -123,8 +124,8 @@ local function as_list(counts)
   return list
 end
 
--- Adds the drops to the notices of their subscribers. Returns the records, and the batch that the next call must
--- continue to count.
+-- Adds the drops to the drop notices of their subscribers. Returns the records, and the batch that the next script
+-- call must continue to count.
 function drop_records.finish(call, records)
   for _, sum in ipairs(records.list) do
     notify(call, sum)

@@ -11,8 +11,8 @@ local open_batches = include('open_batches')
 local waiting = include('waiting')
 local drops = {}
 
--- Returns a table from the jobs that workers hold to these workers, and the number of these jobs. Their batches are
--- being delivered, so they are not dropped.
+-- Returns a table that maps each job that a worker holds to the worker, and the number of these jobs. Their batches
+-- are being delivered, so they must not be dropped.
 function drops.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
@@ -25,15 +25,14 @@ function drops.jobs_held(call)
   return held, count
 end
 
--- Returns an empty collection of batches to drop. `dropped` is a set of their UIDs and jobs. `by_token`
--- holds the batches, the jobs and the number of events of each subscriber. `log` collects their records for
--- the delivery log.
+-- Creates an empty collection of batches to drop. `dropped` is a set of their UIDs and jobs. `by_token` has the
+-- batches, the jobs and the number of events of each subscriber. `log` collects their records for the delivery log.
 function drops.collection(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
 
--- Adds a batch to the collection. `token` and `about`, which describes the batch for its record, are nil if the
--- batch's list is gone, since only the list names the subscriber.
+-- Adds a batch to the collection. `about` describes the batch for the delivery log. `token` and `about` are nil if
+-- the list of the batch is gone, because only the list names the subscriber.
 function drops.add(call, collection, bid, token, about)
   local job = jobs.delivery_of(bid)
   collection.dropped[bid], collection.dropped[job] = true, true
@@ -50,9 +49,9 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Removes dropped jobs of a lane from its waiting jobs, and a dropped trial job from its subscriber. A job
--- that ends brings a waiting job back. A dropped job never ends, so this function brings one back for each
--- dropped job that was not waiting. An ordered lane brings back the job of the batch that is now the oldest.
+-- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from its trial job. When a job ends,
+-- it normally brings back a waiting job. Dropped jobs never end, so this function brings back a job for each dropped
+-- job that was not waiting. For an `ordered` subscriber it brings back the job of the batch that is now the oldest.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
@@ -61,8 +60,8 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Writes the collected records, and deletes the collected batches and their jobs. Dropped jobs stay in the list of
--- instant jobs, because searching a long list is slow. Acquire removes such a job when it finds no batch.
+-- Deletes the collected batches with their jobs, and stores their records. Dropped jobs stay in the list of instant
+-- jobs, because searching a long list is slow. Acquire removes such a job when it finds no batch.
 function drops.settle(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)

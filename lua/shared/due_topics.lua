@@ -13,11 +13,12 @@ local due_topics = {}
 
 -- Number of entries of a topic that one command reads.
 local CHUNK = 20
--- Maximum topics that a call looks at, the first due first: twice as many as a client may own by default. Looking at
--- 2,000 takes Redis 4 ms.
+-- Maximum topics that a script call looks at; those due first come first. It is twice the number that one client may
+-- own by default. Looking at 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
--- Moves a topic to its next entry, by setting `entry` and `due_ms`. Behind the last entry, `due_ms` is math.huge.
+-- Moves a topic to its next delayed event: sets the fields `entry` and `due_ms`. After the last event, `due_ms` is
+-- math.huge.
 function due_topics.go_on(topic)
   if topic.at >= #topic.entries then
     topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + CHUNK - 1, 'WITHSCORES')
@@ -27,9 +28,9 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Returns a topic with delayed events, placed at its first entry. Of the events taken from it, `taken` has the entries,
--- and `ids` and `late_ms` have the ids and how late each was. `bytes` is the size of their texts, and `held_bytes` the
--- memory that they counted for as delayed events.
+-- Returns a topic with delayed events, placed at the first of them. Its lists `taken`, `ids` and `late_ms` get the
+-- entry, the id and the lateness of each event that is taken. `bytes` is the size of the texts of these events, and
+-- `held_bytes` the memory that they took while they were delayed.
 local function begin_topic(call, about)
   local topic = {
     about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),
@@ -40,8 +41,8 @@ local function begin_topic(call, about)
   return topic
 end
 
--- Reads the next unread topic of a client. A topic that cannot be read is left to the sweep. A topic that is
--- entered too early in `delayed:topics` is moved there.
+-- Reads the next unread topic of a client. A topic that cannot be read is left to the sweep. A topic whose entry in
+-- `delayed:topics` is too early gets the right time there.
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1
@@ -55,7 +56,8 @@ local function read_next(call, client)
   end
 end
 
--- Sets `first` and `until_ms` of a client. Reads further topics of the client as long as they may have the first event.
+-- Finds the topic of a client whose next event is due first: sets the client's fields `first` and `until_ms`. Reads
+-- further topics only while they may have an earlier event.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms
@@ -77,8 +79,8 @@ function due_topics.find_first(call, client)
   end
 end
 
--- Returns the clients that have due events, in the order of their first event, and whether there may be further due
--- topics. A topic without a publisher is left to the sweep.
+-- Returns the clients that have due events, sorted by their first event. Also returns true if there may be more due
+-- topics than were read. A topic without a publisher is left to the sweep.
 function due_topics.clients(call, taken)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

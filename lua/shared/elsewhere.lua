@@ -7,7 +7,8 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Returns the marks in the text of the field `elsewhere`. Returns an empty list if the topic has no such field.
+-- Reads the field `elsewhere` of a topic: a mark for each other partition that has subscribers of the topic. Returns
+-- an empty list if the topic has no such field.
 function elsewhere.read(text)
   local marks = {}
   for partition, subscribers, marked_us in (text or ''):gmatch('(%d+):(%d+):(%d+)') do
@@ -16,7 +17,7 @@ function elsewhere.read(text)
   return marks
 end
 
--- Stores the marks of a topic.
+-- Stores the marks of a topic, which name the other partitions that have subscribers of it.
 function elsewhere.store(call, topic, marks)
   local texts = {}
   for i, mark in ipairs(marks) do
@@ -29,7 +30,7 @@ function elsewhere.store(call, topic, marks)
   end
 end
 
--- Returns the number of subscribers of the topic in all marked partitions together.
+-- Returns the number of subscribers of a topic in other partitions. `marks` has their number for each partition.
 function elsewhere.count(marks)
   local count = 0
   for _, mark in ipairs(marks) do count = count + mark.subscribers end

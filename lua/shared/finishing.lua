@@ -15,9 +15,9 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local finishing = {}
 
--- Returns an empty collection of finished jobs. For each subscriber, `taken` holds the accepted batches,
--- their number of events, the health points gained, the duration of the last delivery (ms), and the records
--- of the batches. `undelivered` holds the records of batches whose subscriber had left when they were acquired.
+-- Returns an empty collection of finished jobs. For each subscriber, `taken` has the accepted batches, their number
+-- of events, the health points gained, the duration of the last delivery (ms), and the records of the batches.
+-- `undelivered` has the records of batches whose subscriber had left when a worker acquired them.
 local function collection(args)
   return {
     workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {},
@@ -25,7 +25,7 @@ local function collection(args)
   }
 end
 
--- Adds the record of a batch, unless the log is off.
+-- Adds the record of a batch to the collection, unless the delivery log is off.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
@@ -48,9 +48,9 @@ local function add_taken(call, collected, token, each, events)
   add_record(call, collected, token, sum, each, events)
 end
 
--- Finishes one job. Returns the number of events in its batch, or 0 if the job has no batch or the batch is
--- gone. Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber whose lane
--- the worker is in, or false.
+-- Finishes one job. Returns the number of events in its batch, or 0 if the job has no batch or the batch is gone.
+-- Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber whose lane the worker is
+-- in, or false.
 local function finish(call, q, each, lane, lease_of, collected)
   local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
   if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
@@ -70,7 +70,7 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Records the accepted batches of one subscriber. Returns a true value if they ended the subscriber's trial.
+-- Stores the effects of one subscriber's accepted batches. Returns a true value if they ended the subscriber's trial.
 local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -80,7 +80,7 @@ local function settle_subscriber(call, token, sum, args)
   return recovered
 end
 
--- Notes that the batches of one subscriber are not tried again, and adds the failed attempts to their records.
+-- Notes that the batches of one subscriber need no further attempt, and adds the failed attempts to their records.
 local function end_retries(call, token, sum)
   redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
   for i = 1, #sum.records, 2 do
@@ -88,8 +88,8 @@ local function end_retries(call, token, sum)
   end
 end
 
--- Deletes the lists of the accepted batches, and the histories of their failed attempts. Usually there is no history,
--- which one command shows.
+-- Deletes the lists of the accepted batches, and the histories of their failed attempts. A single command finds out
+-- whether there is a history; usually there is none.
 local function delete_lists(call, collected)
   local attempts, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -99,9 +99,9 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Brings back waiting jobs of a lane in which `ended` deliveries have ended. Two jobs come back for each of these,
--- so that the lane can double in each round, but never more jobs than the lane has room for. If the subscriber's
--- trial has ended (`recovered`), as many jobs come back as the lane has room for.
+-- Brings back waiting jobs of a subscriber after `ended` of its deliveries have ended. Two jobs come back for each
+-- ended delivery, so that the number in flight can double in each round, but never more than the lane has room for.
+-- If the subscriber's trial has ended (`recovered`), jobs come back until the lane is full.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
@@ -110,7 +110,7 @@ local function go_on(call, lane, ended, recovered, args)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
--- Writes what was collected. An error for one subscriber does not stop the others.
+-- Stores what was collected. An error at one subscriber does not stop the others.
 local function settle(call, collected, args)
   local keys = call.keys
   redis.call('HDEL', keys.leases(), unpack(collected.workers))
@@ -127,10 +127,10 @@ local function settle(call, collected, args)
   end
 end
 
--- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the
--- script: q, lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log. Returns a list with the number of
--- events of each job's batch, or false if the worker does not hold the job. Also returns whether waiting jobs
--- came back. These are not announced, so the caller must assign them or return the number of ready jobs.
+-- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the script: q,
+-- lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log. Returns a list with the number of events of each job's
+-- batch, or false if the worker does not hold the job. Also returns whether waiting jobs came back. No worker is told
+-- of these jobs, so the caller must assign them or report how many jobs are ready.
 function finishing.finish_all(call, args, finished)
   local workers, removed, collected = {}, {}, collection(args)
   if #finished == 0 then return removed, false end

@@ -15,7 +15,7 @@ local pieces = include('pieces')
 local uids = include('uids')
 local grants = {}
 
--- Maximum events and bytes of one call. They bound the reply and the time that the call blocks Redis. The
+-- Maximum events and bytes in the reply of one script call. They bound the time for which the call blocks Redis. The
 -- last batch may exceed them.
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
@@ -43,13 +43,15 @@ local function is_full(given)
   return given.choice.is_exhausted or given.events >= MAX_EVENTS or given.bytes >= MAX_BYTES
 end
 
--- Returns the description of a batch: subscriber, time of creation, attempts, number of events, number of pieces.
+-- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, number
+-- of pieces.
 local function describe(given, start, count, piece_count)
   given.events = given.events + count
   return { start[1], start[2], start[3], count, piece_count }
 end
 
--- Closes the batch if it is its subscriber's open batch. The open batch of each subscriber is looked up once.
+-- Closes a batch if it is the open batch of its subscriber. The open batch of each subscriber is read once in a
+-- script call.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -64,9 +66,9 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Adds the events of a granted batch to the reply, and counts its attempt. If the batch is too large for one
--- delivery, a part is cut off and granted instead. If the subscriber has left, the batch is not read, because
--- its worker only deletes it.
+-- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large for one
+-- delivery, a part of it is cut off and granted instead. If the subscriber has left, the batch is not read, because
+-- the worker will only delete it.
 local function add_batch(call, given, grant, worker, bid, start)
   local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
   if lane.callback then
@@ -86,8 +88,8 @@ local function add_batch(call, given, grant, worker, bid, start)
   grant[4] = drop_notices.give(call, start[1], bid)
 end
 
--- Assigns the next job that can run to the worker, closes its batch, and counts its attempt. Does nothing if
--- no job can run, or if the call has reached its limits.
+-- Grants the worker the next job that can run, closes the batch of this job, and counts the attempt. Does nothing if
+-- no job can run, or if the reply is full.
 function grants.give_next(call, given, worker)
   if is_full(given) then return end
   local job, bid, start = choosing.take_next(call, given.choice, given.reader, worker)
@@ -102,8 +104,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker again the job that it already holds. `lease` is the number of its lease; nil if that has
--- run out.
+-- Grants the worker the job that it already holds. `lease` is the number of its lease, or nil if the lease has
+-- expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -118,14 +120,14 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Returns a flat list of the subscribers of the batches: each token, then the list of its fields. Omits
--- subscribers that have left.
+-- Returns a flat list of the subscribers of the granted batches: each token, then the list of its fields. Subscribers
+-- that have left are not in it.
 local function describe_subscribers(call, given)
   local described = {}
   for token, is_attempted in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
-      -- Formatted once as text, because converting a Lua number takes Redis half a microsecond.
+      -- The time is formatted once as text, because converting a Lua number takes Redis half a microsecond.
       local now = string.format('%d', call.now_ms)
       if is_attempted then redis.call('HSET', call.keys.subscriber(token), 'last_attempted_at', now) end
       described[#described + 1] = token
@@ -135,8 +137,8 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the leases of the call, the workers that got a job, and the lanes that they entered. Returns the
--- subscribers of the batches, as `describe_subscribers` does.
+-- Stores the leases that the script call gives, the workers that got a job, and the lanes that they entered. Returns
+-- the subscribers of the batches, as `describe_subscribers` does.
 function grants.settle(call, given)
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then

@@ -11,16 +11,16 @@ local elsewhere = include('elsewhere')
 local outboxes = include('outboxes')
 local intake = {}
 
--- Returns the state of one call, without limits on topics and idempotency keys. `topics` has the topics read so
--- far, by name, and `accepted` lists the topics that got events. `run` is a slice of the events of successive
--- publications to one topic. `tokens` lists the subscribers that get events, and `slices` has a slice for each.
--- `fingerprints` has the fingerprint of each accepted publication by the digest of its idempotency key. `outgoing` has
--- the work for other partitions.
+-- Creates the working state of one script call, without limits on topics and idempotency keys. `topics` has the
+-- topics read so far, by name, and `accepted` lists the topics that got events. `run` is a slice with the events of
+-- successive publications to one topic. `tokens` lists the subscribers that get events, and `slices` has a slice of
+-- events for each. `fingerprints` has the fingerprint of each accepted publication, by the digest of its idempotency
+-- key. `outgoing` has the work for other partitions.
 function intake.begin_unlimited()
   return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = {} }
 end
 
--- Returns the state of one call, with the limits on topics and idempotency keys that `args` has.
+-- Creates the working state of one script call, with the limits on topics and idempotency keys in `args`.
 function intake.begin(call, args)
   local taken, max_keys, window_ms = intake.begin_unlimited(), args.max_client_keys, args.idempotency_window_ms
   taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
@@ -50,7 +50,7 @@ function intake.topic(call, taken, name)
   return topic
 end
 
--- Returns a topic that lives in another partition, and may have subscribers in this one.
+-- Returns a topic that lives in another partition. It may have subscribers in this partition.
 function intake.foreign_topic(call, taken, name)
   local topic = taken.topics[name]
   if not topic then
@@ -64,8 +64,8 @@ local function is_free(topic)
   return not topic.publisher or topic.publisher == ''
 end
 
--- Returns nothing if the client may publish to the topic, which may have no publisher yet; otherwise the reason for
--- the refusal.
+-- Decides whether a client may publish to a topic. Returns the reason for a refusal, or nothing if it may. A topic
+-- without a publisher would become the client's.
 local function judge_client(call, taken, topic, client)
   if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
@@ -81,9 +81,9 @@ local function claim(call, topic, client)
   topic.publisher = client
 end
 
--- Returns nothing if the publication has no idempotency key, or a new one that its client may use. Otherwise
--- returns 'repeated' if the same publication was accepted under the key, 'key_reused' if another one was, and
--- 'too_many_keys' if the client may not use a new key now.
+-- Checks the idempotency key of a publication. Returns 'repeated' if the same publication was accepted under this
+-- key, 'key_reused' if a different one was, and 'too_many_keys' if the client may use no new key now. Returns nothing
+-- in all other cases.
 local function judge_key(call, taken, publication)
   local digest = publication.digest
   if not digest then return end
@@ -92,9 +92,9 @@ local function judge_key(call, taken, publication)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Gives the current run (the events of successive publications to one topic) to every subscriber of the
--- topic, and to the other partitions that have some. Subscribers without earlier events in this call share one slice;
--- each other subscriber gets a copy.
+-- Ends the current run, which has the events of successive publications to one topic. Gives its events to every
+-- subscriber of the topic, and to the other partitions that have subscribers of it. Subscribers that had no events in
+-- this script call share one slice; each of the others gets a copy.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -115,7 +115,7 @@ function intake.end_run(taken)
   taken.run = nil
 end
 
--- Gives the events of a slice to the subscribers of a topic.
+-- Adds events to those that the subscribers of a topic get in this script call.
 function intake.add(call, taken, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -126,20 +126,21 @@ function intake.add(call, taken, topic, events)
     taken.run = append(taken.run.owner and taken.run or copy_of(taken.run, topic), events)
   else
     intake.end_run(taken)
-    -- Copies the fields, because the reader fills the table `events` anew for the next publication.
+    -- The fields are copied, because the table `events` gets new values for the next publication.
     taken.run, taken.run_topic = { list = events.list, first = events.first, last = events.last, owner = false }, topic
   end
 end
 
--- Returns 'outbox_full' if too many bytes wait for another partition that gets events of the topic; otherwise nothing.
--- Checks each topic only once in a call, since a call adds little.
+-- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be
+-- moved there. Returns nothing otherwise. Each topic is checked once in a script call, because one call adds little.
 local function judge_outboxes(call, taken, topic)
   if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
   if topic.is_stuck == nil then topic.is_stuck = outboxes.are_full(call, topic.elsewhere, taken.max_outbox_bytes) end
   return topic.is_stuck and 'outbox_full' or nil
 end
 
--- Returns nothing if the publication may be accepted; otherwise the reason for the refusal. Changes nothing.
+-- Decides whether a publication may be accepted. Returns the reason for a refusal, or nothing if it may. Changes
+-- nothing in Redis.
 function intake.judge(call, taken, publication)
   local topic = intake.topic(call, taken, publication.topic)
   return judge_key(call, taken, publication)
@@ -147,8 +148,9 @@ function intake.judge(call, taken, publication)
     or judge_outboxes(call, taken, topic)
 end
 
--- Returns the reason why the client may not publish to all of these topics, and the first topic for which that is so;
--- nothing if it may. Each topic without a publisher would become a new one of the client. Changes nothing in Redis.
+-- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first topic
+-- that is refused, or nothing if it may. Each topic without a publisher counts as a new topic of the client. Changes
+-- nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })
@@ -159,8 +161,8 @@ function intake.judge_all(call, taken, client, names)
   end
 end
 
--- Accepts a publication that `judge` did not refuse. A topic without a publisher becomes the client's. Returns the
--- topic.
+-- Accepts a publication that `judge` did not refuse. If its topic has no publisher, the client becomes the publisher.
+-- Returns the topic.
 function intake.accept(call, taken, publication)
   local topic = intake.topic(call, taken, publication.topic)
   if is_free(topic) then claim(call, topic, publication.client) end
@@ -171,8 +173,8 @@ function intake.accept(call, taken, publication)
   return topic
 end
 
--- Accepts a publication or refuses it as a whole. Returns the outcome and the number of subscribers that get
--- it, over all partitions; 0 if it is refused.
+-- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers in all partitions
+-- that get it (0 if it is refused).
 function intake.take(call, taken, publication)
   local refusal = intake.judge(call, taken, publication)
   if refusal then return refusal, 0 end
@@ -181,8 +183,8 @@ function intake.take(call, taken, publication)
   return 'accepted', #topic.subscribers + elsewhere.count(topic.elsewhere)
 end
 
--- Stores the idempotency keys of the accepted publications. Must come last: if the call fails before, its
--- publications can be sent again under the same keys.
+-- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if it fails
+-- before, its publications can be sent again under the same keys.
 function intake.remember(call, taken, window_ms)
   for digest, fingerprint in pairs(taken.fingerprints) do
     redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', window_ms)

@@ -6,8 +6,8 @@ announcement is published when the script ends.
 ]]
 local jobs = {}
 
--- First bytes of a delivery job, which is `['batch', [bid]]` in MessagePack. They are the same for every UID
--- of 20 characters.
+-- The first bytes of every job that delivers a batch: `['batch', [bid]]` in MessagePack. They do not depend on the
+-- UID, because all UIDs have 20 characters.
 local DELIVERY = '\146\165batch\145\180'
 
 function jobs.delivery_of(bid)
@@ -15,7 +15,7 @@ function jobs.delivery_of(bid)
   return cmsgpack.pack({ 'batch', { bid } })
 end
 
--- Returns the UID of the batch that a job delivers; nothing if the job is not a delivery.
+-- Returns the UID of the batch that a job delivers. Returns nothing if the job delivers none.
 function jobs.batch_of(job)
   if #job == #DELIVERY + 20 and job:sub(1, #DELIVERY) == DELIVERY then return job:sub(-20) end
   local ok, packed = pcall(cmsgpack.unpack, job)
@@ -23,27 +23,28 @@ function jobs.batch_of(job)
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
--- Makes jobs instant, behind the other instant jobs: jobs are pushed left and popped right.
+-- Makes jobs instant, behind the other instant jobs. Jobs are pushed at the left end of the list and popped at the
+-- right.
 function jobs.make_instant(call, q, ...)
   redis.call('LPUSH', call.keys.jobs_instant(q), ...)
   call.wakes[q] = true
 end
 
--- Makes a job that a worker had begun instant again. It goes before all other instant jobs.
+-- Makes a job instant that a worker gives back. It goes before all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true
 end
 
--- Makes the job of a suspect (a batch that two workers held when they died) wait for a quarantine, the process that
--- delivers suspects one at a time. It waits behind the other suspects.
+-- Makes the job of a suspect wait for the quarantine, behind other suspects. A suspect is a batch that two workers
+-- held when they died, and the quarantine is the process that delivers suspects one at a time.
 function jobs.make_suspect(call, job)
   redis.call('RPUSH', call.keys.jobs_suspect(), job)
   call.wakes.suspect = true
 end
 
--- Schedules a job for `due_ms`. The scheduler sleeps until its next deadline, so it is woken only if this
--- job is due earlier.
+-- Schedules a job for the time `due_ms`. The scheduler sleeps until the job that is due first, so it is woken only if
+-- this one is due earlier.
 function jobs.make_scheduled(call, q, job, due_ms)
   local scheduled, first = call.keys.jobs_scheduled(q), call.first_due_ms[q]
   if not first then first = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]) or math.huge end

@@ -4,7 +4,8 @@ HTTP Basic could not carry it.
 ]]
 local join_tokens = {}
 
--- The callback of joins. It is no URL: workers take the batches of a join themselves.
+-- Stands in place of the callback URL in the hash of a join. Batches of a join are not sent: workers count their
+-- events.
 join_tokens.CALLBACK = 'join'
 
 function join_tokens.is_join(token)
@@ -15,7 +16,7 @@ function join_tokens.make(name, client)
   return table.concat({ 'join', name, client }, ':')
 end
 
--- Returns the name of a join and the token of its client; nothing if this is not the token of a join.
+-- Returns the name of a join and the token of its client. Returns nothing if the token is not that of a join.
 function join_tokens.read(token)
   return token:match('^join:([^:]*):(.*)$')
 end

@@ -13,21 +13,21 @@ local outboxes = include('outboxes')
 local storing = include('storing')
 local join_work = {}
 
--- Maximum copies that a call publishes, a copy being an event for a subscriber. The bound keeps a call short.
+-- Maximum copies that a script call publishes. A copy is an event for one subscriber. The bound keeps the call short.
 local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
--- Returns nothing if the join may publish to its topic; otherwise the reason for the refusal. If the topic was
--- deleted since, the join's client can claim it again.
--- The other partition judges its topics itself, when it gets the events.
+-- Decides whether the join may publish to a topic. Returns the reason for a refusal, or nothing if it may. If the
+-- topic was deleted, the join's client can claim it again. A topic that lives in another partition is checked there,
+-- when that partition gets the events.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then return nil end
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
--- Returns an outlet: a topic to which the join publishes, with the events for it (`texts`). `refusal` is set if the
--- join may not publish there.
+-- Creates the record of a topic to which the join publishes. `texts` collects the events for the topic. `refusal` is
+-- set if the join may not publish there.
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
@@ -35,13 +35,13 @@ local function outlet(call, taken, args, topic, type, home)
   }
 end
 
--- Returns the beginning of all ids that the call makes; the number of the event in the call follows. No other call, and
--- no former join of this name, has the same.
+-- Returns the text with which all ids of events begin that this script call makes. The number of the event in the
+-- call follows. No other call makes the same text, not even for a former join of this name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
 
--- Returns the state of one call.
+-- Creates the working state of one script call for a join.
 function join_work.begin(call, args)
   local counts, taken = {}, intake.begin_unlimited()
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
@@ -57,18 +57,19 @@ function join_work.begin(call, args)
   }
 end
 
--- True if the call has published all the copies that it may.
+-- True if the script call has published its maximum of copies.
 function join_work.is_full(work)
   return work.copies >= MAX_COPIES
 end
 
--- Returns a text as JSON. cjson takes longer, and escapes slashes.
+-- Returns a text as a JSON string. cjson takes longer, and escapes slashes.
 local function json(text)
   if not text:find('[%c"\\]') then return '"' .. text .. '"' end
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event about a key to an outlet. `rest` is JSON text with further members of the event's data.
+-- Adds an event about a key to a topic of the join (`to`). `rest` is JSON text with further members of the event's
+-- data.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = work.id_stem .. string.format('%04x', work.published)
@@ -83,15 +84,16 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + to.copies
 end
 
--- Publishes the event for a complete key, and deducts the events that completed it.
+-- Publishes the event for a complete key. The events that completed the key are deducted from its counts.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
   work.completed = work.completed + 1
 end
 
--- Closes a key that is not complete, and publishes an event about it if the join has a topic for that. `is_early`
--- tells that the key goes before its time, because the join has too many open keys or too many bytes of them.
+-- Closes a key that is not complete. If the join has a topic for such keys, publishes an event about the key.
+-- `is_early` is true if the key is closed before its time, because the open keys of the join are too many or too
+-- large.
 function join_work.expire(work, key, is_early)
   local record, stuck = open_keys.read(work.open, key), work.stuck
   if record and stuck and not stuck.refusal then
@@ -116,11 +118,11 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- Refused only if both topics of the join were deleted and its client may own only one more.
+  -- The topic is refused only if both topics of the join were deleted, and its client may own only one more.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 
--- Returns, for each topic that lives here, the events that the call has published to it.
+-- Returns the events and bytes that the script call has published to each topic of this partition.
 local function report(work)
   local published = {}
   for i, added in ipairs(storing.added(work.taken)) do
@@ -133,8 +135,8 @@ local function report(work)
   return published
 end
 
--- Writes the changes of the call, and stores the events for the subscribers of their topics. Returns what was
--- published.
+-- Writes the changes of the script call, and stores the published events for the subscribers of their topics. Returns
+-- what was published, by topic.
 function join_work.store(call, work)
   local args = work.args
   open_keys.store(work.open)

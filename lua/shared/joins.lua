@@ -26,7 +26,8 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Removes the topics of a join from `joins:into`, except those that are another join's by now.
+-- Removes the topics to which a join publishes from `joins:into`, which has the join of each such topic. A topic that
+-- now belongs to another join stays.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do
@@ -34,7 +35,7 @@ function joins.close_outlets(call, token)
   end
 end
 
--- Removes everything that a join has, except its hash, which the caller deletes next.
+-- Removes everything that a join has, except its hash. The caller deletes the hash next.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

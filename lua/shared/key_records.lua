@@ -6,15 +6,16 @@ open, the URL of its last event, and for each source how many of its events are 
 ]]
 local key_records = {}
 
--- Maximum ids that a record keeps. Beyond it, the source with the most ids loses its oldest one.
+-- Maximum ids of events that a record keeps. If there are more, the source with the most ids loses its oldest id.
 local MAX_IDS = 100
 
--- Returns a record that counts nothing yet.
+-- Creates the record of a key of a join, without any counted events.
 function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Unpacks a record. Leaves out topics that are no source any more; `sources` has the count of each source.
+-- Unpacks the record of a key. `sources` has the sources of the join; counts of other topics, which were sources
+-- once, are left out.
 function key_records.unpack(packed, sources)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }
@@ -34,7 +35,7 @@ function key_records.pack(record)
   return cmsgpack.pack(all)
 end
 
--- Removes the oldest id of the source that has the most ids.
+-- Removes the oldest event id of the source that has the most ids.
 local function forget_id(record)
   local most
   for _, count in pairs(record.counts) do
@@ -53,7 +54,8 @@ function key_records.count(record, event)
   if record.ids > MAX_IDS then forget_id(record) end
 end
 
--- Returns true if each source has reached its count. `sources` is a list of topics and counts.
+-- Returns true if the key is complete: each source has at least its required count of events. `sources` is a list of
+-- topics with these counts.
 function key_records.is_complete(record, sources)
   for _, source in ipairs(sources) do
     local count = record.counts[source.topic]
@@ -62,13 +64,14 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Deducts the counts of all sources from a complete record. Returns the ids of the deducted events, as far as the
--- record still has them.
+-- Deducts the required count of each source from a complete record. Returns the ids of the deducted events that the
+-- record still has.
 function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- The record has the ids of the last events only, so those of the first ones are unknown.
+    -- A record keeps only the last ids, so the ids of the first events can be missing. This is the number of missing
+    -- ones.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and taken or kept
@@ -81,7 +84,7 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids of the events that a record counts, as far as it still has them, source by source.
+-- Returns the ids of the counted events that a record still has, source by source.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

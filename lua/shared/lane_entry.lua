@@ -7,22 +7,23 @@ local lanes = include('lanes')
 local waiting = include('waiting')
 local lane_entry = {}
 
--- Fields of a subscriber's hash. A delivery needs the first DELIVERY_FIELDS of them, and acquire returns these
--- in this order. The others decide whether a job may enter the lane, and how large a delivery may be.
+-- Fields of a subscriber's hash. The first DELIVERY_FIELDS of them are what a delivery needs, and acquire returns
+-- them in this order. The others decide whether a job may begin, and how large a delivery may be.
 local FIELDS = {
   'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
   'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',
 }
 local DELIVERY_FIELDS = 7
 
--- Returns the state of entering lanes in one call: the lanes read so far, and the number of deliveries that
--- entered. `args` are the arguments of acquire: lane_limit, lane_limit_max, kind.
+-- Creates the working state of a script call that begins deliveries: the lanes that were read so far, and the number
+-- of deliveries that began. A lane is the deliveries that one subscriber has in flight. `args` are arguments of
+-- acquire: lane_limit, lane_limit_max, kind.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns the lane of a subscriber. Its `in_flight` also counts the deliveries that entered during this call
--- and that lanes.join stores later.
+-- Returns the lane of a subscriber. Its `in_flight` includes the deliveries that began during this script call, which
+-- lanes.join stores later.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -35,7 +36,8 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores the trial job of a lane; false removes it.
+-- Stores the trial job of a subscriber: the single job by which a failing subscriber is tried again. The value false
+-- removes it.
 local function set_trial_job(call, lane, job)
   lane.probe = job
   if job then
@@ -45,26 +47,26 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait in its lane. If it was the trial job, the lane has no trial job any more. Returns false.
+-- Makes a job wait in the lane of its subscriber. If it was the trial job, the subscriber has none from now on.
+-- Returns false.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.probe == job then set_trial_job(call, lane, false) end
   return false
 end
 
--- Makes a job of an ordered lane wait, because the job does not deliver the subscriber's oldest batch.
--- Returns false.
+-- Makes a job of an `ordered` subscriber wait, because its batch is not the subscriber's oldest one. Returns false.
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- The job of the oldest batch may have waited for this trial job to end.
+  -- While this job was the trial job, the job of the oldest batch may have waited for it to end.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
--- Returns true if the worker has entered the share, and false if the share has no room. In that case the job
--- waits in its lane if the lane has deliveries in flight; otherwise it waits for the share, as the trial job
--- of its lane.
+-- Enters a worker into a share, which limits the workers that deliver to all subscribers of one kind, such as slow
+-- ones. Returns true if the share has room. Otherwise returns false and makes the job wait: in the lane of its
+-- subscriber if that has deliveries in flight, else for the share, as the trial job.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -78,8 +80,8 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a lane that is not on trial has room for another delivery. A quarantine always finds room:
--- its worker is taken from no other lane, and a suspect that waited would need a quarantine again.
+-- Returns true if the lane of a subscriber that is not on trial has room for another delivery. A quarantine always
+-- has room. Its worker delivers nothing else, and a suspect that had to wait would need another quarantine.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end
@@ -93,11 +95,11 @@ local function begin(reader, lane)
   return true
 end
 
--- Returns true if the worker's delivery has entered the lane of the subscriber `token`. Otherwise stores the
--- job where it has to wait, and returns false.
+-- Begins a delivery of the subscriber `token` if that is allowed now, and returns true. Otherwise stores the job
+-- where it must wait, and returns false.
 function lane_entry.enter(call, reader, worker, job, token)
   local lane = lane_entry.read(call, reader, token)
-  -- The subscriber has left. The delivery may begin, since the worker only deletes the batch.
+  -- The subscriber has left. The job may go on, because its worker will only delete the batch.
   if not lane.callback then return begin(reader, lane) end
   if lane.paused_at then return make_wait(call, lane, job) end
   local ordered = lane.ordered == '1'
@@ -106,14 +108,14 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- If the lane has a trial job, all its other jobs wait.
+  -- All other jobs of the subscriber wait while it has a trial job.
   if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)
     set_trial_job(call, lane, job)
     return false
   end
-  -- A lane without a delivery in flight always has room for one.
+  -- A subscriber without a delivery in flight may always begin one.
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end

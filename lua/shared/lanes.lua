@@ -23,16 +23,16 @@ local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4
 
--- Returns a key for each share. The function `key` makes it from the name of the share.
+-- Returns the key of each share, as several results. The function `key` makes a key from the name of a share.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
   return unpack(names)
 end
 
--- Returns the number of lanes that hold exactly one worker in the slow share. A worker that entered the share
--- earlier in this call is in no lane yet, and counts as such a lane. The number is read once; lane_entry adds
--- workers that enter later.
+-- Returns the number of lanes that have exactly one worker in the slow share. Workers that entered the share earlier
+-- in this script call are in no lane yet, so each counts as such a lane. The number is read once in a call, and
+-- lane_entry adds workers that enter later.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -50,9 +50,9 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share. A result of 0 or less means that the share has no room.
--- `holds_some` tells that the lane holds a delivery already. A quarter of the slow share is kept for lanes that hold
--- none. They may use this quarter even if late deliveries, which enter the share without room, have filled all of it.
+-- Returns how many more deliveries may enter a share; 0 or less means none. A quarter of the slow share is kept for
+-- lanes without deliveries in flight, and `holds_some` is true for all other lanes. Late deliveries enter the share
+-- even without room. If they have filled all of it, the lanes without deliveries may still use that quarter.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -62,22 +62,23 @@ function lanes.share_room(call, share, holds_some)
   return room > 0 and room or math.max(room, kept > 0 and kept - single_workers(call) or 0)
 end
 
--- Returns the number of live workers, which is read once in a call.
+-- Returns the number of living workers. It is read once in a script call.
 local function live_workers(call)
   call.live_workers = call.live_workers or redis.call('SCARD', call.keys.workers_main())
   return call.live_workers
 end
 
--- Returns the maximum number of deliveries in flight in a lane whose subscriber is not on trial. `own_limit`
--- is the number that the subscriber asked for, or false. `args` are the arguments of the script: lane_limit
--- and lane_limit_max.
+-- Returns the maximum number of deliveries that a subscriber may have in flight, if it is not on trial. `own_limit`
+-- is the number that the subscriber has set, or false. `args` are arguments of the script: lane_limit and
+-- lane_limit_max.
 function lanes.width(call, own_limit, args)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns the maximum number of deliveries in flight in a lane that a spare worker may enter. `in_flight` is
--- how many the lane has now. `entered` is how many this call has begun in all lanes and not stored yet.
+-- Returns the maximum number of deliveries in flight that a lane may have after a spare worker has begun one.
+-- `in_flight` is the number now. `entered` is the number of deliveries, in all lanes, that this script call has begun
+-- but not stored yet.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -89,8 +90,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns the number of jobs that wait for room in each share. Usually there are none, and one command shows
--- that.
+-- Returns the number of jobs that wait for room in each share. Usually no job waits, and a single command finds that
+-- out.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -98,8 +99,8 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns the number of jobs of a queue that can be acquired now by a worker of this `kind`. A quarantine
--- acquires only the jobs of suspects, and all other workers acquire only the other jobs.
+-- Returns the number of jobs in a queue that a worker of this `kind` can acquire now. A quarantine acquires only the
+-- jobs of suspects (batches that may have killed workers), and all other workers only the other jobs.
 function lanes.count_ready(call, q, kind)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
@@ -110,8 +111,7 @@ function lanes.count_ready(call, q, kind)
   return ready
 end
 
--- Adds a worker to the share of slow subscribers, unless it is in another share. The share may become larger
--- than its limit.
+-- Adds a worker to the slow share, unless it is in another share. The slow share may then be larger than its limit.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -122,7 +122,7 @@ end
 -- Removes workers from the shares. Returns the number of workers that were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually no delivery is in a share, and one command shows that.
+  -- Usually no worker is in a share, and a single command finds that out.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
@@ -132,13 +132,14 @@ function lanes.leave_shares(call, workers)
   return left
 end
 
--- Returns the lanes of these workers (subscriber tokens), in the same order; false for a worker in no lane.
+-- Returns the lane of each of these workers, in the same order. A lane is named by the token of its subscriber; false
+-- stands for a worker in no lane.
 function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes and shares. `tokens` has the lane of each worker, or false. Returns the
--- number of workers that left each lane.
+-- Removes workers from their lanes and shares. `tokens` has the lane of each worker, or false. Returns, for each
+-- lane, the number of workers that have left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -162,7 +163,7 @@ function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end
 
--- Enters workers into lanes. `token_of` maps each worker to its lane.
+-- Enters workers into lanes. `token_of` has the lane (the subscriber's token) of each worker.
 function lanes.join(call, token_of)
   local held, joined = {}, {}
   for worker, token in pairs(token_of) do

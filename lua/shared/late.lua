@@ -8,11 +8,11 @@ local lanes = include('lanes')
 local leases = include('leases')
 local late = {}
 
--- Time (µs) within which only the first acquire that assigns a job looks for late deliveries. It reads all leases,
--- which takes Redis 20 µs for 64 deliveries in flight.
+-- Interval of searches for late deliveries, in µs: only the first acquire call in each interval that assigns a job
+-- searches. A search reads all leases, which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
--- Returns the lane (the subscriber's token) of each worker whose delivery is late, as a table by worker.
+-- Returns a table of the workers whose delivery is late. Each maps to its lane, which is the token of the subscriber.
 local function late_lanes(call, slow_ms)
   local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
   for i = 1, #numbers, 2 do
@@ -23,9 +23,9 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Adds late deliveries to the share of slow subscribers, unless they are in a share, and makes their
--- subscribers slow. Does nothing if a lease was given in the present quarter of a second, because the call that
--- gave it has looked.
+-- Finds late deliveries. Each enters the share of slow subscribers, unless it is in a share already, and its
+-- subscriber counts as slow. Does nothing if a lease was given in the current interval of LOOK_EVERY_US, because the
+-- call that gave it has searched.
 function late.notice(call, slow_ms)
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do

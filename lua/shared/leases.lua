@@ -6,13 +6,13 @@ Redis's clock does.
 ]]
 local leases = {}
 
--- Returns the number of the last lease; 0 if there was none.
+-- Returns the number of the newest lease, or 0 if no lease was given yet.
 function leases.last(call)
   call.last_lease = call.last_lease or tonumber(redis.call('GET', call.keys.leases_last())) or 0
   return call.last_lease
 end
 
--- Makes the numbers of `count` new leases. Returns the first; the others follow it.
+-- Makes the numbers of `count` new leases. Returns the first number; the others follow it one by one.
 function leases.draw(call, count)
   local first = math.max(leases.last(call) + 1, call.now_us)
   call.last_lease = first + count - 1
@@ -20,8 +20,8 @@ function leases.draw(call, count)
   return first
 end
 
--- Returns true if a worker's last sign of life is older than `lease_ms`, by Redis's clock, or if there was
--- none.
+-- Returns true if a lease has expired: the worker's last sign of life is missing, or older than `lease_ms` by the
+-- clock of Redis.
 function leases.ran_out(call, heard_ms, lease_ms)
   heard_ms = tonumber(heard_ms)
   return not heard_ms or call.now_ms - heard_ms > lease_ms
@@ -32,7 +32,7 @@ function leases.is_dead(call, worker, lease_ms)
   return leases.ran_out(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
 end
 
--- Returns a table of the lease numbers of these workers. Leaves out expired leases.
+-- Returns the number of the lease of each of these workers, as a table by worker. Expired leases are left out.
 function leases.of(call, workers, lease_ms)
   local found = {}
   if #workers == 0 then return found end
@@ -44,9 +44,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Removes the job from the worker's pending list, and the lease from `lease_of`. The caller deletes the lease
--- in Redis. Returns false if the worker does not hold the job: its lease has run out, another worker has the
--- job, or an earlier run of the same call removed the job and its reply was lost.
+-- Takes a job from its worker: removes it from the worker's pending list, and the lease from the table `lease_of`.
+-- The caller deletes the lease in Redis. Returns false if the worker does not hold the job. Then the lease has
+-- expired, another worker has the job, or an earlier run of the same call has taken the job and its reply was lost.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end
@@ -54,13 +54,13 @@ function leases.take_job(call, q, worker, job, lease, lease_of)
   return true
 end
 
--- Returns true if the worker holds the job under this lease. Changes nothing.
+-- Returns true if the worker holds the job under this lease.
 function leases.holds(call, q, worker, job, lease, lease_ms)
   if leases.of(call, { worker }, lease_ms)[worker] ~= lease then return false end
   return redis.call('LINDEX', call.keys.jobs_pending(q, worker), 0) == job
 end
 
--- Does what `take_job` does for a single worker, and deletes the lease in Redis too.
+-- Takes a job from a single worker, as `take_job` does, and also deletes the lease in Redis.
 function leases.settle(call, q, worker, job, lease, lease_ms)
   if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end
   redis.call('HDEL', call.keys.leases(), worker)

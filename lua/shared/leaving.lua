@@ -11,7 +11,7 @@ local topics = include('topics')
 local waiting = include('waiting')
 local leaving = {}
 
--- Ends the subscriber `token`. Returns whether it existed.
+-- Removes the subscriber `token`. Returns true if it existed.
 function leaving.leave(call, token)
   local keys = call.keys
   local found = redis.call('SREM', keys.subscribers(), token) == 1

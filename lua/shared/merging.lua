@@ -9,7 +9,8 @@ older one.
 ]]
 local merging = {}
 
--- Compares byte by byte, as sorted sets do; Lua's own comparison follows the locale of Redis.
+-- Compares two ids byte by byte, as Redis sorts the members of sorted sets. Lua's own comparison depends on the
+-- locale of Redis.
 local function is_larger(id, other)
   for i = 1, #id do
     local byte, its = id:byte(i), other:byte(i)
@@ -18,7 +19,7 @@ local function is_larger(id, other)
   return false
 end
 
--- True if the entry at this place comes before the other.
+-- True if an entry comes before another one. Each is given by its place and its id.
 function merging.is_before(place, id, other_place, other_id)
   if place ~= other_place then return place > other_place end
   return is_larger(id, other_id)
@@ -70,8 +71,8 @@ local function pop(heap)
   return entry
 end
 
--- Returns an iterator over the entries of all sources. Sorts the places, which are numbers, and not the sources:
--- sorting tables takes Lua ten times as long.
+-- Returns an iterator over the entries of all sources, newest first. The places of the sources are sorted as numbers.
+-- Sorting the sources themselves, which are tables, takes Lua ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do

@@ -17,12 +17,12 @@ local jobs = include('jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- Maximum bytes of a small event, whose bytes need not be counted. With the default settings, a batch full of
--- small events takes an eighth of the bytes that a delivery may have.
+-- Maximum bytes of a small event. Bytes of small events need not be counted: with the default settings, a batch full
+-- of them takes an eighth of the bytes that a delivery may have.
 local SMALL_EVENT_BYTES = 1310
 
--- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1, because a
--- batch with no room would be replaced by another one for ever.
+-- Returns the maximum number of events in a batch, by the subscriber's setting. It is at least 1: a batch with no
+-- room for an event would be replaced by another one for ever.
 function open_batches.max_events(setting)
   return math.max(1, tonumber(setting) or defaults.max_events)
 end
@@ -32,8 +32,9 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns the bytes that the events of a slice, from `first` on, take in the body of a delivery. Each event
--- is followed by a comma or a bracket. The whole slice is measured once for all subscribers.
+-- Returns the bytes that events take in the body of a delivery: those of a slice, from position `first` on. Each
+-- event counts one byte more, for the comma or bracket after it. The whole slice is measured once for all
+-- subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -42,21 +43,22 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if the bytes of these events must be counted, because they could fill the batch with this entry. For a
--- subscriber with its own limit they always must; its entry is longer.
+-- Returns true if the bytes of these events must be counted, because they could fill the batch. For a subscriber that
+-- has set limits of its own they always must. Such a subscriber has a longer entry in `batches:open`.
 function open_batches.counts_bytes(entry, slice, first)
   if #entry > UID_LENGTH then return true end
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
 end
 
--- Returns the value in `batches:room` for a new batch with these events, and the room that it has left.
+-- Returns two values for a new batch with these events: the text to store in `batches:room`, and the number of bytes
+-- that still fit into the batch.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Subtracts bytes from the room of open batches. Returns the room left in each, by subscriber. The lists have,
--- for each batch, the subscriber's token, the UID, and the bytes to subtract.
+-- Subtracts bytes from the room of open batches. `tokens`, `bids` and `bytes` have, for each batch, its subscriber,
+-- its UID and the bytes to subtract. Returns the room left in each batch, by subscriber.
 function open_batches.take_room(call, tokens, bids, bytes)
   local rooms, values = {}, {}
   if #tokens == 0 then return rooms end
@@ -70,18 +72,19 @@ function open_batches.take_room(call, tokens, bids, bytes)
   return rooms
 end
 
--- Returns the entry of a batch in `batches:open`. `max_bytes` is the subscriber's own setting, or false.
+-- Returns the entry that the hash `batches:open` has for an open batch. `max_bytes` is the subscriber's own setting,
+-- or false.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
 
--- Returns the UID of the batch in an entry, and the maximum number of its events.
+-- Reads an entry of the hash `batches:open`. Returns the UID of the open batch, and the maximum number of its events.
 function open_batches.read_entry(entry)
   if #entry == UID_LENGTH then return entry, defaults.max_events end
   return entry:sub(1, UID_LENGTH), tonumber(entry:sub(UID_LENGTH + 1))
 end
 
--- Returns the UID of the subscriber's open batch; false if there is none.
+-- Returns the UID of the subscriber's open batch, or false if there is none.
 function open_batches.bid_of(call, token)
   local entry = redis.call('HGET', call.keys.batches_open(), token)
   return entry and entry:sub(1, UID_LENGTH)
@@ -98,8 +101,8 @@ function open_batches.close_open(call, token, bid)
   redis.call('SREM', call.keys.batches_current(token), bid)
 end
 
--- Closes a full batch and makes its job instant. Leaves the job alone if it is no longer scheduled, because
--- its deadline has passed.
+-- Closes a full batch, and makes its job instant. The job stays as it is if it is no longer scheduled, since its
+-- deadline has passed.
 function open_batches.close_full(call, token, bid)
   open_batches.close(call, token, bid)
   local job = jobs.delivery_of(bid)

@@ -10,10 +10,12 @@ local bulk = include('bulk')
 local key_records = include('key_records')
 local open_keys = {}
 
--- Number of elements that MEMORY USAGE looks at. With 20 its estimate is good enough.
+-- Number of elements by which the command MEMORY USAGE estimates the size of a hash. With 20 the estimate is good
+-- enough.
 local SAMPLES = 20
 
--- Returns the state of one call. `counts` has, by topic, how many events of each source complete a key.
+-- Creates the working state of one script call. It is called `state` in this file. `counts` has, for each source (a
+-- topic), the number of its events that complete a key.
 function open_keys.begin(call, token, counts)
   local since = call.keys.open_keys_since(token)
   return {
@@ -37,7 +39,7 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a key now. Returns its record.
+-- Opens a key of a join, from now on. Returns its record.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -55,8 +57,8 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Deducts from a complete key the events that completed it. If it has more, the key stays open with them, from now
--- on; otherwise it is closed. Returns the ids of the deducted events.
+-- Deducts from a complete key the events that completed it. If events are left, the key stays open, from now on;
+-- otherwise it is closed. Returns the ids of the deducted events.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   if next(record.counts) then
@@ -67,7 +69,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Updates the sorted set of open keys: enters keys that were opened since the last update, and removes closed ones.
+-- Updates the sorted set of open keys: adds keys that were opened in this script call, and removes those that were
+-- closed.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -84,20 +87,21 @@ local function store_order(state)
   bulk.command('ZREM', state.since, removed)
 end
 
--- Returns up to `max` keys, those first that have been open for longest. `until_ms` leaves out keys that opened later.
+-- Returns up to `max` open keys, those first that have been open for the longest time. Keys that were opened after
+-- `until_ms` are left out.
 function open_keys.oldest(state, max, until_ms)
   store_order(state)
   if until_ms then return redis.call('ZRANGEBYSCORE', state.since, '-inf', until_ms, 'LIMIT', 0, max) end
   return redis.call('ZRANGE', state.since, 0, max - 1)
 end
 
--- Returns about how many bytes the open keys took in Redis when the call began.
+-- Returns the approximate bytes of Redis that the open keys took when the script call began.
 function open_keys.bytes(state)
   local records = redis.call('MEMORY', 'USAGE', state.hash, 'SAMPLES', SAMPLES) or 0
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes what has changed.
+-- Writes the records that have changed.
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}
@@ -113,8 +117,9 @@ function open_keys.store(state)
   bulk.command('HDEL', state.hash, removed)
 end
 
--- Enters the join in `joins:expiring` for the time at which its first key expires; removes a join without open keys.
--- If that time has passed already and `retry_ms` is given, the join is entered for `retry_ms` from now.
+-- Enters a join in `joins:expiring` with the time at which its first open key expires. A join without open keys is
+-- removed there. If the time has passed already and `retry_ms` is given, the join is entered for that many ms from
+-- now.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

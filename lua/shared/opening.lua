@@ -14,19 +14,20 @@ local ruby = include('ruby')
 local uids = include('uids')
 local opening = {}
 
--- Maximum batches that a call opens if a subscriber's events fill several. Opening one takes Redis 13 µs:
--- 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms. Beyond the maximum, the events of
--- a subscriber become one long batch, which costs only as much as its events. Acquire cuts deliveries off it
--- (cutting.lua).
+-- Maximum batches that one script call opens for subscribers whose events fill several. Opening a batch takes Redis
+-- 13 µs: 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms. Beyond the maximum, all further
+-- events of a subscriber go into one long batch, which costs no more than its events. Acquire then cuts deliveries
+-- off that batch (cutting.lua).
 local MAX_OPENED = 300
 
--- Returns the state of one call. `uid_seed` is the first 16 characters of all UIDs that the call makes.
+-- Creates the working state of one script call. `uid_seed` is the text with which all UIDs of the call begin: 16
+-- characters.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed) }
 end
 
--- Begins a new collection of references to batches. Formats scores and times once, because Redis takes 0.5 µs
--- to convert each Lua number.
+-- Begins to collect references to new batches. Scores and times are formatted once, because Redis takes 0.5 µs to
+-- convert each Lua number.
 local function begin_collection(call, opened)
   opened.now = string.format('%d', call.now_ms)
   opened.queue_score = string.format('%d', call.now_us)
@@ -35,7 +36,7 @@ local function begin_collection(call, opened)
   opened.tokens, opened.counts, opened.entries, opened.rooms, opened.due = {}, {}, {}, {}, {}
 end
 
--- Enters new batches at the end of their subscriber's index.
+-- Adds new batches to their subscriber's index, at the end.
 local function enter_queue(call, opened, token, ordered, bids)
   local score = ordered == '1' and batches.queue_score(call, token, ordered)
   local entries = {}
@@ -46,7 +47,7 @@ local function enter_queue(call, opened, token, ordered, bids)
   bulk.command('ZADD', call.keys.batches_queued(token), entries)
 end
 
--- Writes the list of a new batch: its header and the events from `first` to `last`.
+-- Writes the list of a new batch: its header, and the events of `list` from position `first` to `last`.
 local function write_batch(call, opened, bid, token, list, first, last)
   local batch, to = call.keys.batch(bid), math.min(last, first + bulk.MAX_VALUES - 1)
   redis.call('RPUSH', batch, token, opened.now, '0', unpack(list, first, to))
@@ -57,8 +58,8 @@ local function write_batch(call, opened, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open batch of its subscriber if it has room for further bytes. Returns false if it
--- has none.
+-- Makes a new batch the open batch of its subscriber, so that it gets the next events. Returns false, and does
+-- nothing, if the batch already has as many bytes as a delivery may have.
 local function leave_open(call, opened, bid, token, max_events, max_bytes, slice, first)
   local entry = open_batches.entry(bid, max_events, max_bytes)
   if open_batches.counts_bytes(entry, slice, first) then
@@ -67,16 +68,16 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- Not in a Redis that was taken over from the Ruby Routemaster: a Ruby web process that still runs would append
-  -- to this batch under another key.
+  -- If the Ruby Routemaster used this Redis before, the set of current batches stays empty. A Ruby web process that
+  -- still runs would take a batch in it for its own, and append events under another key.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry
   return true
 end
 
--- Collects the references to a new batch. The job of a batch that is already full, or whose timeout is 0, is
--- instant.
+-- Collects the references to a new batch. Its job is instant if the batch is full already, or if the subscriber's
+-- timeout is 0. Otherwise it is scheduled.
 local function collect(call, opened, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
   local index, scheduled = opened.index, opened.scheduled
@@ -95,7 +96,7 @@ local function collect(call, opened, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Stores the events of a slice, from `first` on, in new batches of a subscriber.
+-- Stores events of a subscriber in new batches: those of a slice, from position `first` on.
 function opening.open(call, opened, token, slice, first)
   if not opened.index then begin_collection(call, opened) end
   local timeout, max_events, ordered, max_bytes =
@@ -118,7 +119,7 @@ function opening.open(call, opened, token, slice, first)
   if #opened.jobs >= bulk.MAX_VALUES then opening.enter(call, opened) end
 end
 
--- Stores the references of all batches that were opened since the last call of `enter`.
+-- Writes the collected references of all batches that were opened since `enter` was last called.
 function opening.enter(call, opened)
   if not opened.index then return end
   local keys = call.keys
@@ -126,7 +127,7 @@ function opening.enter(call, opened)
   bulk.command('SADD', keys.jobs_index('main'), opened.jobs)
   bulk.command('LPUSH', keys.jobs_instant('main'), opened.instant)
   if #opened.instant > 0 then call.wakes.main = true end
-  -- Schedules the job that is due first apart from the others, by the function that wakes the scheduler if needed.
+  -- The job that is due first is scheduled by itself, with a function that wakes the scheduler if necessary.
   if opened.shortest_ms then
     jobs.make_scheduled(call, 'main', opened.first_due, call.now_ms + opened.shortest_ms)
   end

@@ -19,36 +19,37 @@ local outboxes = {}
 
 local NUMBER_LENGTH = 16
 
--- Returns the number of an entry.
+-- Returns the number of an outbox entry, with which the entry begins.
 function outboxes.number_of(entry)
   return tonumber(entry:sub(1, NUMBER_LENGTH))
 end
 
--- Returns the work of an entry: a list with three items for each piece of work.
+-- Returns the work that an outbox entry describes: a list with three items for each piece of work.
 function outboxes.work_of(entry)
   return cmsgpack.unpack(entry:sub(NUMBER_LENGTH + 1))
 end
 
--- Returns the packed job that empties the outbox for a partition.
+-- Returns the packed job that moves the entries of the outbox for a partition to that partition.
 function outboxes.job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Adds a piece of work for a partition to `outgoing`, which has the work of one call for each partition.
+-- Adds a piece of work for another partition to `outgoing`, which collects the work of one script call by partition.
 function outboxes.add(outgoing, partition, kind, topic, about)
   local work = outgoing[partition] or {}
   outgoing[partition] = work
   work[#work + 1], work[#work + 2], work[#work + 3] = kind, topic, about
 end
 
--- Returns the events of a slice as a list of their own.
+-- Returns a list with the events of a slice, which itself is only a part of a longer list.
 function outboxes.events_of(slice)
   local events = {}
   for i = slice.first, slice.last do events[#events + 1] = slice.list[i] end
   return events
 end
 
--- Appends the work of a call to the outboxes, and queues the jobs that empty them.
+-- Appends the collected work of a script call to the outboxes, one for each other partition. Queues the jobs that
+-- move the entries there.
 function outboxes.store(call, outgoing)
   local keys = call.keys
   for partition, work in pairs(outgoing) do
@@ -63,7 +64,8 @@ function outboxes.store(call, outgoing)
   end
 end
 
--- True if `max_bytes` or more wait in an outbox to one of the partitions that a topic has marks for.
+-- True if `max_bytes` or more wait in the outbox to one of the partitions that have subscribers of a topic. `marks`
+-- names these partitions.
 function outboxes.are_full(call, marks, max_bytes)
   for _, mark in ipairs(marks) do
     local bytes = tonumber(redis.call('HGET', call.keys.outboxes_bytes(), mark.partition)) or 0

@@ -7,22 +7,24 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local pausing = {}
 
--- Ranks of the causes of a pause. A cause of higher rank replaces one of lower rank.
+-- Ranks of the causes of a pause. A new cause replaces the present one only if its rank is higher.
 local RANKS = { callback_gone = 1, subscriber = 2, operator = 3 }
 
--- Returns who has paused the subscriber; nothing if it is not paused.
+-- Returns who has paused the subscriber, or nothing if it is not paused.
 function pausing.paused_by(call, token)
   local paused_at, by = unpack(redis.call('HMGET', call.keys.subscriber(token), 'paused_at', 'paused_by'))
   if paused_at then return by or 'callback_gone' end
 end
 
--- Pauses a subscriber. `paused_at` stays the time of the first pause. Returns true if it was not paused before.
+-- Pauses a subscriber. If it is paused already, `paused_at` keeps the time of the first pause. Returns true if it was
+-- not paused before.
 function pausing.pause(call, token, by)
   local subscriber, before = call.keys.subscriber(token), pausing.paused_by(call, token)
   if before and RANKS[before] >= RANKS[by] then return end
   redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
   if by == 'callback_gone' then
-    -- The field may be left from a former pause, which a process of an earlier release ended without deleting it.
+    -- The field `paused_by` may be left over from an earlier pause. Earlier releases did not delete it at the end of
+    -- a pause.
     redis.call('HDEL', subscriber, 'paused_by')
   else
     redis.call('HSET', subscriber, 'paused_by', by)
@@ -35,7 +37,7 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
--- Tries a subscriber at once, even if it is held back after a failure: its trial ends, and up to `max` of its
+-- Tries a subscriber at once, even if it is held back after a failure: its trial job runs, and up to `max` of its
 -- waiting jobs come back.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)

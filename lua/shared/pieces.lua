@@ -3,8 +3,9 @@ Pieces: the items of acquire's reply that hold jobs and events. `given` is the t
 ]]
 local pieces = {}
 
--- Size of Lua's buffer for joining texts. Longer texts are copied several times while they are joined:
--- batches in one piece took up to three times as long, and one of 260 MB blocked Redis for 5 s.
+-- Maximum bytes of a piece of the reply, except for a longer single event. It is the size of Lua's buffer for joining
+-- texts. Longer texts are copied several times: batches in one piece took up to three times as long, and one of 260
+-- MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 
@@ -13,8 +14,8 @@ local function add_piece(given, list, first, last, size)
   given.bytes = given.bytes + size
 end
 
--- Adds the events from `first` to `last` to the reply, joined with commas. Returns the number of pieces. An
--- event that is not JSON (of the Ruby Routemaster or schema 1) is a piece of its own, which the worker
+-- Adds the events from position `first` to `last` of a list to the reply, joined with commas. Returns the number of
+-- pieces. An event that is not JSON (of the Ruby Routemaster or of layout 1) is a piece of its own, which the worker
 -- recognizes by its first byte.
 function pieces.add_events(given, list, first, last)
   local before, from, size, is_open = #given.pieces, first, 0, false
@@ -32,7 +33,7 @@ function pieces.add_events(given, list, first, last)
   return #given.pieces - before
 end
 
--- Removes the last `count` pieces, which have this many bytes.
+-- Removes the last `count` pieces from the reply. Together these have `bytes` bytes.
 function pieces.take_back(given, count, bytes)
   for _ = 1, count do given.pieces[#given.pieces] = nil end
   given.bytes = given.bytes - bytes

@@ -8,7 +8,8 @@ a client expire when both are full. A rate of 0 means no limit.
 ]]
 local rates = {}
 
--- Returns the state of one call. `buckets` has the buckets read so far, by client, and `changed` those to be stored.
+-- Creates the working state of one script call. `buckets` has the token buckets that were read so far, by client.
+-- `changed` has those that must be stored.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,
@@ -34,14 +35,14 @@ local function is_full_late(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end
 
--- True if the client may publish nothing now.
+-- True if a bucket of the client is empty, so that it may publish nothing now.
 function rates.is_empty(call, state, client)
   if state.events_rate == 0 and state.bytes_rate == 0 then return false end
   local buckets = buckets_of(call, state, client)
   return is_full_late(state, buckets.events, state.events_rate) or is_full_late(state, buckets.bytes, state.bytes_rate)
 end
 
--- Returns the time (µs) at which a bucket is full again after `count` is taken out of it.
+-- Returns the time (µs) at which a bucket will be full again after `count` tokens are taken out of it.
 local function taken(full_at_us, rate, count)
   return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
 end
@@ -58,7 +59,7 @@ local function full_in_ms(state, full_at_us)
   return math.ceil((full_at_us - state.now_us) / 1000)
 end
 
--- Returns the times until the two buckets of a client are full (ms).
+-- Returns the ms until the client's bucket for events is full, and the ms until its bucket for bytes is.
 function rates.full_in_ms(call, state, client)
   local buckets = buckets_of(call, state, client)
   return full_in_ms(state, buckets.events), full_in_ms(state, buckets.bytes)

@@ -14,8 +14,7 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers that are not of this bus, and the time (ms) since the latest sign of life of any of
--- them.
+-- Returns the living workers of a Ruby Routemaster, and the time (ms) since the latest sign of life of any of them.
 function ruby.workers(call, lease_ms)
   local keys, living, silent_ms = call.keys, {}, math.huge
   local heard = redis.call('HGETALL', keys.workers())
@@ -34,15 +33,16 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns the UID of the new batch that is made of events in the list `batches:{bid}`. (`bid` is another batch.)
+-- Returns a UID for a new batch. The batch is made of events that a Ruby process appended under the UID `bid` of
+-- another batch.
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Puts a header before events without one. Such events come from a Ruby web process that appended to a batch
--- of this bus, which it took for its own. Returns the UID of the new batch, its subscriber's token and its
--- time of creation. Returns nothing if the batch of this bus no longer exists, because only its header names
--- the subscriber.
+-- Puts a header before a list of events that has none. A Ruby web process leaves such a list if it takes a batch of
+-- this bus for its own and appends events to it. The list becomes a batch of its own. Returns the UID of this new
+-- batch, its subscriber's token and its time of creation. Returns nothing if the batch of this bus no longer exists,
+-- because only that batch names the subscriber.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -55,21 +55,21 @@ local function add_header(call, bid)
   return uid, token, now
 end
 
--- Makes a stray batch a batch of this bus that takes no more events, and gives it a job if it has none.
--- Returns true if it did so, false if it cannot adopt the stray, and nothing if there is no stray.
+-- Adopts a stray (a batch that a Ruby process stored after the takeover): it becomes a closed batch of this bus, and
+-- gets a job if it has none. Returns true if the stray was adopted, false if it cannot be, and nothing if there is no
+-- stray.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- Makes the stray current no longer, so that the Ruby web process opens another batch.
+    -- The stray is removed from the current batches, so that the Ruby web process opens another batch.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
-  -- Resets the attempts. The Ruby Routemaster never gives up, so there may be more of them than are allowed
-  -- here.
+  -- The number of attempts is reset. The Ruby Routemaster never gives up, so it may be higher than this bus allows.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

@@ -4,12 +4,12 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum keys that sign at the same time. A client that gets no answer repeats its call, and each repeat
--- makes a key.
+-- Maximum keys of a subscriber that sign at the same time. A client that gets no answer repeats its call, and each
+-- repeat makes a key.
 local MAX_KEYS = 4
 
--- Returns the signing keys `before` with `newest` put first. Each replaced key signs for another
--- `overlap_ms` at most. If `newest` is already first, the keys do not change.
+-- Returns the signing keys of a subscriber after a change: `newest`, then the keys of `before`. Each replaced key
+-- signs for another `overlap_ms` at most. If `newest` is the first of `before`, nothing changes.
 function signing.replaced(call, before, newest, overlap_ms)
   local kept = { newest }
   for entry in before:gmatch('%S+') do

@@ -9,10 +9,10 @@ local opening = include('opening')
 local outboxes = include('outboxes')
 local storing = {}
 
--- Appends as many events to an open batch as fit. Returns the number of events appended, and the new length
--- of the list. A length of 0 means that the list no longer exists, and that nothing was appended.
+-- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
+-- batch's list. A length of 0 means that the list no longer exists, so that nothing was appended.
 local function fill(batch, max, list, first, last)
-  -- An open batch always has room for one event, so its length need not be read first.
+  -- An open batch always has room for one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
@@ -23,8 +23,8 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- Subtracts the bytes of the events from the room of those open batches in which bytes are counted. Returns the
--- room left in each of these, by subscriber.
+-- Subtracts the bytes of new events from the room of the open batches whose bytes are counted. Returns, by
+-- subscriber, the room that is left in each of these batches.
 local function take_room(call, taken, entries)
   local tokens, bids, bytes = {}, {}, {}
   for i, token in ipairs(taken.tokens) do
@@ -38,9 +38,10 @@ local function take_room(call, taken, entries)
   return open_batches.take_room(call, tokens, bids, bytes)
 end
 
--- Appends a subscriber's events to its open batch, and events that do not fit to new batches. `entry` is the entry
--- of the open batch in `batches:open`, or false. `room` is how many bytes these events would leave free in it; nil if
--- its bytes are not counted. If `room` is negative, the open batch is closed without the events.
+-- Appends a subscriber's events to its open batch. Events that do not fit go into new batches. `entry` is the entry
+-- of the open batch in the hash `batches:open`, or false. `room` is the number of bytes that the open batch has left
+-- after these events, or nil if its bytes are not counted. If `room` is negative, the open batch is closed without
+-- the events.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and room and room < 0 then
@@ -49,7 +50,7 @@ local function append(call, opened, token, entry, room, slice)
     local bid, max = open_batches.read_entry(entry)
     local taken, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
-      -- The list of the open batch no longer exists, so its entry is removed and a new batch is opened below.
+      -- The list of the open batch no longer exists. So its entry is removed, and a new batch is opened below.
       open_batches.close(call, token, bid)
       taken = 0
     elseif length - batches.HEADER >= max or room == 0 then
@@ -60,8 +61,8 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of each subscriber, beginning with number `first`, and sets its number of events in `counts`. If
--- one subscriber fails, the function throws, and `counts` ends before that one.
+-- Appends the events of each subscriber, beginning with the subscriber at position `first`. Sets the number of events
+-- of each in `counts`. An error at one subscriber is thrown, and `counts` then ends before that subscriber.
 local function append_from(call, opened, taken, entries, rooms, counts, first)
   for i = first, #taken.tokens do
     local token = taken.tokens[i]
@@ -71,9 +72,9 @@ local function append_from(call, opened, taken, entries, rooms, counts, first)
   end
 end
 
--- Stores the events, also for other partitions, and counts them for the topics that live here. If this fails at a
--- subscriber, because of a key of the wrong type for example, the other subscribers get their events, and
--- `call.failure` is set.
+-- Stores the accepted events in batches of their subscribers, and in the outboxes to other partitions. Counts them
+-- for the topics of this partition. An error at one subscriber, such as a key of the wrong type, does not keep the
+-- others from getting their events; it is kept in `call.failure`.
 function storing.store(call, uid_seed, taken)
   for _, topic in ipairs(taken.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
@@ -87,13 +88,13 @@ function storing.store(call, uid_seed, taken)
     calls.try(call, append_from, opened, taken, entries, rooms, counts, #counts + 1)
     if #counts < #taken.tokens then counts[#counts + 1] = 0 end
   end
-  -- The batches opened so far are entered even after a failure.
+  -- The batches that were opened so far are entered even after an error.
   opening.enter(call, opened)
   bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
 end
 
--- Returns what was stored: for each topic its events and the tokens of its subscribers. The tokens are one
--- text with a token on each line, which costs Redis less than a list.
+-- Returns the number of stored events of each topic, with the tokens of its subscribers. The tokens are one text with
+-- a token on each line, which costs Redis less than a list.
 function storing.added(taken)
   local added = {}
   for i, topic in ipairs(taken.accepted) do

@@ -13,9 +13,9 @@ local function change_health(subscriber, points, change)
   if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
--- Records a failed delivery. `failure` names the batch (`bid`), the attempt as JSON (nil if nothing was
--- tried), and the cost to the subscriber: `damage` in health points, and `throttle_ms`. It is not an error if
--- the subscriber has left.
+-- Stores the consequences of a failed delivery for its subscriber. `failure` names the batch (`bid`), the attempt as
+-- JSON (nil if no request was sent), and the cost to the subscriber: `damage` in health points, and `throttle_ms`,
+-- the time in which no delivery to it begins. It is not an error if the subscriber has left.
 function subscribers.fail(call, token, failure)
   local subscriber = call.keys.subscriber(token)
   if failure.attempt then attempts.note(call, failure.bid, failure.attempt) end
@@ -24,15 +24,16 @@ function subscribers.fail(call, token, failure)
     change_health(subscriber, redis.call('HGET', subscriber, 'health_points'), -failure.damage)
   end
   if failure.throttle_ms > 0 then
-    -- A delivery that failed at the same time may have asked for a longer pause.
+    -- Another delivery that failed at the same time may already have asked for a longer pause.
     local before = tonumber(redis.call('HGET', subscriber, 'throttled_until')) or 0
     redis.call('HSET', subscriber, 'throttled_until', math.max(before, call.now_ms + failure.throttle_ms))
   end
 end
 
--- Records accepted batches. They have `events` events in all, and the last one took `took_ms`. The subscriber
--- becomes slow if that is more than `slow_ms`; otherwise quick, unless another of its deliveries is late.
--- Returns whether the subscriber still exists, and a true value if this ended its trial.
+-- Stores the effects of accepted batches on their subscriber. The batches have `events` events in all, and the last
+-- delivery took `took_ms`. The subscriber counts as slow if that is more than `slow_ms`. Otherwise it counts as
+-- quick, unless another of its deliveries is late. Returns whether the subscriber still exists, and a true value if
+-- this ended its trial.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -50,9 +51,9 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Ends the trial of a subscriber. A trial job that was scheduled for later becomes instant. A trial job that
--- waits for room in a share keeps its place there. (Only subscribe and resume can meet that: a trial job waits
--- there only while its lane has no delivery in flight.)
+-- Ends the trial of a subscriber, so that its jobs can run normally. A trial job that is scheduled for later becomes
+-- instant. A trial job that waits for room in a share keeps its place there; this only happens in subscribe and
+-- resume, because such a job means that the subscriber has no delivery in flight.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -7,20 +7,20 @@ local join_tokens = include('join_tokens')
 local outboxes = include('outboxes')
 local topics = {}
 
--- Returns the token of the client that owns the topic; nil if no client does.
+-- Returns the token of the client that owns the topic, or nil if no client does.
 function topics.publisher(call, topic)
   local publisher = redis.call('HGET', call.keys.topic(topic), 'publisher')
   return publisher and publisher ~= '' and publisher or nil
 end
 
--- Returns nothing if the caller is the publisher of the topic, or root (then `client` is nil). Otherwise returns the
--- reason for the refusal.
+-- Decides whether the caller may change a topic: only root (`client` is nil) and the topic's publisher may. Returns
+-- the reason for a refusal, or nothing if the caller may.
 function topics.refusal(call, topic, client)
   if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
   if client and topics.publisher(call, topic) ~= client then return 'forbidden' end
 end
 
--- Ends the subscriptions to a topic that this partition holds, except those of joins: the topic remains their source.
+-- Ends the subscriptions to a topic in this partition, except those of joins, for which the topic remains a source.
 -- Returns true if the topic has such joins.
 function topics.end_subscriptions(call, topic)
   local keys, joined = call.keys, {}
@@ -36,8 +36,8 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Tells the partitions in `marks` to end their subscriptions to a topic. The marks stay until that is done. Returns
--- false if there is no mark.
+-- Tells the other partitions in `marks` to end their subscriptions to a topic. The marks stay until that is done.
+-- Returns false if there are none.
 local function end_elsewhere(call, topic, marks)
   if #marks == 0 then return false end
   local outgoing = {}
@@ -47,9 +47,9 @@ local function end_elsewhere(call, topic, marks)
   return true
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. A topic that is a source of joins stays for
--- these, without a publisher. Returns the number of its delayed events, and the numbers of the other partitions that
--- have subscribers of it.
+-- Deletes a topic with its delayed events, and ends its subscriptions. A topic that is a source of joins stays, but
+-- without a publisher. Returns the number of its delayed events, and the numbers of the other partitions that have
+-- subscribers of it.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -64,13 +64,13 @@ function topics.remove(call, topic)
   return delayed_events, partitions
 end
 
--- Deletes a topic that has neither a publisher nor a subscription. Otherwise changes nothing.
+-- Deletes a topic if it has neither a publisher nor a subscription.
 function topics.remove_if_unused(call, topic)
   if topics.publisher(call, topic) or redis.call('HEXISTS', call.keys.topic(topic), 'elsewhere') == 1 then return end
   if redis.call('EXISTS', call.keys.topic_subscribers(topic)) == 0 then topics.remove(call, topic) end
 end
 
--- True if creating these topics, as far as they do not exist, would make more than `max` topics in all.
+-- True if creating those of these topics that do not exist would bring the number of all topics above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   for _, topic in ipairs(names) do
@@ -79,8 +79,8 @@ function topics.have_no_room(call, names, max)
   return new > 0 and redis.call('SCARD', all) + new > max
 end
 
--- Subscribes a subscriber to exactly the topics in `names`, which live here, and in `foreign`, which live in other
--- partitions.
+-- Subscribes a subscriber to the given topics, and to no others. The topics in `names` live in this partition, and
+-- those in `foreign` in other partitions.
 function topics.subscribe_to(call, token, names, foreign)
   local keys, wanted = call.keys, {}
   local function enter(topic)
@@ -98,8 +98,9 @@ function topics.subscribe_to(call, token, names, foreign)
   end
 end
 
--- Ends one subscription. A topic without a publisher is deleted with its last subscription, if it lives here;
--- otherwise its name would stay taken, and only root could delete it. Returns false if there is no such subscription.
+-- Ends one subscription. If it was the last one of a topic that lives here and has no publisher, deletes the topic.
+-- Otherwise the name of such a topic would stay taken, and only root could delete it. Returns false if there is no
+-- such subscription.
 function topics.unsubscribe(call, token, topic)
   if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
   redis.call('SREM', call.keys.topic_subscribers(topic), token)

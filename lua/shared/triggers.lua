@@ -15,13 +15,14 @@ function triggers.member(client, name)
   return name .. ' ' .. client
 end
 
--- Returns the name and the client of a member of `triggers:due`.
+-- Splits a member of `triggers:due`. Returns the name of the trigger and the token of its client.
 function triggers.parts(member)
   return member:match('^(%S+) (.+)$')
 end
 
--- Returns what a definition says: `revision`, which no two definitions share, `topic`, `catch_up`, `timing` (JSON), and
--- the text of an event between its id and its time (`head`), and behind its time (`tail`). Nil if it cannot be read.
+-- Reads the definition of a trigger. Returns a table: `revision` (no two definitions have the same), `topic`,
+-- `catch_up`, `timing` (JSON), and two parts of the event's text: `head`, between its id and its time, and `tail`,
+-- after its time. Returns nil if the definition is unreadable.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end
@@ -36,7 +37,8 @@ function triggers.topic_of(definition)
   return definition:match('^[^\n]*\n([^\n]*)')
 end
 
--- Enters a trigger in `triggers:due`, and wakes the scheduler if it is the first there. `due_ms` may be nil.
+-- Enters a trigger in the sorted set `triggers:due`. Wakes the scheduler if the trigger is now the first there.
+-- Without `due_ms`, the trigger has no next time.
 function triggers.enter(call, client, name, due_ms)
   local member = triggers.member(client, name)
   if due_ms then
@@ -46,18 +48,18 @@ function triggers.enter(call, client, name, due_ms)
   end
 end
 
--- Pauses a trigger because of an error. Its next time (`next_at`) stays stored.
+-- Pauses a trigger because of an error. Its next due time stays stored, in `next_at`.
 function triggers.pause(call, client, name, error)
   redis.call('HSET', call.keys.trigger(client, name), 'paused', 1, 'error', error, 'error_at', call.now_ms)
   triggers.enter(call, client, name)
 end
 
--- Returns the bytes of the definitions of a client.
+-- Returns the bytes of the definitions of a client's triggers.
 function triggers.bytes_of(call, client)
   return tonumber(redis.call('HGET', call.keys.triggers_bytes(), client)) or 0
 end
 
--- Stores the definition of a trigger, and counts its bytes. `before` is the one that it replaces, or nil.
+-- Stores the definition of a trigger, and counts its bytes. `before` is the definition that it replaces, or nil.
 function triggers.define(call, client, name, definition, before)
   redis.call('HSET', call.keys.triggers_of(client), name, definition)
   redis.call('HINCRBY', call.keys.triggers_bytes(), client, #definition - #(before or ''))

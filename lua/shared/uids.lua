@@ -12,7 +12,7 @@ local function digit(number)
   return DIGITS:sub(number % 64 + 1, number % 64 + 1)
 end
 
--- Returns the state of one call. `count` is the number of UIDs made so far.
+-- Creates the working state of one script call. `count` is the number of UIDs that the call has made so far.
 function uids.begin(seed)
   return { seed = seed, count = 0 }
 end

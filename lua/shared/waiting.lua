@@ -4,25 +4,26 @@ Waiting jobs: jobs outside the queue that may not enter their lane yet.
 local jobs = include('jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber, a set sorted by the time (µs) at which they were added. Dropping
--- a job from a list would be slow: the oldest batches are dropped first, but their retried jobs are near the end.
--- Jobs that one call adds get times 1 µs apart. Adding one takes longer, so jobs of later calls sort behind them.
+-- Adds a job to the waiting jobs of a subscriber. This is a sorted set, with the time (µs) at which each job was
+-- added. In a list, dropping the jobs of the oldest batches would be slow, because jobs that are tried again stand
+-- near the end. Jobs that one script call adds get times 1 µs apart. Adding a job takes longer, so jobs of later
+-- calls come after them.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
 end
 
--- Returns the job of the subscriber's oldest batch, or nothing if there is no batch. In an ordered lane only
--- that job may run.
+-- Returns the job of the subscriber's oldest batch, or nothing if it has no batch. Only this job may run if the
+-- subscriber is `ordered`.
 function waiting.oldest_job(call, token)
   local bid = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0)[1]
   return bid and jobs.delivery_of(bid)
 end
 
--- Brings back up to `max` waiting jobs, those that have waited longest first. They go behind the other
--- instant jobs, so that lanes take turns. An ordered lane brings back only the job of its oldest batch, even
--- if `max` is 0. While a trial job exists or the subscriber is paused, nothing comes back; the end of the
--- trial job brings the others back.
+-- Brings back up to `max` waiting jobs of a subscriber: makes them instant, those first that have waited longest.
+-- They go behind the other instant jobs, so that subscribers take turns. For an `ordered` subscriber only the job of
+-- its oldest batch comes back, even if `max` is 0. Nothing comes back while the subscriber is paused or has a trial
+-- job; the end of the trial job brings the others back.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =
