@@ -17,13 +17,12 @@ local digest_keys = include('digest_keys')
 
 -- Maximum count of a nonce. The bit set of a nonce then takes at most 20 KB of Redis.
 local MAX_COUNT = 65535
--- Number of bits by which the bit set of a nonce grows at a time. A count may be at most one such step ahead
--- of the set. A client that uses one nonce on many connections can be out of order by one count for each
--- connection.
+-- Number of bits by which the bit set of a nonce grows at a time. A count that is more than one step ahead of the set
+-- is refused. Counts arrive out of order if a client uses one nonce on many connections: by one for each connection.
 local STEP = 512
 
--- Makes the bit set of a nonce larger. Returns nothing if that is done; otherwise the reason why the use is
--- refused.
+-- Makes the bit set of a nonce larger. Returns the reason if the use must be refused, and nothing if the set has
+-- grown.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))
@@ -46,7 +45,7 @@ local function consume(call, quota, use, kept_ms)
   return redis.call('SETBIT', uses, count, 1) == 0 and 'consumed' or 'repeated'
 end
 
--- The uses of a nonce expire `kept_ms` after its first use.
+-- Each nonce has a bit set of its uses, which Redis deletes `kept_ms` after the first use.
 return function(call, args)
   digest_keys.replace_after_restart(call)
   local quota = client_quota.begin(call, call.keys.nonce_quota, args.max_client_nonces, args.kept_ms)

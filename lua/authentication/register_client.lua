@@ -37,7 +37,7 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that its scopes do not permit any more. Returns their tokens.
+-- Removes the joins of a client that its scopes no longer permit. Returns the tokens of these joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do
@@ -59,7 +59,7 @@ return function(call, args)
   if known and (sha256 or md5) then return { outcome = 'has_secret', ended = {} } end
 
   redis.call('HSET', keys.api_tokens(), token, args.name)
-  -- If a client was removed half-way, its record may still be there, with the digests of its secret.
+  -- A removal of a client that was cut off may have left its record, with the digests of its secret.
   redis.call('HDEL', client, 'ha1_sha256', 'ha1_md5', 'publish', 'subscribe')
   redis.call('DEL', keys.former_secret(token))
   redis.call('HSETNX', client, 'created_at', call.now_ms)

@@ -46,8 +46,8 @@ local lanes = include('lanes')
 local late = include('late')
 local leases = include('leases')
 
--- Returns the job that each of these workers already holds. Usually there is none; a worker holds one if a
--- reply was lost.
+-- Returns the job that each of these workers already holds. Usually no worker holds one. A worker holds one if the
+-- reply that gave it the job was lost.
 local function held_by(call, q, workers)
   local held, lists = {}, {}
   for i, worker in ipairs(workers) do lists[i] = call.keys.jobs_pending(q, worker) end
@@ -76,8 +76,8 @@ local function serve(call, given, worker, held, lease)
   grants.give_next(call, given, worker)
 end
 
--- Returns the field `acks` of the reply. `removed` has the number of events of each finished job, or false if
--- the worker did not hold the job.
+-- Returns the field `acks` of the reply: an entry for each finished job. `removed` has, for each of these jobs, the
+-- number of events of its batch, or false if the worker did not hold the job.
 local function acks_of(removed)
   local acks = {}
   for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end
@@ -87,7 +87,7 @@ end
 return function(call, args)
   local q, workers = args.q, args.workers
   local removed, came_back = finishing.finish_all(call, args, args.finished)
-  -- Leases are read before `note_alive`, which would make expired leases look valid.
+  -- The leases must be read before `note_alive`, because `note_alive` makes even expired leases look valid.
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
@@ -100,7 +100,7 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
-  -- Wakes other workers if waiting jobs came back and these workers did not take all ready jobs.
+  -- Other workers are woken if jobs came back to the queue and these workers did not take all jobs that are ready.
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

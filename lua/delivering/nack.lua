@@ -18,15 +18,15 @@ local pausing = include('pausing')
 local subscribers = include('subscribers')
 local waiting = include('waiting')
 
--- Returns true if the answer 410 is about the present subscription. If the subscriber has subscribed again
--- since, even with the same callback, the answer counts as an ordinary failure.
+-- Returns true if the callback answered 410 (Gone) to the present subscription. If the subscriber has subscribed
+-- again since the delivery began, the 410 counts as an ordinary failure.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))
   return callback and (subscribed_at or '0') == gone
 end
 
--- Records the failed attempt in the batch, and its cost in the subscriber.
+-- Stores the failed attempt in the history of the batch, and its consequences in the hash of the subscriber.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then
@@ -37,14 +37,14 @@ local function note_failure(call, token, args, pauses)
   subscribers.fail(call, token, args)
 end
 
--- Returns true if that paused the subscriber.
+-- Puts the job of a failed delivery back into the queue. Returns true if the failure paused the subscriber.
 local function put_back(call, token, args, pauses)
   local q, job = args.q, args.job
   if args.bid and not token then
-    -- The batch was dropped during its delivery, so nothing is left to try again.
+    -- The batch was dropped during its delivery, so there is nothing to try again.
     redis.call('SREM', call.keys.jobs_index(q), job)
   elseif pauses then
-    -- The score 0 sorts this job before all other waiting jobs.
+    -- The waiting jobs are sorted by score, so the score 0 puts this job before all others.
     redis.call('ZADD', call.keys.jobs_waiting(token), 0, job)
     return pausing.pause(call, token, 'callback_gone')
   elseif args.delay_ms > 0 then

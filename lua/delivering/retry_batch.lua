@@ -20,9 +20,8 @@ local function is_of(clients, token)
   return #clients == 0
 end
 
--- Makes a job the trial job of a subscriber that is held back, and lets the subscriber be tried from now on. If the
--- previous trial job is scheduled, it waits in the lane instead. Otherwise it is about to be tried, and stays the trial
--- job.
+-- If the subscriber is held back after failures, ends the hold and makes this job its trial job. A previous trial job
+-- that is scheduled for later is moved to the waiting jobs. One that is about to run stays the trial job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -19,7 +19,7 @@ local delayed = include('delayed')
 local intake = include('intake')
 local storing = include('storing')
 
--- Returns the delayed events that this call has accepted of a topic.
+-- Returns the delayed events of one topic that this script call has accepted so far.
 local function waiting_of(waiting, topic)
   local events = waiting.topics[topic]
   if not events then
@@ -29,7 +29,8 @@ local function waiting_of(waiting, topic)
   return events
 end
 
--- Returns the number and the bytes of a client's delayed events, with those that this call has accepted.
+-- Returns the number and the bytes of a client's delayed events. They include the events that this script call has
+-- accepted so far.
 local function held_by(call, waiting, client)
   local held = waiting.clients[client]
   if not held then
@@ -40,17 +41,17 @@ local function held_by(call, waiting, client)
   return held
 end
 
--- Returns the time (ms) at which an event is due, as a number and as text. The number is 0 for an event without a
--- time, so that the event is due now.
+-- Returns the time (ms) at which an event is due, as a number and as text. An event without a time gets the number 0,
+-- so that it is due at once.
 local function due_of(call, event)
   if not event.delay then return tonumber(event.at) or 0, event.at end
   local due_ms = call.now_ms + event.delay
   return due_ms, string.format('%d', due_ms)
 end
 
--- Splits the events of a publication. Returns the texts of the due events, and a list of the events that must wait.
--- This list also has the `bytes` that they will take, and the event that is due `last`. If an event is due too far
--- from now, returns nil and the index of that event.
+-- Splits the events of a publication. Returns the texts of the events that are due, and a list of the events that
+-- must wait. The field `bytes` of this list is the memory that its events will take, and `last` is the event that is
+-- due last. If an event is due too far in the future, the function returns nil and the index of that event.
 local function part(call, publication, max_delay_ms)
   local due_events, later = {}, { bytes = 0 }
   for i, event in ipairs(publication.events) do
@@ -70,7 +71,8 @@ local function part(call, publication, max_delay_ms)
   return due_events, later
 end
 
--- Returns the index of an event in `later` whose id is delayed already or comes twice; nothing if there is none.
+-- Returns the index of the first event in `later` whose id is that of a delayed event or occurs twice. Returns
+-- nothing if all ids are new.
 local function find_repeated(call, waiting, topic, later)
   local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
   for _, event in ipairs(later) do
@@ -85,9 +87,10 @@ local function judge_room(held, later, args)
   if held.bytes + later.bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Returns nothing if the events may wait; otherwise the reason for the refusal, and the index of the event if one
--- event is the reason. If there is no room, looks up only the event that is due last: if any event of a repeated
--- publication still waits, that one does. So a repeat is recognised even then, at little cost.
+-- Decides whether the events in `later` may wait in Redis. Returns the reason for a refusal, with the index of the
+-- event if one event is the reason. Returns nothing if they may wait. If there is no room for them, only the event
+-- that is due last is compared with the delayed events. That is cheap, and it still detects a repeated publication:
+-- while any of its events waits, the last one does.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
@@ -99,8 +102,8 @@ local function refused(outcome, index)
   return { outcome = outcome, index = index, subscribers = 0, events = 0, bytes = 0 }
 end
 
--- Accepts a publication: gives its due events to the intake, and keeps its other events for `delayed.add`. Returns
--- the record for the reply.
+-- Accepts a publication. Its due events are stored for the subscribers at the end of the script call, and the others
+-- are added to `waiting`. Returns the outcome for the reply.
 local function accept(call, taken, waiting, publication, due_events, later)
   local topic = intake.accept(call, taken, publication)
   local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
@@ -117,7 +120,7 @@ local function accept(call, taken, waiting, publication, due_events, later)
   return record
 end
 
--- Accepts a publication or refuses it. Returns the record for the reply.
+-- Accepts or refuses a publication. Returns the outcome for the reply.
 local function take(call, args, taken, waiting, publication)
   local refusal, index = intake.judge(call, taken, publication), nil
   if refusal then return refused(refusal) end
@@ -138,8 +141,8 @@ return function(call, args)
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
-  -- If storing failed, the publisher may send the publications again. So their delayed events and idempotency keys
-  -- are not stored then: they would refuse the repeat.
+  -- If storing failed, the publisher may send the publications again. Their delayed events and idempotency keys are
+  -- then not stored, because these would make the script refuse the repeat.
   if not call.failure then
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end

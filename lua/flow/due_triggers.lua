@@ -11,14 +11,15 @@ the scheduler would find it due for ever.
 ]]
 local triggers = include('triggers')
 
--- Number of bytes of definitions after which a call reads no further. A kilobyte takes Redis about 1 µs.
+-- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
 local MAX_BYTES = 1000000
--- Maximum due triggers that a call looks at, the first due first: twice as many as one client may have by default.
--- Looking at 2,000 takes Redis 1 ms.
+-- Maximum due triggers that a script call looks at; those due first come first. It is twice the number that one
+-- client may have by default. Looking at 2,000 takes Redis 1 ms.
 local MAX_LOOKED = 2000
 
--- Returns what the definition of a trigger says, its next due time (nil if it is paused or has none), and the bytes
--- of the definition. Returns nil if the trigger is missing or unreadable.
+-- Returns three values: the definition of a trigger, the time at which it is due next, and the bytes of the
+-- definition. The time is nil if the trigger is paused or has no further time. Returns nil alone if the trigger is
+-- missing or unreadable.
 local function read(call, client, name)
   local definition = redis.pcall('HGET', call.keys.triggers_of(client), name)
   local state = redis.pcall('HMGET', call.keys.trigger(client, name), 'next_at', 'paused')
@@ -27,8 +28,8 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition
 end
 
--- Returns the positions in `entries` of at most `limit` triggers, taking one of each client in turn. `turn` chooses
--- the client that begins.
+-- Returns the positions in `entries` of at most `limit` triggers, taking one trigger of each client in turn. `turn`
+-- is a number that chooses the client that begins.
 local function in_turns(entries, turn, limit)
   local clients, places = {}, {}
   for i = 1, #entries, 2 do

@@ -25,20 +25,20 @@ local rates = include('rates')
 local storing = include('storing')
 local triggers = include('triggers')
 
--- Maximum work of one call, in units of some 20 µs of Redis. A firing takes one unit. Each of its events takes one,
--- or more if it is long or has many subscribers.
+-- Maximum work of one script call. A unit of work takes Redis about 20 µs. Each firing takes one unit. Each published
+-- event takes another unit, or more if it is long or has many subscribers.
 local MAX_WORK = 200
 local BYTES_PER_UNIT = 10000
 local COPIES_PER_UNIT = 25
 
--- Maps the reason why a trigger could not publish to the error that the API shows for the trigger.
+-- The error that the API shows for a trigger, by the reason why the trigger could not publish.
 local ERRORS = {
   claimed_by_other = 'topic_claimed', no_room = 'limit_reached', owns_too_many = 'limit_reached',
   rate_limited = 'rate_limited',
 }
 
--- Returns what the definition of a firing's trigger says, and its stored counts; nil if the trigger is paused, or
--- is not the one that the firing was computed from.
+-- Returns the definition of the trigger that a firing is about, and its stored counts. Returns nil if the trigger is
+-- paused, or was changed or fired since the caller computed the firing.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -66,8 +66,8 @@ local function work_of(call, trigger, topic)
   return math.max(1, copies / COPIES_PER_UNIT, bytes / BYTES_PER_UNIT)
 end
 
--- Publishes the event of a trigger for the first due times of a firing: for as many as the work left to this call
--- allows, but at least for one. Returns their number.
+-- Publishes an event of a trigger for each due time of a firing, oldest first. Stops when the work of the script call
+-- is used up, but publishes at least one. Returns the number of published events.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.taken, publication)
   local work = work_of(call, trigger, topic)
@@ -81,13 +81,13 @@ local function publish(call, progress, firing, trigger, publication)
   return count
 end
 
--- Returns why the events of a trigger may not be published; nothing if they may.
+-- Returns the reason why a trigger may not publish to its topic, or nothing if it may.
 local function judge(call, progress, publication)
   if rates.is_empty(call, progress.rates, publication.client) then return 'rate_limited' end
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores the counts, the next due time and the error of a trigger after a firing.
+-- Stores the result of a firing in its trigger: the counts, the next due time and the error.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at
@@ -102,8 +102,8 @@ local function settle(call, settlement)
   redis.call('ZADD', call.keys.triggers_due(), next_at or '+inf', triggers.member(firing.client, firing.name))
 end
 
--- Judges a firing and publishes its events. Returns its outcome, and how many of its due times fired. Adds a
--- settlement, which is stored after the events.
+-- Checks whether a trigger may publish, and publishes its events. Returns the outcome and the number of due times
+-- that fired. The changes to the trigger itself are added to `progress.settlements`, and stored after the events.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return 'left', 0 end
   local trigger, state = read(call, firing)
@@ -137,8 +137,8 @@ return function(call, args)
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)
-  -- The due times are settled after the events are stored: if Redis keeps only the first of these writes, events are
-  -- repeated, not lost.
+  -- The due times are marked as done after the events are stored. If a failover keeps only the first of these writes,
+  -- events are published again, but none is lost.
   for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
   for i, topic in ipairs(taken.accepted) do
     published[i] = { topic = topic.name, events = topic.events, bytes = topic.bytes }

@@ -9,10 +9,10 @@ event with which their texts reach `max_bytes`. `has_more` says whether others f
 local delayed = include('delayed')
 local topics = include('topics')
 
--- How many events one command reads.
+-- Number of events that one Redis command reads.
 local CHUNK = 20
 
--- Returns the rank of the first entry behind this time and place.
+-- Returns the rank, in a sorted set, of the first entry after the given time and place.
 local function rank_behind(due, after_ms, after_place)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)
@@ -27,7 +27,8 @@ local function rank_behind(due, after_ms, after_place)
   return from
 end
 
--- Adds the events of some entries, until the texts have `max_bytes`. Returns the bytes of all texts so far.
+-- Adds the texts of events to `list` until all texts together have `max_bytes`. Returns the number of their bytes so
+-- far.
 local function add_events(list, hash, entries, bytes, max_bytes)
   for i = 1, #entries, 2 do
     if bytes >= max_bytes then break end

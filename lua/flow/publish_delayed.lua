@@ -19,14 +19,14 @@ local due_topics = include('due_topics')
 local intake = include('intake')
 local storing = include('storing')
 
--- Maximum work of one call, since Redis serves nobody else meanwhile. The unit is about 1 µs of Redis.
+-- Maximum work of one script call, during which Redis serves nobody else. A unit takes Redis about 1 µs.
 local MAX_WORK = 2500
--- Work of each part of a call, in µs. For a subscriber a batch may have to be opened.
+-- Work of each part of a script call, in µs. The work for a subscriber includes opening a batch, which may be needed.
 local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.002 }
--- Maximum clients whose events one call publishes. The others come in a later call.
+-- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the current entry of a topic. Returns the text of its event; nothing if the event has none.
+-- Takes the current delayed event of a topic. Returns its text, or nothing if Redis has no text for it.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -47,9 +47,10 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Counts the work of the topic itself, once in a call. Returns false if that would exceed the maximum of the call.
--- The first topic always fits. If its subscribers alone take half of the maximum or more, the maximum is raised to
--- twice the work of the topic, so that the call publishes more than one of its events.
+-- Adds the work of a topic to the work done, the first time that a script call takes events of this topic. Returns
+-- false if the work would exceed the maximum. The first topic of a call is always accepted, even one with very many
+-- subscribers: the maximum is then raised to twice the work of that topic, so that the call publishes more than one
+-- event.
 local function begin_work(call, progress, client, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
@@ -65,8 +66,8 @@ local function begin_work(call, progress, client, topic)
   return true
 end
 
--- Takes events of a client's first topic that are due by `until_ms`. Stops when the call has done its maximum of
--- work, or when the client has used its part of that. Returns false if the call has done its maximum.
+-- Takes events, due by `until_ms`, of the topic that a client publishes to next. Stops when the script call has done
+-- its maximum of work, or when the client has used its part of it. Returns false if the maximum is reached.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(call, progress, client, topic) then return false end
@@ -85,9 +86,9 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client whose next event is due first, and the time up to which its events come before those of other
--- clients. Passes over clients that have used their part of the call; when all have, gives each another part. Returns
--- nothing if no event is due.
+-- Returns the client whose next event is due first, and the time before which no other client has an event. Skips
+-- clients that have used their part of the work. If all have, each gets another part. Returns nothing if no event is
+-- due.
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()
@@ -110,9 +111,9 @@ local function first_client(progress, clients)
   return first_of_round()
 end
 
--- Takes due events until the call has done its maximum of work. Returns whether due events are left. The client whose
--- turn it is begins, even if other clients have earlier events: otherwise a client whose events have many subscribers
--- could use every call alone.
+-- Takes due events until the script call has done its maximum of work. Returns true if due events are left. The
+-- clients take turns to begin, even if others have earlier events. Otherwise a client whose events have many
+-- subscribers could use every call alone.
 local function take_all(call, progress, turn)
   local all, is_left = due_topics.clients(call, progress.taken)
   local clients = {}

@@ -22,14 +22,15 @@ local joins = include('joins')
 local open_keys = include('open_keys')
 local topics = include('topics')
 
--- Settings of the subscriber that a join is. It is ordered, so that it counts events in the order of acceptance, and
--- its batches are ready at once. A batch is small enough for one call to count it.
+-- Settings of the subscriber that stands for a join. It is `ordered`, so that its events are counted in the order of
+-- acceptance. Its timeout is 0, so that batches are ready at once. Its batches are small enough for one script call
+-- to count one.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
--- Maximum joins of a client that count the events of one topic.
+-- Maximum joins of one client that may have the same topic as a source.
 local MAX_OF_TOPIC = 16
 
--- Returns a source that too many other joins of the client count; nothing if there is none.
+-- Returns a source that too many other joins of the client have already. Returns nothing if there is no such source.
 local function crowded_source(call, args)
   local others = joins.of(call, args.client)
   if #others < MAX_OF_TOPIC then return end
@@ -44,8 +45,8 @@ local function crowded_source(call, args)
   end
 end
 
--- Returns the source through which events of this join would come back to it; nothing if there is none. Goes back
--- from each source along the joins that publish to it.
+-- Returns a source through which the events of this join would come back to it: a loop. Returns nothing if there is
+-- no loop. The search goes from each source to the join that publishes to it, then to that join's sources, and so on.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do
@@ -55,7 +56,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- The former outlets of this join do not count, since the new ones replace them.
+      -- The topics that the join published to before this change are ignored, because the new ones replace them.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -63,19 +64,21 @@ local function loop_source(call, args, is_outlet)
   end
 end
 
--- Returns the reason why the join may not publish to one of its outlets, and that topic; nothing if it may publish
--- to all.
+-- Returns the reason why the join may not publish to one of its outlets (the topics that it publishes to), and the
+-- name of that topic. Returns nothing if the join may publish to all of them.
 local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- A join of another client publishes there no more: the topic was deleted since, and can become this client's.
+    -- The entry may name a join of another client. That join does not publish here any more: the topic was deleted
+    -- since, so this client can claim it.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)
 end
 
--- Returns the sources and the outlets that live here, and the sources that live elsewhere.
+-- Returns three lists: the sources that live in this partition, the outlets that live here, and the sources of other
+-- partitions.
 local function by_home(args)
   local is_foreign, here = {}, { sources = {}, outlets = {}, foreign_sources = {} }
   for _, topic in ipairs(args.foreign) do is_foreign[topic] = true end
@@ -86,7 +89,8 @@ local function by_home(args)
   return here
 end
 
--- Returns the reason for a refusal, and the topic that it is about; nothing if there is none.
+-- Decides whether the join may be made. Returns the reason for a refusal and the topic that it is about, or nothing
+-- if the join is allowed.
 local function judge(call, args, taken)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then

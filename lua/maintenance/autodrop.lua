@@ -19,7 +19,8 @@ local drop_records = include('drop_records')
 local drops = include('drops')
 local jobs = include('jobs')
 
--- The work of beginning a cut, and of deleting a dead letter or a batch, in the units of MAX_WORK in drop_records.
+-- The work of beginning a cut, of deleting a dead letter, and of deleting a batch. The unit is about 1 µs of Redis,
+-- as for MAX_WORK in drop_records.lua.
 local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, cut)
@@ -53,7 +54,8 @@ local function drop_batches(call, run, cut)
   end
 end
 
--- Carries out one cut until the call has done its maximum of work (drop_records). Returns its record in the reply.
+-- Drops what a cut asks for: the oldest dead letters and then the oldest batches, of one subscriber or of all. Stops
+-- when the script call has done its maximum of work. Returns what was dropped, for the reply.
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
   local cut = {

@@ -10,7 +10,7 @@ a job.
 local jobs = include('jobs')
 local leases = include('leases')
 
--- Takes the job from a worker whose lease has run out. Returns true if such a worker held it.
+-- Takes the job away from a worker whose lease has expired. Returns true if such a worker held the job.
 local function take_from_dead_worker(call, q, job, lease_ms)
   local keys = call.keys
   for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do

@@ -12,7 +12,7 @@ local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
 
--- Returns the list of dead workers, and the set of live ones.
+-- Returns a list of the dead workers, and a set of the living ones.
 local function tell_apart(call, lease_ms)
   local heard, dead, alive = redis.call('HGETALL', call.keys.workers()), {}, {}
   for i = 1, #heard, 2 do
@@ -25,8 +25,8 @@ local function tell_apart(call, lease_ms)
   return dead, alive
 end
 
--- Returns the jobs of a dead worker to the queue, and removes the worker from its lane. Returns the number of
--- jobs.
+-- Returns the jobs of a dead worker to the queue, and removes the worker from its subscriber's lane. Returns the
+-- number of jobs.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane = q == 'main' and lanes.leave(call, worker)
@@ -42,8 +42,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- In most lanes, the returned job brings back the waiting jobs when it ends. In an ordered lane it may
-  -- itself have to wait for the oldest job, so the oldest job is brought back here.
+  -- Usually a returned job brings back the waiting jobs of its subscriber when it ends. If the subscriber is
+  -- `ordered`, the returned job may itself wait for the job of the oldest batch. So that job is brought back here.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

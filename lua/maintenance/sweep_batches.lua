@@ -31,8 +31,8 @@ local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
--- Turns a batch with a damaged header into a dead letter: puts a readable header before its items. If the
--- first item is not the token of a subscriber, the batch is only reported.
+-- Turns a batch whose header is damaged into a dead letter, with a readable header before its items. If the first
+-- item is not the token of a subscriber, the batch is only reported.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local owner = owner_of(batch)
@@ -45,25 +45,25 @@ local function set_apart(call, bid, found)
   findings.add(found, 'batch_malformed', bid)
 end
 
--- Removes an entry from an index, and reports it if it was still there.
+-- Removes an entry from an index. If the entry was still there, it is reported as a finding.
 local function remove(command, index, bid, found, kind)
   if redis.call(command, index, bid) == 1 then findings.add(found, kind, bid) end
 end
 
--- True if this is a batch of the subscriber that was never attempted. An attempted batch must not be open:
+-- True if this is a batch of the subscriber, and was never attempted. An attempted batch must not be open, because
 -- events appended during the delivery would be deleted with the batch.
 local function may_be_open(call, bid, owner)
   local batch = call.keys.batch(bid)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- True if a worker holds the job of the batch. The jobs held are read once in a call.
+-- True if a worker holds the job of the batch. The first call in a script reads all jobs that workers hold.
 local function is_in_flight(call, bid)
   call.jobs_held = call.jobs_held or drops.jobs_held(call)
   return call.jobs_held[jobs.delivery_of(bid)]
 end
 
--- The check for each value of the argument `where`.
+-- For each value of the argument `where`, the function that checks the batches found there.
 local check = {}
 
 function check.batch(call, bid, found)
@@ -125,8 +125,8 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a batch from its subscriber's current batches, unless it is the open batch of this subscriber and
--- was never attempted.
+-- Removes a batch from the set `batches:current:{token}`, unless it is the subscriber's open batch and was never
+-- attempted.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -134,8 +134,8 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the subscriber's open batch, unless the batch is current, may be open, and has an entry that fits
--- the subscriber's max_events and max_bytes.
+-- Closes the subscriber's open batch if it is damaged. It stays open if it is in the set of current batches, may be
+-- open, and has an entry that fits the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -151,7 +151,7 @@ function check.batches_open(call, token, found)
   findings.add(found, 'entry_without_batch', bid)
 end
 
--- Removes the recorded room of an open batch whose subscriber has left.
+-- Removes the entry of `batches:room` (the bytes that fit into an open batch) of a subscriber that has left.
 function check.batches_room(call, token, found)
   if exists(call.keys.subscriber(token)) then return end
   remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')

@@ -12,7 +12,7 @@ local delayed = include('delayed')
 local findings = include('findings')
 local topics = include('topics')
 
--- How many entries a call checks.
+-- Number of entries that one script call checks.
 local SLICE = 300
 
 local function delete_all(call, topic, found)
@@ -23,8 +23,8 @@ local function delete_all(call, topic, found)
   if deleted > 0 then findings.add(found, 'delayed_without_topic', topic) end
 end
 
--- Checks up to SLICE entries, from the rank `from` on. Returns the number of checked entries, the number of entries that
--- were removed, and the bytes of the entries that stay.
+-- Checks up to SLICE delayed events of a topic, from the rank `from` on. Returns how many were checked, how many were
+-- removed, and the bytes of the others.
 local function check_entries(call, topic, from, found)
   local due, bytes, removed = call.keys.delayed_due(topic), 0, 0
   local entries = redis.call('ZRANGE', due, from, from + SLICE - 1)

@@ -13,7 +13,7 @@ local findings = include('findings')
 -- Number of records that one LRANGE reads, and the maximum number of such reads for each log.
 local CHUNK, MAX_CHUNKS = 64, 16
 
--- Returns how many of the CHUNK oldest records of a log are older than a day.
+-- Returns how many of the CHUNK oldest records of a delivery log are older than a day.
 local function count_old(call, list)
   local items, old = redis.call('LRANGE', list, 0, 2 * CHUNK - 1), 0
   for i = 2, #items, 2 do
@@ -23,7 +23,7 @@ local function count_old(call, list)
   return old
 end
 
--- Corrects the stored count of a log. Returns the number of its records.
+-- Corrects the stored number of records of a delivery log. Returns the true number.
 local function recount(call, ending, token, found)
   local name, records = delivery_log.name_of(ending, token), delivery_log.length(call, ending, token)
   local counted = tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name))
@@ -43,7 +43,7 @@ local function tidy(call, ending, token)
   end
 end
 
--- Corrects the total of all logs.
+-- Corrects the stored number of records in all delivery logs together.
 local function add_up(call, found)
   local logs, total = redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1, 'WITHSCORES'), 0
   for i = 2, #logs, 2 do total = total + logs[i] end

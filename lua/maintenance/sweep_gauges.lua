@@ -17,14 +17,16 @@ local open_batches = include('open_batches')
 -- Number of batches after which a call starts no further slice. This bounds the time for which a call blocks
 -- Redis.
 local MAX_LISTS = 2000
--- Number of batches in a slice. A slice has more only if several batches share the score at its end.
+-- Number of batches in a slice of an index. A slice has more only if several batches have the same score as its last
+-- one.
 local SLICE = 200
--- Replaces the number of members of a slice that contains an open batch. It differs from every real number,
--- so the next call counts the slice again.
+-- Stands for the number of members of a slice that contains an open batch. It equals no real number, so the next call
+-- counts the slice again.
 local UNSETTLED = -1
 
--- Returns the things to count: the index of the batches or dead letters, the function `list_of` that returns the key of
--- each, and the batches that may still get events (`open`). `read` is the number of lists counted so far.
+-- Returns a description of what is counted. It names the index of the batches or dead letters, a function `list_of`
+-- that returns the key of each, and the batches that may still get events (`open`). `read` is the number of lists
+-- counted so far.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then
@@ -34,8 +36,8 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Counts the batches between two scores and their events. Returns both numbers; if one of the batches is
--- open, the first is UNSETTLED.
+-- Counts the batches between two scores, and their events. Returns both numbers. If one of the batches is open, the
+-- first result is UNSETTLED instead.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
@@ -48,9 +50,9 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts again each counted slice whose number of members has changed, and then the slices after them.
--- Returns all slices, the sum of their events, and the score of the last member of the last slice. The sum is
--- false if the call reached MAX_LISTS before the end of the index.
+-- Counts the batches of an index in slices. A slice that was counted before is counted again only if its number of
+-- members has changed. Returns all slices, the sum of their events, and the score of the last member. The sum is
+-- false if the script call reached MAX_LISTS before the end of the index.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)
@@ -76,7 +78,7 @@ local function count_all(subject, counted)
   return slices, finished and subject.read < MAX_LISTS and events, from
 end
 
--- Sets a gauge to the counted number, and reports it if that differs from its value.
+-- Sets a gauge to the counted number. A gauge that had another value is reported as a finding.
 local function correct(found, gauge, token, kind, counted)
   local wanted = counted > 0 and string.format('%d', counted)
   if redis.call('HGET', gauge, token) == wanted then return end

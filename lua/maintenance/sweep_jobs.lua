@@ -15,8 +15,8 @@ local findings = include('findings')
 local jobs = include('jobs')
 local lanes = include('lanes')
 
--- Returns the holders of each pending job. For each job, a table has the workers that hold it, with the
--- number of times that it is in their lists.
+-- Returns, for each job that workers hold, a table from these workers to the number of times that the job is in their
+-- lists.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -28,7 +28,7 @@ local function read_holders(call, q)
   return holders
 end
 
--- Returns the lists that may have a job, other than those of workers.
+-- Returns the keys of the lists that may contain a job, except those of workers.
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
   if q ~= 'main' then return lists end
@@ -37,7 +37,8 @@ local function lists_of(call, q)
   return lists
 end
 
--- Returns the sorted sets that may have the job: the scheduled jobs, and the waiting jobs of its lane.
+-- Returns the keys of the sorted sets that may contain the job: the scheduled jobs, and the waiting jobs of its
+-- subscriber.
 local function sorted_sets_of(call, q, suspect)
   local sets, lane = { call.keys.jobs_scheduled(q) }, suspect.lane
   local token = suspect.bid and redis.call('LINDEX', call.keys.batch(suspect.bid), 0)
@@ -46,9 +47,8 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list. `times` is the number of copies in the list, and `places` is
--- the number found elsewhere before. Keeps one copy if `places` is 0, and none otherwise. Returns `places`
--- plus `times`.
+-- Removes surplus copies of a job from a list. `times` is the number of copies in this list, and `places` the number
+-- of copies found elsewhere so far. One copy stays if `places` is 0, otherwise none. Returns the sum of both numbers.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)
@@ -56,13 +56,13 @@ local function trim(list, job, times, places)
   return places + times
 end
 
--- Removes surplus copies of the job until one is left: that of a worker, if a worker holds the job. Returns
--- the former number of copies; 0 means that the job was in no state.
+-- Removes copies of a job until one is left. If a worker holds the job, the copy of the worker stays. Returns the
+-- former number of copies; 0 means that the job was in no state.
 local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Another worker keeps the job. This worker learns of that when its ack or nack is refused.
+      -- Another worker keeps the job. The worker that loses it learns of that when its ack or nack is refused.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -80,7 +80,7 @@ local function keep_one(call, q, suspect, holders)
   return places
 end
 
--- Removes a job whose batch no longer exists from the index, the scheduled jobs and the lane.
+-- Removes a job whose batch no longer exists from everywhere: the index, the scheduled jobs and the waiting jobs.
 local function forget(call, q, suspect, found)
   local keys, job, lane = call.keys, suspect.job, suspect.lane
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)
@@ -88,8 +88,8 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Makes a job instant that was in no state. Workers of the Ruby Routemaster would take an instant job and
--- forget it, but they do not know the lists of the shares.
+-- Makes a job that was in no state instant. While Ruby workers run, delivery jobs wait for a share instead: those
+-- workers would take an instant job and lose it, but they do not know the lists of the shares.
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)
@@ -106,7 +106,7 @@ local function check(call, args, suspect, holders, found)
   local indexed = redis.call('SISMEMBER', call.keys.jobs_index(q), job) == 1
   local places = keep_one(call, q, suspect, holders)
   if places > 1 then findings.add(found, 'job_in_two_states', name) end
-  -- If the job delivers nothing and has no entry and no place, it has run since the caller saw it.
+  -- A job that delivers no batch, and is gone from the index and all places, has run since the caller saw it.
   if places == 0 and not indexed and not bid then return end
   if places == 0 then give_state(call, q, job, args.ruby_workers) end
   if not indexed then

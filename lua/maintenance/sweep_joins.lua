@@ -20,7 +20,8 @@ local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK
 end
 
--- Enters a join in `joins:expiring`, or removes it there, if that does not fit its open keys.
+-- Corrects the entry of a join in `joins:expiring`: a join with open keys must have one, and a join without must have
+-- none.
 local function reschedule(call, token, found)
   local is_open = redis.call('EXISTS', call.keys.open_keys_since(token)) == 1
   if is_open == (redis.call('ZSCORE', call.keys.joins_expiring(), token) ~= false) then return end
@@ -29,7 +30,7 @@ local function reschedule(call, token, found)
   findings.add(found, 'join_unscheduled', token)
 end
 
--- The check for each value of the argument `where`.
+-- For each value of the argument `where`, the function that checks what was found there.
 local check = {}
 
 function check.joins(call, token, found)
@@ -74,7 +75,8 @@ function check.joins_expiring(call, token, found)
   if removed then findings.add(found, 'entry_without_join', token) end
 end
 
--- Returns the time since when a key is open by its record; nothing if it has none that can be read.
+-- Returns the time since when a key of a join is open, by the record of the key. Returns nothing if there is no
+-- readable record.
 local function since_in_record(call, token, key)
   local packed = redis.call('HGET', call.keys.open_keys(token), key)
   local ok, record = pcall(cmsgpack.unpack, packed or '')

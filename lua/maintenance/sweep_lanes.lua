@@ -9,7 +9,7 @@ subscriber again.
 local findings = include('findings')
 local waiting = include('waiting')
 
--- True if the subscriber has waiting jobs, one for each of its batches.
+-- True if the jobs of all batches of the subscriber wait, so that no delivery is left to bring them back.
 local function all_wait(call, token)
   local waiting_count = redis.call('ZCARD', call.keys.jobs_waiting(token))
   return waiting_count > 0 and waiting_count == redis.call('ZCARD', call.keys.batches_queued(token))

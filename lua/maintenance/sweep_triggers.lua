@@ -9,7 +9,8 @@ alone, without an entry, until its client replaces or deletes it. The names are 
 local findings = include('findings')
 local triggers = include('triggers')
 
--- Returns the score that the trigger must have in `triggers:due`, and what is wrong with the trigger.
+-- Returns the score that a trigger must have in `triggers:due`, and a word for what is wrong with the trigger, if
+-- anything is.
 local function judge(call, client, name)
   local keys = call.keys
   local definition = redis.pcall('HGET', keys.triggers_of(client), name)
@@ -35,7 +36,7 @@ local function check(call, found, member)
   elseif fault and score then
     redis.call('ZREM', due, member)
   elseif fault == 'entry_without_trigger' then
-    -- It was deleted since the sweep saw it.
+    -- The trigger was deleted since the sweep saw it.
     fault = nil
   end
   if fault then findings.add(found, fault, member) end

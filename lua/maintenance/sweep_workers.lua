@@ -14,7 +14,7 @@ local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
 
--- True if the worker holds a job of the queue. Adds such a worker to the pending index if the index lacks it.
+-- True if the worker holds a job of the queue. If the index of such workers lacks this worker, the worker is added.
 local function holds_job(call, q, worker, found)
   if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end
   local unindexed = redis.call('SADD', call.keys.jobs_pending_index(q), worker) == 1
@@ -22,20 +22,20 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes the worker from its lane, and brings back a waiting job of that lane. Returns true if the worker
--- was in a lane.
+-- Removes the worker from the lane of its subscriber, and brings back a waiting job of that lane. Returns true if the
+-- worker was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
   if lane then waiting.bring_back(call, lane, 1) end
   return lane ~= nil
 end
 
--- Enters a worker into the lane of the batch's subscriber. Does nothing if the worker is in that lane already,
--- no longer holds the job of the batch, or has no lease.
+-- Enters a worker into the lane of the subscriber whose batch it delivers. Does nothing if the worker is in that lane
+-- already, no longer holds the job of the batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = redis.pcall('LINDEX', keys.batch(bid), 0)
-  -- Since the caller saw the worker, the worker may have acquired another job.
+  -- The worker may have acquired another job since the caller looked.
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
@@ -58,7 +58,8 @@ local function check(call, worker, bid, found)
   if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
--- Sets the counter of each lane to the number of workers in it, and reports the counters that were wrong.
+-- Sets the stored number of deliveries in flight of each subscriber to the number of workers in its lane. Wrong
+-- numbers are reported as findings.
 local function count_lanes(call, found)
   local in_flight, counted = call.keys.lanes_in_flight(), {}
   for _, token in ipairs(redis.call('HVALS', call.keys.lanes_held())) do

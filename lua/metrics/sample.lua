@@ -13,7 +13,8 @@ A subject that no longer exists gets no entry, so that a late sample does not br
 ]]
 local counters = include('counters')
 
--- Time after its last entry at which Redis deletes a history. (Those of a removed subject are deleted at once.)
+-- Time after its last entry at which Redis deletes a history. The history of a removed topic or subscriber is deleted
+-- at once.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)
@@ -23,8 +24,8 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends the figures to one history, which keeps `kept` entries. Returns 1 if it did, and 0 if not. `may_skip`
--- permits it not to append figures equal to the last ones.
+-- Appends the figures to one history, which keeps `kept` entries. Returns 1 if it appended them, and 0 if not. With
+-- `may_skip`, it does not append figures that equal the last ones.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

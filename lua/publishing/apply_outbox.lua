@@ -22,7 +22,8 @@ local function slice_of(events)
   return { list = events, first = 1, last = #events }
 end
 
--- Gives events to the subscribers that a topic of the other partition has here.
+-- Stores events, which the other partition has accepted for one of its topics, for the subscribers of that topic in
+-- this partition.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(call, state.taken, name)
   intake.add(call, state.taken, topic, slice_of(events))
@@ -36,7 +37,7 @@ local function end_subscriptions(call, state, name)
   state.unused[name] = true
 end
 
--- Publishes events from a join in the other partition to a topic that lives here.
+-- Publishes the events of a join, which lives in the other partition, to a topic that lives in this partition.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client, events = slice_of(events) }
@@ -64,7 +65,7 @@ local function published(taken)
   return found
 end
 
--- Sets the time of the call back to the time of an entry, which is its number.
+-- Sets the clock of the script call to the time of an outbox entry, which is the entry's number.
 local function go_back_to(call, number)
   call.now_us = math.min(call.now_us, number)
   call.now_ms = math.floor(call.now_us / 1000)

@@ -26,7 +26,8 @@ local function remove_applied(call, args)
   redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes)
 end
 
--- An entry can have megabytes, so they are read a few at a time: what a script reads is memory of Redis.
+-- Reads a few entries at a time, because an entry can have megabytes and Redis holds all that a script reads in
+-- memory.
 local function next_entries(call, args)
   local outbox, entries, bytes = call.keys.outbox(args.partition), {}, 0
   while #entries < args.max_entries do

@@ -12,8 +12,8 @@ local delivery_states = include('delivery_states')
 -- Maximum failed attempts in the reply: all that the bus keeps of a batch (attempts.lua).
 local MAX_ATTEMPTS = 20
 
--- Searches a log for the record of a batch. Returns its entry for the reply, nil if there is none, and the number of
--- records in the log.
+-- Searches a delivery log for the record of a batch. Returns the entry for the reply and the number of records in the
+-- log. The entry is nil if the log has no such record.
 local function in_log(call, ending, token, id)
   local list, length = delivery_log.list_of(call, ending, token), delivery_log.length(call, ending, token)
   local position = redis.call('LPOS', list, id, 'RANK', -1)

@@ -19,12 +19,12 @@ local open_batches = include('open_batches')
 
 -- Maximum batches that a call looks at. 2,000 take Redis some 5 ms.
 local MAX_LOOKED = 2000
--- Maximum failed attempts in an entry: the last ones.
+-- Maximum failed attempts that an entry of the reply shows. The latest ones are shown.
 local MAX_ATTEMPTS = 3
--- Number of indexes that one EXISTS looks for.
+-- Number of indexes whose existence one EXISTS command checks.
 local CHUNK = 50
 
--- Returns the subscribers `clients`; if there are none, all subscribers that have queued batches.
+-- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
 local function queue_owners(call, listing, clients)
   if #clients > 0 then return clients end
   local gauge, tokens = redis.call('HGETALL', call.keys.gauge_batches()), {}
@@ -33,7 +33,8 @@ local function queue_owners(call, listing, clients)
   return tokens
 end
 
--- Adds the queued batches. If `state` is given, only those in that state.
+-- Adds the queued batches of these subscribers to the sources of the listing. If `state` is given, only batches in
+-- that state are listed.
 local function add_queues(call, listing, sources, clients, state)
   for _, token in ipairs(clients) do
     local index = call.keys.batches_queued(token)
@@ -74,7 +75,7 @@ local function add_retrying(call, listing, sources, clients)
     for i = from, math.min(from + CHUNK - 1, #tokens) do
       indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
     end
-    -- Most subscribers have no batch that is retried, so most of these indexes do not exist.
+    -- Most subscribers have no batch that is tried again, so most of these indexes do not exist.
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
         sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')
@@ -92,7 +93,8 @@ local function add_dead(call, listing, sources, clients)
   end
 end
 
--- Adds the logs. If `wanted` is given ('taken' or 'dropped'), adds only the logs of batches that ended in this way.
+-- Adds the delivery logs to the sources of the listing. With `wanted` ('taken' or 'dropped'), only the logs of
+-- batches that ended in this way.
 local function add_logs(call, listing, sources, clients, wanted)
   for _, name in ipairs(delivery_log.names(call, clients)) do
     local ending, token = delivery_log.read_name(name)

@@ -26,7 +26,8 @@ local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
 }
 
--- True if the subscriber is new and there are `max` subscribers already. Joins do not count.
+-- True if the subscriber is new and there is no room for it, since there are `max` subscribers already. Joins do not
+-- count.
 local function has_no_room_for_it(call, token, max)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.subscribers(), token) == 1 then return false end
@@ -34,8 +35,8 @@ local function has_no_room_for_it(call, token, max)
 end
 
 local function store_settings(call, subscriber, args)
-  -- In µs, so that no two subscriptions have the same value. nack compares it: a 410 to a delivery from
-  -- before this subscription must not pause it.
+  -- The time is in µs, so that no two subscriptions have the same value. nack.lua compares it: an answer 410 to a
+  -- delivery that began before this subscription must not pause it.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
     timeout = args.timeout_ms, max_events = args.max_events, max_bytes = args.max_bytes, ordered = args.ordered,
@@ -54,8 +55,8 @@ local function store_signing_key(call, subscriber, key, overlap_ms)
   end
 end
 
--- Applies a shorter timeout and a new max_events to the open batch. Closes the batch if it is now full, or if
--- max_bytes changes, because the bytes in it may not be counted.
+-- Applies a shorter timeout and a new max_events to the open batch. Closes the batch if it is now full. Also closes
+-- it if max_bytes changes, because the bytes in it may not have been counted.
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)
