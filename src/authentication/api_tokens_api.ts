@@ -48,7 +48,7 @@ interface HandlerParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
-  /** Minimum characters of the token of a new client without a secret. */
+  /** Minimum length of the token of a new client without a secret. */
   minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;
@@ -157,8 +157,8 @@ function handlers(parts: HandlerParts) {
 
     async remove({ params: { token } }: { params: { token: string } }) {
       checkChangeable(token, clients);
-      // Removes the subscriber even if the client is gone already: an earlier removal may have been
-      // interrupted.
+      // The subscriber is removed even if the client is gone already, because an earlier removal may have been cut
+      // off.
       await clients.remove(token);
       await removeSubscriber(token);
       for (const join of await joinsOf(token)) await removeSubscriber(join);
@@ -168,8 +168,8 @@ function handlers(parts: HandlerParts) {
 }
 
 /**
- * Throws bad_client for a token that the API cannot change. Tokens of ROUTEMASTER_CLIENTS may have any form,
- * so they are checked first.
+ * Throws bad_client for a token that the API cannot change. Tokens of ROUTEMASTER_CLIENTS are checked first, because
+ * they may have any form.
  */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))

@@ -3,9 +3,9 @@ import { BusError } from '../errors.ts';
 /** Maximum parameters of an Authorization header. RFC 7616 defines 14, and others must be ignored. */
 const MAX_PARAMETERS = 32;
 
-// Matches name=token or name="quoted", with the spaces and commas around it. Neighbouring parts never match
-// the same character, so refusing a header takes linear time. The expression of passport-http takes quadratic
-// time for many commas.
+// Matches `name=token` or `name="quoted"`, with the spaces and commas around it. No two neighbouring parts of the
+// expression match the same character, so a malformed header is refused in linear time. The expression of
+// passport-http takes quadratic time for many commas.
 const PARAMETER =
   /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
 

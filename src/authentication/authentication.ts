@@ -31,7 +31,7 @@ const CREDENTIALS: Record<Role, string> = {
 
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
-/** Reasons that get the same advice, so that an attacker cannot find out which users exist. */
+/** Reasons that all get the same advice, so that an attacker cannot find out which users exist. */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
 
@@ -56,9 +56,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller, whatever its role: `wrongRole` refuses it later. If the credentials are missing or
-   * wrong, the error names those of the `roles` that may make the call. Throws unauthenticated (with the
-   * challenges), too_many_failures, bad_header, or an error of the client lookup.
+   * Resolves with the caller, even if the caller's role may not make this call; `wrongRole` refuses such a caller
+   * later. `roles` are the roles that may make the call. An error for missing or wrong credentials names them. Throws
+   * unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the client lookup.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -68,7 +68,7 @@ export class Authentication {
     throw this.#unauthenticated(roles, verdict);
   }
 
-  /** Resolves with the error for a caller that has none of these roles. */
+  /** Resolves with the error for a caller whose role is not among `roles`. */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
     // A viewer gets `forbidden` even in compatibility mode, because the Ruby Routemaster had no viewers.
     if (code === 'forbidden' || role === 'viewer') {
@@ -80,9 +80,9 @@ export class Authentication {
   }
 
   /**
-   * Checks a caller's credentials again: against Redis if `isNow`, otherwise against the cache of clients,
-   * which is at most a second old. Resolves with the caller and its current scopes. Throws unauthenticated,
-   * or an error of the client lookup.
+   * Checks a caller's credentials again: in Redis if `isNow`, otherwise in the cache of clients, which is at most a
+   * second old. Resolves with the caller and its current scopes. Throws unauthenticated, or an error of the client
+   * lookup.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
     // The keys of root and viewer change only with a restart.
@@ -108,24 +108,21 @@ export class Authentication {
     throw new BusError('unauthenticated', 'there is no such user, or the password is wrong');
   }
 
-  /** See Credentials. */
   proofOf(caller: Caller): Promise<string> {
     return this.#credentials.proofOf(caller);
   }
 
-  /** See Credentials. */
   callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     return this.#credentials.callerWith(role, token, proof);
   }
 
-  /** See Credentials. */
   isReserved(text: string): boolean {
     return this.#credentials.isReserved(text);
   }
 
   /**
-   * Checks the credentials of a request. Returns undefined if there are none: every Digest exchange begins
-   * that way, so this is neither counted nor logged.
+   * Checks the credentials of a request. Returns undefined if the request has none. That is neither counted as a
+   * failure nor logged, because every Digest exchange begins with such a request.
    */
   #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);
@@ -145,7 +142,8 @@ export class Authentication {
     if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
     else if (isReported)
       this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
-    // Correct credentials with a used nonce get a new challenge, even if the address has failed too often.
+    // Correct credentials with a nonce that is too old or used get a new challenge, even if the address has failed
+    // too often.
     if (refusal && !stale) throw refusal;
   }
 

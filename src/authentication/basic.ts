@@ -8,8 +8,8 @@ import type { Refusal, Verdict } from './verdict.ts';
 const NO_PAIR: Refusal = { reason: 'malformed', advice: 'after Basic comes user:password in Base64' };
 
 /**
- * Basic authentication (RFC 7617). `judge` replaces `authenticate` of passport-http, which refuses empty
- * passwords, cuts passwords at their first colon, and uses the deprecated `new Buffer`.
+ * Basic authentication (RFC 7617). `judge` replaces `authenticate` of passport-http, which has three faults: it
+ * refuses empty passwords, cuts passwords at their first colon, and uses the deprecated `new Buffer`.
  */
 export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;

@@ -17,16 +17,19 @@ const NAMES_SLICE = 1000;
 export interface Client {
   token: string;
   name: string;
-  /** Null for a client without a secret: its token is its credential, and any password is accepted. */
+  /**
+   * The digests of the client's secret. Null for a client without a secret: its token alone is its credential, and
+   * any password is accepted.
+   */
   ha1: Digests | null;
-  /** Digests of the previous secret, while it is still valid. */
+  /** The digests of the previous secret, while that is still valid. */
   former?: Digests;
   scopes?: Scopes;
 }
 
 type TokenAndName = [token: string, name: string];
 
-/** Returns the place of a client in listings, which are sorted by name, and then by token. */
+/** Returns a client's place in listings. They are sorted by name, and then by token. */
 export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
 export const byPlace = (one: TokenAndName, other: TokenAndName) => (placeOf(one) < placeOf(other) ? -1 : 1);
 
@@ -36,16 +39,16 @@ type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
- * partition has each client of Redis whole. Each other partition has a copy without the secret, which is changed after
- * the original. If a call is cut off in between, a sweep corrects the copies. Repeating the call corrects them at once,
- * except for `create`, which would make a second client.
+ * partition stores the clients with everything about them. Each other partition has a copy without the secret. The
+ * control partition is changed first, then the copies. If a call is cut off in between, a sweep corrects the copies.
+ * Repeating the call corrects them at once, except for `create`, which would make a second client.
  */
 export class Clients {
   readonly #control: Partition;
   readonly #others: readonly Partition[];
   readonly #fixed: ReadonlyMap<string, Client>;
 
-  /** `others` are all partitions but `control`. They may be left out where no client is changed. */
+  /** `others` are all partitions except `control`. Callers that change no client may leave them out. */
   constructor(control: Partition, fixedTokens: readonly string[], others: readonly Partition[] = []) {
     this.#control = control;
     this.#others = others;
@@ -65,7 +68,8 @@ export class Clients {
     await this.#control.command((redis, keys) =>
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
-    // Errors are ignored, because only the answer contains the secret. A sweep registers the client where this failed.
+    // Errors are ignored, because this answer is the only one that contains the secret. Where registering failed, a
+    // sweep registers the client.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
@@ -83,7 +87,9 @@ export class Clients {
     return { outcome, ended: [...ended, ...copies.flatMap((copy) => copy.ended)] };
   }
 
-  /** Replaces the secret. The present secret stays valid for `graceMs`; one from before it is no longer valid. */
+  /**
+   * Replaces the secret. The present secret stays valid for `graceMs`. The secret before that one becomes invalid.
+   */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
     const outcome = await this.#control.run('rotate_secret', {
@@ -96,8 +102,8 @@ export class Clients {
   }
 
   /**
-   * Returns the tokens and names of the clients in Redis, in any order. They are scanned, because an object of
-   * 10,000 takes twice as long.
+   * Returns the tokens and names of the clients in Redis, in any order, as pairs: making an object for each of 10,000
+   * takes twice as long.
    */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
@@ -156,10 +162,10 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // The name is read last, so that a client removed meanwhile is not found. Otherwise it would look like a
-    // client without a secret, and its token alone would authenticate. The former secret is read after the
-    // present one, so that a secret rotated meanwhile is found in one of the two. No MULTI: a full Redis
-    // refuses every command in one, even reads.
+    // The name is read last, so that a client removed meanwhile counts as missing. Otherwise it would look like a
+    // client without a secret, whose token alone authenticates. The former secret is read after the present one, so
+    // that a secret rotated meanwhile is found as one of the two. MULTI is not used, because a full Redis refuses
+    // every command in it, even reads.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

@@ -4,17 +4,23 @@ import type { Partition } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';
 import { readScopes, scopeFields } from './scope.ts';
 
-/** Clients that one call compares; 300 take Redis about 1 ms. */
+/** Number of clients that one call compares. 300 take Redis about 1 ms. */
 const SLICE = 300;
 
-/** What other partitions than the control partition know of a client: scripts there judge its triggers. No secrets. */
+/**
+ * What a partition other than the control partition stores of a client. Scripts there need it to judge the client's
+ * triggers. It contains no secret.
+ */
 export interface KnownClient {
   token: string;
   name: string;
   scopes: Scopes;
 }
 
-/** Registers a client in a partition, as `Clients.register` says. A repeat is harmless. */
+/**
+ * Registers a client in a partition other than the control partition, as `Clients.register` does there. A repeat is
+ * harmless.
+ */
 export function registerIn(
   partition: Partition,
   { token, name, scopes }: KnownClient,
@@ -27,8 +33,9 @@ export function registerIn(
 }
 
 /**
- * Registers in a partition the clients of the control partition that it does not know, or knows otherwise, and removes
- * those that are gone: a call that changed a client may have been cut off. Resolves with the tokens of joins that ended.
+ * Corrects the copies of clients in one partition, which can be wrong if a call that changed a client was cut off.
+ * Registers the clients of the control partition that are missing or different there, and removes those that no
+ * longer exist. Resolves with the tokens of joins that ended.
  */
 export async function repairCopies(
   control: Partition,
@@ -44,7 +51,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   }
-  // A client is registered in the control partition first. So one that is gone there now was removed.
+  // A client is registered in the control partition first. So a copy whose client is not there now belongs to a
+  // removed client.
   for await (const tokens of tokensOf(other, signal)) {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
@@ -63,7 +71,7 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
   } while (cursor !== '0' && !signal.aborted);
 }
 
-/** Returns those of the clients that the partition knows, by token. */
+/** Returns, by token, those of the clients that the partition has a copy of. */
 async function readKnown(partition: Partition, tokens: readonly string[]): Promise<Map<string, KnownClient>> {
   if (tokens.length === 0) return new Map();
   const [names, ...scopes] = (await partition.command((redis, keys) => {

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
-/** Time for which a cached client is used. After this time a removed client is refused everywhere. */
+/** Time for which a cached client is used. A removed client is refused by all processes after this time. */
 const FRESH_MS = 1000;
 const MAX_CLIENTS = 10_000;
 
@@ -11,15 +11,17 @@ interface Entry {
   client?: Client;
 }
 
-/** Caches clients, so that Redis is asked for each at most once a second. Unknown tokens are not cached. */
+/**
+ * Caches clients, so that Redis is asked for the same client at most once a second. Unknown tokens are not cached.
+ */
 export class ClientDirectory {
   readonly #clients: Pick<Clients, 'find'>;
   readonly #entries: LRUCache<string, Entry>;
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache calls `now` at each use. By default it keeps the time for a
-    // millisecond, for which it sets a timer.
+    // With `ttlResolution: 0` the cache reads the clock at each use. By default it would keep the time for a
+    // millisecond, and set a timer for that.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
@@ -30,7 +32,7 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as of some moment within the last second. Throws as Clients.find does; failures
+   * Resolves with the client as it was at some moment within the last second. Throws as Clients.find does; failures
    * are not cached.
    */
   find(token: string): Promise<Client | undefined> {
@@ -38,8 +40,8 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as it is now. Called when credentials are wrong for the cached client, since its
-   * secret may be new. Joins a lookup in progress. Throws as `find` does.
+   * Resolves with the client as it is now. It is called if credentials do not match the cached client, since the
+   * client may have a new secret. Several callers share one lookup. Throws as `find` does.
    */
   ask(token: string): Promise<Client | undefined> {
     if (this.known(token)) this.#entries.delete(token);
@@ -52,7 +54,8 @@ export class ClientDirectory {
   }
 
   #look(token: string): Entry {
-    // The age counts from the request to Redis, because the client may be removed before the reply arrives.
+    // The age of an entry counts from the request to Redis, because the client may be removed before the reply
+    // arrives.
     const entry: Entry = { lookup: this.#clients.find(token) };
     this.#entries.set(token, entry);
     const forget = () => {

@@ -4,7 +4,7 @@ import type { Input, Wording } from '../route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client_token.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
-/** The rule that names and tokens of clients keep. */
+/** The rule for names and tokens of clients, as error messages state it. */
 export const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
 const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
 
@@ -33,7 +33,7 @@ const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean)
         .describe('A token of your own choosing, which is the credential.'),
       publish: patterns.describe('Topics that it may publish to: names, or beginnings followed by `*`.'),
       subscribe: patterns.describe('Topics that it may subscribe to.'),
-      /** Whether the bus makes a secret for the client. */
+      /** True if the bus should make a secret for the client. */
       secret: z
         .boolean('must be true or false')
         .nullish()

@@ -5,7 +5,7 @@ export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 const MAX_TOKEN_LENGTH = 64;
 
-/** Maximum characters of the name of a client whose token the bus makes, since the token begins with it. */
+/** Returns the maximum length of a client's name, if the bus makes the token: the token begins with the name. */
 export function maxNameLength(hasSecret: boolean): number {
   return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
 }
@@ -20,7 +20,10 @@ export function credentialToken(name: string): string {
   return `${name}--${credentialSuffix()}`;
 }
 
-/** Returns the client's name in a token that the bus made, before the first `--`; 'unnamed' for other tokens. */
+/**
+ * Returns the name of the client in a token that the bus made: the part before the first `--`. Returns 'unnamed' for
+ * other tokens.
+ */
 export function nameIn(token: string): string {
   const name = token.split('--', 1)[0] ?? '';
   return name !== token && CLIENT_NAME.test(name) ? name : 'unnamed';

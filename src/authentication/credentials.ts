@@ -8,8 +8,8 @@ import type { Refusal, Verdict } from './verdict.ts';
 export type Proof = (digests: Digests) => boolean;
 
 /**
- * A holder of the root key or the viewer key. With Basic, the key is the user name. With Digest, `user` is
- * the user name, and the key is the secret.
+ * The holder of the root key or of the viewer key. With Basic, the key is sent as the user name. With Digest, `user`
+ * is the user name and the key is the secret.
  */
 interface KeyHolder {
   user: 'root' | 'viewer';
@@ -33,8 +33,8 @@ const NO_SECRET: Refusal = {
 };
 
 /**
- * Random digests that no secret matches. Unknown users are checked against them, so that their answer takes
- * as long as any other.
+ * Random digests that no secret has. Unknown users are checked against these, so that refusing them takes as long as
+ * refusing a wrong secret.
  */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
@@ -44,9 +44,9 @@ export function sameDigest(a: string, b: string): boolean {
 }
 
 /**
- * Checks credentials against the root key, the viewer key and the clients. If they are wrong for the cached
- * client, the client is looked up again, because its secret may be new. As an unknown user is looked up too,
- * both refusals take equally long.
+ * Checks credentials against the root key, the viewer key and the clients. If they do not match the cached client,
+ * the client is looked up again, because its secret may be new. Unknown users are looked up again too, so that both
+ * refusals take equally long.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
@@ -68,8 +68,8 @@ export class Credentials {
   }
 
   /**
-   * Checks a user and password of Basic. The root key and the viewer key are sent as the user: so both are compared
-   * before a lookup would send the user to Redis. Throws an error of the lookup.
+   * Checks a user and password of Basic. The root key and the viewer key are sent as the user name. So it is compared
+   * with both keys before a lookup sends it to Redis. Throws an error of the lookup.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
@@ -81,7 +81,10 @@ export class Credentials {
     return holder ? { role: holder.user } : this.#clients.ask(user).then(judge);
   }
 
-  /** Checks what a person entered: `root` or `viewer` with the key, or a client's token with its secret. */
+  /**
+   * Checks what a person has entered in the login form: `root` or `viewer` with its key, or a client's token with its
+   * secret.
+   */
   checkLogin(user: string, password: string): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (!holder) return this.checkPassword(user, password);
@@ -89,7 +92,7 @@ export class Credentials {
     return isRight ? { role: holder.user } : { reason: 'wrong_secret', client: user };
   }
 
-  /** Checks the proof of a Digest answer against the secret of its user. Throws an error of the lookup. */
+  /** Checks the answer to a Digest challenge against the secret of its user. Throws an error of the lookup. */
   checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (holder)
@@ -100,8 +103,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now, if its credential is still the one of this proof (see `proofOf`);
-   * otherwise with undefined. Throws an error of the client lookup.
+   * Resolves with the caller as it is now, if its credential still has this proof (see `proofOf`). Otherwise resolves
+   * with undefined. Throws an error of the client lookup.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -112,13 +115,16 @@ export class Credentials {
     return client && sameDigest(proofIn(client.ha1), proof) ? callerFor(client) : undefined;
   }
 
-  /** Resolves with a digest of the caller's present credential. A new credential has another digest. */
+  /**
+   * Resolves with a digest of the caller's present credential, called its proof. Another credential has another
+   * proof.
+   */
   async proofOf(caller: Caller): Promise<string> {
     if (caller.role === 'client') return proofIn((await this.#clients.find(caller.token))?.ha1 ?? null);
     return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
   }
 
-  /** Compares the text with every key, so that the time does not tell which key it resembles. */
+  /** Compares the text with every key, so that the time of the comparison does not show which key it resembles. */
   #holderOf(text: string): KeyHolder | undefined {
     const digest = hash('sha256', text);
     return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];
@@ -126,8 +132,9 @@ export class Credentials {
 }
 
 /**
- * Returns the proof of a credential, by which a session notices that the credential has changed. That of a client
- * without a secret never changes: its session ends by logging out, after 12 hours, or when the client is removed.
+ * Returns the proof of a credential, by which a session notices that the credential has changed. The proof of a
+ * client without a secret never changes. The session of such a client ends when the person logs out, after 12 hours,
+ * or when the client is removed.
  */
 function proofIn(digests: Digests | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);

@@ -16,14 +16,14 @@ const WRONG_TERMS: Refusal = {
 };
 
 /**
- * Digest authentication with qop=auth (RFC 7616). `judge` replaces `authenticate` of passport-http. That one
- * is from 2015: it knows only MD5, checks no nonce, accepts requests without qop, lets the client choose the
- * realm, and reads the header in quadratic time.
+ * Digest authentication with qop=auth (RFC 7616). `judge` replaces `authenticate` of passport-http, which is from
+ * 2015. That one knows only MD5, checks no nonce, accepts requests without qop, lets the client choose the realm, and
+ * takes quadratic time to read the header.
  */
 export class Digest extends DigestStrategy {
   readonly #credentials: Credentials;
   readonly #nonces: Nonces;
-  /** Algorithms in the order of the challenges. Clients use the first one that they know. */
+  /** The hash algorithms, in the order in which challenges offer them. Clients use the first one that they know. */
   readonly #algorithms: readonly DigestAlgorithm[];
 
   constructor(credentials: Credentials, nonces: Nonces, { md5 }: { md5: boolean }) {
@@ -36,9 +36,9 @@ export class Digest extends DigestStrategy {
   override authenticate = notByPassport;
 
   /**
-   * Checks the credentials of a request. Consumes the nonce use of a correct answer even if the request is
-   * refused later: otherwise an attacker who recorded the request could send it again with another body.
-   * Throws StorageUnavailable, too_many_nonces, and bad_header for an answer that is malformed or for another target.
+   * Checks the credentials of a request. A correct answer consumes its nonce use, even if the request is refused
+   * later. Otherwise an attacker who recorded the request could send it again with another body. Throws
+   * StorageUnavailable, too_many_nonces, and bad_header for an answer that is malformed or meant for another target.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
@@ -54,7 +54,7 @@ export class Digest extends DigestStrategy {
     if (age === 'unknown' || !algorithm || answer.realm !== REALM) return WRONG_TERMS;
     const proof = proofOf(answer, algorithm, request.method ?? '');
     const verdict = await this.#credentials.checkProof(answer.username, proof);
-    // Only a caller with the right secret may learn that its nonce is old or used.
+    // Only a caller with the right secret may learn that its nonce is too old or was used before.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
     const client = userOf(verdict);
@@ -64,8 +64,8 @@ export class Digest extends DigestStrategy {
   }
 
   /**
-   * Checks again the credentials of a request that `judge` has accepted. Does not check the nonce use, which
-   * `judge` has consumed.
+   * Checks the credentials of a request again that `judge` has accepted. The nonce use is not checked, because
+   * `judge` has consumed it.
    */
   judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
@@ -74,7 +74,7 @@ export class Digest extends DigestStrategy {
     return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
   }
 
-  /** Returns a challenge for each algorithm, all with one new nonce. Needs `ready` of Nonces. */
+  /** Returns a challenge for each algorithm, all with the same new nonce. `Nonces` must be `ready`. */
   challenges(stale: boolean): string[] {
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;
     return this.#algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);

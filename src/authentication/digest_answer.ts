@@ -10,15 +10,15 @@ export interface DigestAnswer {
   realm: string;
   nonce: string;
   uri: string;
-  /** In upper case; MD5 if the client sent none (RFC 7616, section 3.4). */
+  /** The hash algorithm, in upper case. It is MD5 if the client sent none (RFC 7616, section 3.4). */
   algorithm: string;
   nc: string;
   cnonce: string;
-  /** In lower-case hex. */
+  /** The proof of the secret, in lower-case hex. */
   response: string;
 }
 
-/** Reads a client's answer and checks its form. Throws bad_header with the parameter that is wrong. */
+/** Reads a client's answer to a Digest challenge. Throws bad_header, which names the parameter that is wrong. */
 export function readAnswer(text: string): DigestAnswer {
   const parameters = readParameters(text);
   const take = (name: string, form: RegExp, expected: string): string => {
@@ -36,14 +36,14 @@ export function readAnswer(text: string): DigestAnswer {
     nonce: take('nonce', /./, 'the nonce of the challenge'),
     uri: take('uri', /./, "the request's target"),
     algorithm: (parameters.get('algorithm') ?? 'MD5').toUpperCase(),
-    // Any first count is accepted: it is 1 by RFC 7616, but 0 in Ruby's net-http-digest_auth.
+    // The first count may be any number: it is 1 by RFC 7616, but 0 in Ruby's net-http-digest_auth.
     nc: take('nc', /^[0-9a-f]{8}$/i, 'eight hexadecimal digits'),
     cnonce: take('cnonce', /./, 'there'),
     response: take('response', /^[0-9a-f]{32,64}$/i, 'a digest in hexadecimal digits').toLowerCase(),
   };
 }
 
-/** Returns `username`, or the decoded `username*`: UTF-8, percent-encoded (RFC 5987). */
+/** Returns the parameter `username`, or the decoded `username*`: UTF-8, percent-encoded (RFC 5987). */
 function username(parameters: Map<string, string>): string {
   const plain = parameters.get('username');
   const extended = parameters.get('username*');
@@ -55,7 +55,7 @@ function username(parameters: Map<string, string>): string {
     const encoded = /^UTF-8'[\w-]*'(.*)$/i.exec(extended ?? '')?.[1];
     if (encoded !== undefined) return decodeURIComponent(encoded);
   } catch {
-    // The text is not UTF-8, or has a stray percent sign.
+    // The text is not UTF-8, or contains a stray percent sign. The error below says so.
   }
   throw new BusError(
     'bad_header',
@@ -63,7 +63,7 @@ function username(parameters: Map<string, string>): string {
   );
 }
 
-/** Returns the response, in hex, that proves the secret for qop=auth (RFC 7616, section 3.4.1). */
+/** Returns the correct `response` of a Digest answer with qop=auth, in hex (RFC 7616, section 3.4.1). */
 export function expectedResponse(
   algorithm: DigestAlgorithm,
   ha1: string,
@@ -77,9 +77,8 @@ export function expectedResponse(
 }
 
 /**
- * True if the `uri` of a Digest names the target of the request. If one of the two is in absolute form, their
- * paths and queries are compared, because a proxy may have changed the request line (RFC 7616, section
- * 3.4.6).
+ * True if the `uri` in a Digest answer is the target of the request. If one of the two is an absolute URL, only their
+ * paths and queries are compared, because a proxy may have changed the request line (RFC 7616, section 3.4.6).
  */
 export function namesTarget(uri: string, req: IncomingMessage): boolean {
   const target = req.url ?? '';
@@ -88,7 +87,7 @@ export function namesTarget(uri: string, req: IncomingMessage): boolean {
   return named !== undefined && named === originForm(target, req.headers.host);
 }
 
-/** Returns the path and query of a target; undefined if the target is on another host. */
+/** Returns the path and query of a target. Returns undefined if the target is on another host. */
 function originForm(target: string, host: string | undefined): string | undefined {
   const [, scheme, authority, rest = ''] = /^(https?):\/\/([^/?]+)(.*)$/i.exec(target) ?? [];
   if (scheme === undefined || authority === undefined) return target;

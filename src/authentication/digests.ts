@@ -21,8 +21,8 @@ export interface Digests {
 }
 
 /**
- * Returns the stored digests of a secret; null if both are missing. A client with one of them counts as a client with
- * a secret, so that its token alone never authenticates.
+ * Returns the stored digests of a secret, or null if both are missing. A client with only one of them still counts as
+ * a client with a secret, so that its token alone never authenticates.
  */
 export function digestsIn(sha256: string | null, md5: string | null): Digests | null {
   return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };

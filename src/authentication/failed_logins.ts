@@ -6,26 +6,31 @@ import type { Partition } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
-/** Number of 16-bit counters that all sources share. The counters of a minute take up to 320 KB of Redis. */
+/**
+ * Number of counters that all source addresses share, with 16 bits each. The counters of a minute take up to 320 KB
+ * of Redis.
+ */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
 
 /**
- * Counts failed authentications per source and minute, over all processes. Two sources share a counter with a
- * chance of 1 in 65,536, so the counts may only affect answers to wrong credentials.
+ * Counts failed authentications for each source address and minute, in all processes together. Two addresses share a
+ * counter with a chance of 1 in 65,536. So a count may only affect answers to wrong credentials.
  */
 export class FailedLogins {
   readonly #control: Partition;
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /** Failures of the current minute that this process knows of. They are counted even while Redis is away. */
+  /**
+   * Failures of the current minute that this process knows of, by counter. They are counted even while Redis is away.
+   */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
 
-  /** Redis counts up to `max` for a source. `log` gets one warning if Redis does not permit counting. */
+  /** Redis counts up to `max` failures of a source. `log` gets one warning if Redis does not permit counting. */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;
     this.#max = max;
@@ -33,7 +38,7 @@ export class FailedLogins {
     this.#nowMs = nowMs;
   }
 
-  /** Counts a failure. Resolves with the source's failures in this minute. Never throws. */
+  /** Counts a failure. Resolves with the number of failures of this source in this minute. Never throws. */
   async count(source: string): Promise<number> {
     const minute = Math.floor(this.#nowMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);
@@ -56,7 +61,9 @@ export class FailedLogins {
     return known;
   }
 
-  /** Counts in Redis. Resolves with 0 if Redis is away, is full, or does not permit it. */
+  /**
+   * Counts a failure in Redis, for all processes. Resolves with 0 if Redis is away, is full, or does not permit it.
+   */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
       return await this.#control.command(async (redis, keys) => {

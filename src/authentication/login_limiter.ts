@@ -16,7 +16,10 @@ interface FailureFigures {
 interface CountedFailure {
   address: string;
   refusal: BusError | undefined;
-  /** True once a minute: the caller should log the refusal. An attacker cannot fill the log. */
+  /**
+   * True at most once a minute for each address: only then should the caller log the refusal, so that an attacker
+   * cannot fill the log.
+   */
   isReported: boolean;
 }
 

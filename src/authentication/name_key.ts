@@ -3,10 +3,10 @@ import { clock } from '../clock.ts';
 import type { Partition } from '../store/partition.ts';
 
 const KEY_BYTES = 32;
-/** Interval between requests for the key, which changes only if Redis has lost it. */
+/** Interval of requests for the key. The key changes only if Redis loses it. */
 const FRESH_MS = 60_000;
 
-/** The random key of public names. All processes of the bus share it through Redis. */
+/** The random key with which public names are made. All processes of the bus share it through Redis. */
 export class NameKey {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
@@ -19,7 +19,10 @@ export class NameKey {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** Resolves with the key; Redis stores one if it has none. Throws as Partition does, unless the key is known. */
+  /**
+   * Resolves with the key. If Redis has none, a new one is stored. Throws as Partition does, unless this process
+   * knows the key already.
+   */
   async load(): Promise<Buffer> {
     if (this.#key && this.#monotonicMs() < this.#askAgainAtMs) return this.#key;
     this.#loading ??= this.#load().finally(() => {
@@ -30,7 +33,7 @@ export class NameKey {
 
   async #load(): Promise<Buffer> {
     this.#askAgainAtMs = this.#monotonicMs() + FRESH_MS;
-    // The known key goes back to a Redis that has lost it, so that names stay the same.
+    // If Redis has lost the key, it gets back the one that this process knows, so that names stay the same.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });
     const known = this.#key;
     this.#key = known ? await call.catch(() => known) : await call;

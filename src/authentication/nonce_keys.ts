@@ -5,29 +5,34 @@ import type { Partition } from '../store/partition.ts';
 const HOUR_MS = 3_600_000;
 const KEPT_HOURS = 24;
 const KEY_BYTES = 32;
-/** Interval between requests for the keys. It can be long, as a key is fetched up to an hour before its use. */
+/**
+ * Interval of requests for the keys. It may be long, because each key is fetched up to an hour before its first use.
+ */
 const FRESH_MS = 60_000;
 const PAUSE_MS = 1000;
-/** Minimum time between fetches that strangers can cause by sending unknown nonces. */
+/** Minimum time between two fetches of the keys. Strangers can cause fetches by sending unknown nonces. */
 const MOMENT_MS = 100;
 
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /** True once this process knows that the key was replaced. Nonces that it signed are then old, not unknown. */
+  /**
+   * True once this process knows that Redis has replaced the key. A nonce signed with such a key is reported as old,
+   * not as unknown.
+   */
   replaced: boolean;
 }
 
 /**
- * The random keys that sign Digest nonces, one per hour. All processes share them through Redis. After a restart or
- * failover, Redis may have forgotten which nonces were used, so its scripts replace the keys: no nonce signed before
- * can be used again.
+ * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
+ * or failover, Redis may have forgotten which nonces were used. Its scripts then replace the keys, so that no older
+ * nonce can be used again.
  */
 export class NonceKeys {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
   #keys: readonly NonceKey[] = [];
-  /** Number of the Redis connection on which the keys were fetched. */
+  /** Number of the connection to Redis over which the keys were fetched. */
   #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
   #offsetMs = 0;
@@ -40,7 +45,7 @@ export class NonceKeys {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** Returns the time of Redis; meaningless before the first `load`. */
+  /** Returns the time by Redis's clock. It is meaningless before the first `load`. */
   nowMs(): number {
     return this.#monotonicMs() + this.#offsetMs;
   }
@@ -51,22 +56,22 @@ export class NonceKeys {
    */
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
-    // A failure is ignored: the known keys last for an hour, and the next call after a second tries again.
+    // Errors are ignored: the known keys are good for an hour, and a later call tries again.
     if (this.#monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
     const hour = Math.floor(this.nowMs() / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && !each.replaced)?.key;
   }
 
   /**
-   * Returns the key that signed a nonce of this time. `signed` tells whether a key signed it. Returns
-   * undefined if no key did, or if the nonce is more than a day old.
+   * Returns the key with which a nonce of this time was signed. The function `signed` tells whether a key is the
+   * right one. Returns undefined if no key is, or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && signed(each.key));
   }
 
-  /** Fetches the keys; Redis stores new ones if they are missing. Throws as Partition does. */
+  /** Fetches the keys. If they are missing, Redis stores new ones. Throws as Partition does. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;
@@ -75,8 +80,8 @@ export class NonceKeys {
   }
 
   /**
-   * Fetches the keys, but not more often than every MOMENT_MS. Called for an unknown nonce, which another
-   * process may have signed with a new key.
+   * Fetches the keys, but only once in MOMENT_MS. It is called for an unknown nonce, which another process may have
+   * signed with a new key.
    */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MOMENT_MS) await this.load();
@@ -92,7 +97,7 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A key that Redis has lost is replaced too: the uses of its nonces are lost with it.
+    // A key that Redis has lost counts as replaced, because the uses of its nonces are lost too.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

@@ -7,38 +7,38 @@ import type { Partition } from '../store/partition.ts';
 /** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time by which a nonce may be ahead of this process's estimate of Redis's clock. The estimate lags
- * by the time that a reply of Redis takes to arrive.
+ * Maximum time by which the time in a nonce may be ahead of Redis's clock, as this process estimates it. The estimate
+ * is late by the time that a reply of Redis takes to arrive.
  */
 export const NONCE_AHEAD_MS = 60_000;
-/** Time for which Redis remembers the uses of a nonce, from the first use. */
+/** Time for which Redis remembers which uses of a nonce were consumed. It runs from the first use. */
 const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
-/** Maximum uses per script call; 1000 take Redis about 2 ms. */
+/** Maximum nonce uses that one script call consumes. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * Bytes of Redis that count as one portion of a client's quota. A new nonce takes one portion, and another each time
- * the bits of its uses grow.
+ * Bytes of Redis that count as one portion of a client's quota. A new nonce takes one portion, and another one each
+ * time the record of its uses grows.
  */
 const NONCE_BYTES = 300;
 /** Maximum portions that a client may take within NONCE_USES_KEPT_MS. */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
- * One use (`nc`) of a Digest nonce, which authenticates a single request. `key` is the one that signed the nonce, and
- * `client` the one that proved its secret with this use.
+ * One use (a value of `nc`) of a Digest nonce, which authenticates a single request. `key` is the key that signed the
+ * nonce, and `client` is the client that proved its secret with this use.
  */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /**
- * `repeated`: the use was consumed before, or its `nc` is too high to be stored. `replaced`: Redis replaced
- * the key, because it may have lost uses of the key's nonces. `old`: after this nonce was issued, its client
- * was refused for using too many nonces.
+ * The result of consuming a nonce use. `repeated`: the use was consumed before, or its `nc` is too high to be stored.
+ * `replaced`: Redis has replaced the key that signed the nonce, because uses of its nonces may be lost. `old`: after
+ * this nonce was issued, its client was refused for using too many nonces.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
-/** Consumes each nonce use once over all processes. */
+/** Consumes nonce uses, each only once in all processes. */
 export class NonceUses {
   readonly #redisMaxBytes: () => number;
   readonly #batcher: Batcher<NonceUse, Reply<'nonce_uses'>[number]>;
@@ -52,8 +52,8 @@ export class NonceUses {
   }
 
   /**
-   * Consumes the use if it is new. Throws too_many_nonces, or as Partition does; after an error of Partition
-   * the use may have been consumed.
+   * Consumes a nonce use if it is new. Throws too_many_nonces, or as Partition does. After an error of Partition the
+   * use may have been consumed all the same.
    */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);

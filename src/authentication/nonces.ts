@@ -8,7 +8,7 @@ const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/** Number of leading characters of a nonce that contain its whole payload, and so identify it. */
+/** Number of characters at the start of a nonce that contain all of its data. They identify the nonce. */
 const ID_CHARACTERS = 19;
 
 type Keys = Pick<NonceKeys, 'nowMs' | 'current' | 'find' | 'load' | 'refresh'>;
@@ -19,13 +19,13 @@ interface Issued {
 }
 
 /**
- * Issues and checks nonces. A nonce contains its time and a signature, so each web process accepts the nonces
+ * Issues and checks Digest nonces. A nonce contains its time and a signature, so each web process accepts the nonces
  * of the others without storing any.
  */
 export class Nonces {
   readonly #keys: Keys;
   readonly #uses: Pick<NonceUses, 'consume'>;
-  /** Verified nonces. Verifying again would double Digest's CPU time. */
+  /** Nonces whose signature was verified. Verifying a nonce at each use would double the CPU time of Digest. */
   readonly #issued = new LRUCache<string, Issued>({ max: MAX_REMEMBERED });
 
   constructor(keys: Keys, uses: Pick<NonceUses, 'consume'>) {
@@ -33,17 +33,17 @@ export class Nonces {
     this.#uses = uses;
   }
 
-  /** True if nonces can be issued and checked; otherwise call `prepare` first. */
+  /** True if nonces can be issued and checked now. Otherwise `prepare` must be called first. */
   get ready(): boolean {
     return this.#keys.current() !== undefined;
   }
 
-  /** Fetches the keys. Throws StorageUnavailable. */
+  /** Fetches the keys that sign nonces. Throws StorageUnavailable. */
   prepare(): Promise<void> {
     return this.#keys.load();
   }
 
-  /** Returns a new nonce. Needs `ready`. */
+  /** Returns a new nonce. Only allowed while `ready` is true. */
   issue(): string {
     const key = this.#keys.current();
     if (!key) throw new Error('a nonce was wanted before there was a key');
@@ -53,14 +53,16 @@ export class Nonces {
     return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
-  /** Fetches the keys again, for a nonce that is unknown: another process may have issued it with a new key. */
+  /**
+   * Fetches the keys again. It is called for an unknown nonce, which another process may have issued with a new key.
+   */
   refresh(): Promise<void> {
     return this.#keys.refresh();
   }
 
   /**
-   * Returns `unknown` for a nonce that is not of this bus or is over a day old, `old` after five minutes or if
-   * its key was replaced, otherwise `fresh`. Needs `ready`.
+   * Checks the time and the signature of a nonce. Returns `unknown` if it is not of this bus or is over a day old,
+   * `old` after five minutes or if its key was replaced, and otherwise `fresh`. Only allowed while `ready` is true.
    */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
     const issued = this.#verify(nonce);
@@ -71,8 +73,8 @@ export class Nonces {
   }
 
   /**
-   * Consumes this use of a fresh nonce, over all processes, for the client that proved its secret. If the answer is
-   * `replaced`, new nonces have a new key. Throws too_many_nonces and StorageUnavailable.
+   * Consumes one use of a fresh nonce, once in all processes. `client` is the client that proved its secret with it.
+   * After the answer `replaced`, new nonces have a new key. Throws too_many_nonces and StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);
@@ -88,7 +90,7 @@ export class Nonces {
     return outcome;
   }
 
-  /** Returns when a nonce was issued and with which key; undefined if the signature is wrong. */
+  /** Returns when a nonce was issued and with which key. Returns undefined if its signature is wrong. */
   #verify(nonce: string): Issued | undefined {
     const known = this.#issued.get(nonce);
     if (known) return known;

@@ -7,10 +7,10 @@ import type { NameKey } from './name_key.ts';
 const HMAC_DIGITS = 16;
 
 /**
- * Names clients in figures and logs. The token of a client without a secret is a credential, so it is shown
- * as `name.` and 16 digits of an HMAC of it. Without the key of the bus, nobody can test guesses at the token
- * against the name. Tokens that the bus makes have no dot, so names and tokens cannot be confused. A join is
- * called `join:`, its name, a colon and the public name of its client.
+ * Names clients in figures and logs. The token of a client without a secret is a credential, so its public name is
+ * `name.` and 16 digits of an HMAC of the token. Nobody can test guesses at the token against the name without the
+ * key of the bus. Tokens that the bus makes have no dot, so public names and tokens cannot be confused. The public
+ * name of a join is `join:`, its name, a colon and the public name of its client.
  */
 export class PublicNames {
   readonly #clients: { find(token: string): Promise<Client | undefined> };
@@ -22,9 +22,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function from these tokens to public names. A client that no longer exists is called
-   * `unknown.` and its digits, because it may have had no secret. Throws what `find` throws, and as Partition
-   * does.
+   * Resolves with a function that returns the public name of each of these tokens. A client that no longer exists may
+   * have had no secret, so its name is `unknown.` and the digits of an HMAC. Throws what `find` throws, and as
+   * Partition does.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -40,8 +40,8 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function from these tokens to what the caller may see. Root sees all tokens, and a client
-   * its own; the others are shown by public names.
+   * Resolves with a function that returns what the caller may see of each of these tokens. Root sees all tokens, and
+   * a client its own. Everything else is shown as public names.
    */
   async seenBy(caller: Caller, tokens: Iterable<string>): Promise<(token: string) => string> {
     if (caller.role === 'root') return (token) => token;
@@ -51,8 +51,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token of the subscriber that a caller names. Viewers give its public name, all others its
-   * token. `tokens` resolves with the tokens of all subscribers, and `looked` is how many were looked through.
+   * Resolves with the token of the subscriber that a caller names. Viewers name it by its public name, all others by
+   * its token. `tokens` resolves with the tokens of all subscribers. In the result, `looked` is the number of tokens
+   * that were looked through.
    */
   async named(
     { role }: Caller,
@@ -70,9 +71,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token that has this public name; undefined if none of `tokens` has. A token that is a credential
-   * has another text as its name, and is not found by itself: otherwise viewers could test guesses at it. For the
-   * name of a join, resolves with the token that such a join has, even if there is no such join.
+   * Resolves with the token that has this public name, or with undefined if none of `tokens` has. The token of a
+   * client without a secret is never accepted as a name: otherwise viewers could test guesses at it. For the name of
+   * a join, resolves with the token that a join of this name has, whether or not it exists.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);
@@ -89,7 +90,7 @@ export class PublicNames {
   }
 }
 
-/** Returns the public name of a subscriber, or of a join, from that of its client. */
+/** Returns the public name of a subscriber. For a join it is made from the public name of its client. */
 function named(token: string, clientName: string): string {
   const join = readJoinToken(token);
   return join ? joinToken(join.name, clientName) : clientName;

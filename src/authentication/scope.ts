@@ -4,7 +4,10 @@ import { TOPIC_NAME } from '../topic_name.ts';
 export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
 
-/** True for a topic name, or its beginning followed by `*`. Other stars could make matching slow. */
+/**
+ * True for the name of a topic, and for the beginning of one followed by `*`. A star elsewhere is not allowed,
+ * because it could make matching slow.
+ */
 export function isTopicPattern(text: string): boolean {
   return text === '*' || TOPIC_NAME.test(text.endsWith('*') ? text.slice(0, -1) : text);
 }
@@ -22,7 +25,7 @@ export function scopeFields({ publish, subscribe }: Scopes): Record<string, stri
   };
 }
 
-/** Returns the scopes stored in these fields; null means unlimited. */
+/** Returns the scopes stored in these fields of a client. In a field, null means unlimited. */
 export function readScopes(publish: string | null, subscribe: string | null): Scopes {
   return {
     ...(publish !== null && { publish: patternsIn(publish) }),

@@ -7,9 +7,9 @@ import type { Authentication } from './authentication.ts';
 
 const COOKIE = 'routemaster_session';
 const PATH = '/console';
-/** A session ends after this time, however much it is used. */
+/** Maximum duration of a session, however much it is used. */
 const LIFETIME_MS = 12 * 3_600_000;
-/** Maximum sessions of one client, of root, or of viewers. A further login ends the oldest session. */
+/** Maximum sessions of one client, of root, or of all viewers. A further login ends the oldest session. */
 const MAX_SESSIONS = 20;
 const ID_LENGTH = 32;
 
@@ -17,18 +17,21 @@ const ID_LENGTH = 32;
 interface Stored {
   role: Role;
   token?: string;
-  /** Digest of the credential at the login. The session ends when the credential changes. */
+  /** Digest of the credential used for the login. The session ends when the credential changes. */
   proof: string;
 }
 
 /** A person who is logged in to the console. */
 export interface Session {
   caller: Caller;
-  /** Forms carry this text, which no other site can know. */
+  /** A random text that forms of the console must contain. Other sites cannot know it. */
   formToken: string;
 }
 
-/** The sessions of the console. A cookie has an id of 192 random bits; Redis stores only its SHA-256. */
+/**
+ * The sessions of the console. A session's cookie has an id of 192 random bits, of which Redis stores only the
+ * SHA-256.
+ */
 export class Sessions {
   readonly #control: Partition;
   readonly #authentication: Pick<Authentication, 'proofOf' | 'callerWith'>;
@@ -38,7 +41,7 @@ export class Sessions {
     this.#authentication = authentication;
   }
 
-  /** Begins a session. Resolves with the value of `Set-Cookie`. Throws as Partition does. */
+  /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws as Partition does. */
   async begin(caller: Caller, isHttps: boolean): Promise<string> {
     const id = nanoid(ID_LENGTH);
     const owner = caller.role === 'client' ? caller.token : caller.role;
@@ -51,7 +54,10 @@ export class Sessions {
     return cookie(id, LIFETIME_MS / 1000, isHttps);
   }
 
-  /** Resolves with the session of a request's cookie; undefined if there is none, or if it has ended. */
+  /**
+   * Resolves with the session that the cookie of a request names. Resolves with undefined if there is none, or if it
+   * has ended.
+   */
   async of(headers: IncomingHttpHeaders): Promise<Session | undefined> {
     const id = idIn(headers);
     if (id === undefined) return undefined;
@@ -62,7 +68,7 @@ export class Sessions {
     return caller && { caller, formToken: formTokenOf(id) };
   }
 
-  /** Ends the session of a request's cookie. Resolves with the value of `Set-Cookie`. */
+  /** Ends the session that the cookie of a request names. Resolves with the value of the header `Set-Cookie`. */
   async end(headers: IncomingHttpHeaders, isHttps: boolean): Promise<string> {
     const id = idIn(headers);
     if (id !== undefined)

@@ -11,13 +11,13 @@ export type FailureReason =
   | 'repeated_count';
 
 export type Refusal = {
-  /** `stale` is no failure: only the nonce is too old. */
+  /** Why the credentials were refused. `stale` is not counted as a failure: only the nonce is too old. */
   reason: FailureReason | 'stale';
   /** Text for the caller on what to change. It must not reveal which clients exist. */
   advice?: string;
-  /** The client's token, for the log. Absent without a secret, since the token is then a credential. */
+  /** The client's token, for the log. Absent for a client without a secret, because its token is a credential. */
   client?: string;
-  /** True if only the nonce is wrong: the client may try again with a new one (RFC 7616). */
+  /** True if only the nonce is wrong. The client may then try again with a new one (RFC 7616). */
   stale?: boolean;
 };
 
